@@ -6,6 +6,7 @@ A table is read in parts: an answer's `next` is the next request's `after`.
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -201,11 +202,10 @@ async def _answer(exchange: Exchange, found: object) -> None:
 
 _ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy")
 
+_row = partial(Operation, action=Action.OPERATE, method="GET")
 OPERATIONS = (
-    Operation(
+    _row(
         name="debugRows",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/rows",
         handler=rows,
         tag="Server",
@@ -221,10 +221,8 @@ OPERATIONS = (
         errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="debugSize",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/size",
         handler=size,
         tag="Server",
@@ -240,10 +238,8 @@ OPERATIONS = (
         },
         errors=_ERRORS,
     ),
-    Operation(
+    _row(
         name="debugProblems",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/problems",
         handler=problems,
         tag="Server",
@@ -265,10 +261,8 @@ OPERATIONS = (
         },
         errors=_ERRORS,
     ),
-    Operation(
+    _row(
         name="debugExplain",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/namespaces/{{namespace}}/topics/{{topic}}/explain",
         handler=explain,
         tag="Server",

@@ -1,6 +1,7 @@
 """Who may do what: rules and tokens. Bodies and answers are JSON."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -223,10 +224,10 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
 LIST_ERRORS = ("authentication_off", "not_found")
 _CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
+_row = partial(Operation, action=Action.GRANT)
 OPERATIONS = (
-    Operation(
+    _row(
         name="listRules",
-        action=Action.GRANT,
         method="GET",
         path=RULES,
         handler=list_rules,
@@ -237,9 +238,8 @@ OPERATIONS = (
         answer=_listed("Rule", RULE),
         errors=LIST_ERRORS,
     ),
-    Operation(
+    _row(
         name="addRule",
-        action=Action.GRANT,
         method="POST",
         path=RULES,
         handler=add_rule,
@@ -254,9 +254,8 @@ OPERATIONS = (
         answer={"application/json": json_media(_SCHEMAS["Rule"], rule=RULE)},
         errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
-    Operation(
+    _row(
         name="removeRule",
-        action=Action.GRANT,
         method="DELETE",
         path=f"{RULES}/{{id}}",
         handler=remove_rule,
@@ -266,9 +265,8 @@ OPERATIONS = (
         success="The rule is not in force any more.",
         errors=("rule_not_found", *_CHANGE_ERRORS),
     ),
-    Operation(
+    _row(
         name="listTokens",
-        action=Action.GRANT,
         method="GET",
         path=TOKENS,
         handler=list_tokens,
@@ -279,9 +277,8 @@ OPERATIONS = (
         answer=_listed("Token", _TOLD_TOKEN),
         errors=LIST_ERRORS,
     ),
-    Operation(
+    _row(
         name="addToken",
-        action=Action.GRANT,
         method="POST",
         path=TOKENS,
         handler=add_token,
@@ -293,9 +290,8 @@ OPERATIONS = (
         answer={"application/json": json_media(_SCHEMAS["NewToken"], token=_NEW_TOKEN)},
         errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
-    Operation(
+    _row(
         name="removeToken",
-        action=Action.GRANT,
         method="DELETE",
         path=f"{TOKENS}/{{id}}",
         handler=remove_token,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
@@ -15,45 +16,30 @@ from tms.core.errors import TmsError
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.supervision import failing
 from tms.security.resources import Action
+from tms.wire.json_fields import TEXT, Json
 
 _TEXT_TYPE = b"text/plain; charset=utf-8"
 _OBJECT = {"application/json": {"schema": {"type": "object"}}}
-_STATUS = {
-    "application/json": {
-        "schema": {
-            "type": "object",
-            "required": ["status"],
-            "properties": {
-                "status": {"type": "string"},
-            },
-        }
-    }
-}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
-_FAILING = {
-    "type": "object",
-    "required": ["task", "since_ms", "times", "reason"],
-    "properties": {
-        "task": {"type": "string"},
-        "since_ms": _COUNT,
-        "times": _COUNT,
-        "reason": {"type": "string"},
-    },
-}
+
+
+def _object(required: Json, **optional: Json) -> Json:
+    fields = {**required, **optional}
+    return {"type": "object", "required": [*required], "properties": fields}
+
+
+_FAILING = _object({"task": TEXT, "since_ms": _COUNT, "times": _COUNT, "reason": TEXT})
+_STATUS = {"application/json": {"schema": _object({"status": TEXT})}}
 _READY = {
     "application/json": {
-        "schema": {
-            "type": "object",
-            "required": ["status"],
-            "properties": {
-                "status": {"type": "string"},
-                "failing": {"type": "array", "items": _FAILING},
-                "warnings": {"type": "array", "items": {"type": "string"}},
-            },
-        }
+        "schema": _object(
+            {"status": TEXT},
+            failing={"type": "array", "items": _FAILING},
+            warnings={"type": "array", "items": TEXT},
+        )
     }
 }
-_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+_TEXT = {"text/plain": {"schema": TEXT}}
 
 
 class _Collected(Collector):
@@ -134,11 +120,11 @@ async def openapi(exchange: Exchange) -> None:
     await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
 
 
+_row = partial(Operation, method="GET")
 OPERATIONS = (
-    Operation(
+    _row(
         name="welcome",
         action=None,
-        method="GET",
         path="/",
         handler=welcome,
         is_page=True,
@@ -148,10 +134,9 @@ OPERATIONS = (
         success="Where to go from here.",
         answer=_OBJECT,
     ),
-    Operation(
+    _row(
         name="health",
         action=None,
-        method="GET",
         path="/health",
         handler=health,
         is_probe=True,
@@ -161,10 +146,9 @@ OPERATIONS = (
         success="The process is up.",
         answer=_STATUS,
     ),
-    Operation(
+    _row(
         name="ready",
         action=None,
-        method="GET",
         path="/ready",
         handler=ready,
         is_probe=True,
@@ -177,10 +161,9 @@ OPERATIONS = (
         answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full"),
     ),
-    Operation(
+    _row(
         name="metrics",
         action=Action.OPERATE,
-        method="GET",
         path="/metrics",
         handler=metrics,
         tag="Server",
@@ -189,10 +172,9 @@ OPERATIONS = (
         success="The metrics.",
         answer=_TEXT,
     ),
-    Operation(
+    _row(
         name="ping",
         action=None,
-        method="GET",
         path="/ping",
         handler=ping,
         tag="Server",
@@ -201,11 +183,10 @@ OPERATIONS = (
         success="`OK.`",
         answer=_TEXT,
     ),
-    Operation(
+    _row(
         name="openapi",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
-        method="GET",
         path="/openapi.json",
         handler=openapi,
         tag="Server",

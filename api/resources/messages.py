@@ -7,6 +7,7 @@ turn.
 
 import asyncio
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
@@ -177,11 +178,10 @@ _MESSAGE_ERRORS = (
     "unsupported_content_type",
 )
 
+_row = partial(Operation, action=Action.PUBLISH, method="POST", is_taskless=True)
 OPERATIONS = (
-    Operation(
+    _row(
         name="publish",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/publish",
         handler=publish,
         tag="Messages",
@@ -217,13 +217,10 @@ OPERATIONS = (
             *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="publishAll",
-        action=Action.PUBLISH,
         decided_by=DecidedBy.BODY,
-        method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
         tag="Messages",
@@ -254,12 +251,9 @@ OPERATIONS = (
             "schemas_unavailable",
             *_MESSAGE_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="store",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/store",
         handler=store,
         tag="Messages",
@@ -281,12 +275,9 @@ OPERATIONS = (
             *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="rollback",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/rollback",
         handler=rollback,
         tag="Messages",
@@ -303,6 +294,5 @@ OPERATIONS = (
             "unsupported_content_type",
             *_WRITE_ERRORS,
         ),
-        is_taskless=True,
     ),
 )

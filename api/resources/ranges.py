@@ -3,6 +3,8 @@
 Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import DecidedBy, Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
@@ -62,10 +64,10 @@ async def reach(exchange: Exchange) -> None:
 
 _RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")
 
+_row = partial(Operation, action=Action.CONSUME)
 OPERATIONS = (
-    Operation(
+    _row(
         name="getPositions",
-        action=Action.CONSUME,
         decided_by=DecidedBy.BODY,
         method="POST",
         path=f"{NAMESPACE}/positions",
@@ -82,9 +84,8 @@ OPERATIONS = (
         answer=RANGES_CONTENT,
         errors=("invalid_body", "invalid_topic_name", "too_many_topics", "transactions_elsewhere"),
     ),
-    Operation(
+    _row(
         name="getSplits",
-        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/splits",
         handler=splits,
@@ -100,9 +101,8 @@ OPERATIONS = (
         answer=SPLITS_CONTENT,
         errors=_RANGE_ERRORS,
     ),
-    Operation(
+    _row(
         name="getReach",
-        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/reach",
         handler=reach,

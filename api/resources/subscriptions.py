@@ -1,5 +1,7 @@
 """Subscriptions: named positions of consumers in a topic. All is JSON."""
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
@@ -72,10 +74,10 @@ async def delete(exchange: Exchange) -> None:
 
 _POSITION_ERRORS = ("invalid_body", "invalid_message_id", *JSON_ERRORS)
 
+_row = partial(Operation, action=Action.SUBSCRIBE)
 OPERATIONS = (
-    Operation(
+    _row(
         name="createSubscription",
-        action=Action.SUBSCRIBE,
         method="PUT",
         path=SUBSCRIPTION,
         handler=create,
@@ -95,9 +97,8 @@ OPERATIONS = (
             *_POSITION_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="getSubscription",
-        action=Action.SUBSCRIBE,
         method="GET",
         path=SUBSCRIPTION,
         handler=show,
@@ -108,9 +109,8 @@ OPERATIONS = (
         answer=SUBSCRIPTION_CONTENT,
         errors=("subscription_not_found", "topic_not_found"),
     ),
-    Operation(
+    _row(
         name="deleteSubscription",
-        action=Action.SUBSCRIBE,
         method="DELETE",
         path=SUBSCRIPTION,
         handler=delete,
@@ -120,9 +120,8 @@ OPERATIONS = (
         success="The subscription was deleted.",
         errors=("subscription_not_found", "queue_full", "topic_not_found"),
     ),
-    Operation(
+    _row(
         name="listSubscriptions",
-        action=Action.SUBSCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=SUBSCRIPTIONS,
@@ -134,9 +133,8 @@ OPERATIONS = (
         answer=SUBSCRIPTIONS_CONTENT,
         errors=("topic_not_found",),
     ),
-    Operation(
+    _row(
         name="advanceSubscription",
-        action=Action.SUBSCRIBE,
         method="POST",
         path=f"{SUBSCRIPTION}/advance",
         handler=advance,

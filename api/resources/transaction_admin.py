@@ -3,6 +3,8 @@
 All is JSON, but for the whole state.
 """
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import choice_of, limit_of, values_of, with_codec
@@ -86,11 +88,11 @@ async def state(exchange: Exchange) -> None:
     await exchange.answer(OK, snapshot, _BYTES_TYPE)
 
 
+_row = partial(Operation, action=Action.OPERATE)
 # Before the path of one transaction, whose id would take their place in it.
 OPERATIONS = (
-    Operation(
+    _row(
         name="listTransactions",
-        action=Action.OPERATE,
         method="GET",
         path=TRANSACTIONS,
         handler=list_transactions,
@@ -103,9 +105,8 @@ OPERATIONS = (
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="getTransactionState",
-        action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/state",
         handler=state,
@@ -117,9 +118,8 @@ OPERATIONS = (
         errors=MANAGER_ERRORS,
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="getInvalidSize",
-        action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/invalid/size",
         handler=invalid_size,
@@ -130,9 +130,8 @@ OPERATIONS = (
         answer=SIZE_CONTENT,
         errors=MANAGER_ERRORS,
     ),
-    Operation(
+    _row(
         name="truncateInvalid",
-        action=Action.OPERATE,
         method="POST",
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
@@ -155,7 +154,7 @@ OPERATIONS = (
             *JSON_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="getTransaction",
         action=Action.TRANSACT,
         method="GET",

@@ -3,6 +3,8 @@
 All is JSON. A request without a body needs no Content-Type.
 """
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, JSON_ERRORS, Operation
 from api.http.query_parameters import with_codec
@@ -108,11 +110,10 @@ _OWNER_ERRORS = (
     "transaction_of_another",
 )
 
+_row = partial(Operation, action=Action.TRANSACT, method="POST")
 OPERATIONS = (
-    Operation(
+    _row(
         name="startTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=TRANSACTIONS,
         handler=start,
         tag="Transactions",
@@ -141,10 +142,8 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="canCommitTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/can-commit",
         handler=can_commit,
         tag="Transactions",
@@ -166,10 +165,8 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="commitTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/commit",
         handler=commit,
         tag="Transactions",
@@ -205,10 +202,8 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="abortTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/abort",
         handler=abort,
         tag="Transactions",
@@ -222,10 +217,8 @@ OPERATIONS = (
         errors=(*ID_ERRORS, *JSON_ERRORS, *BODY_ERRORS),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="invalidateTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/invalidate",
         handler=invalidate,
         tag="Transactions",
@@ -234,10 +227,8 @@ OPERATIONS = (
         success="The transaction is invalid.",
         errors=(*ID_ERRORS, *BODY_ERRORS),
     ),
-    Operation(
+    _row(
         name="checkpointTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/checkpoint",
         handler=checkpoint,
         tag="Transactions",
