@@ -208,13 +208,12 @@ async def _answer(exchange: Exchange, found: object) -> None:
 
 _ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy")
 
-_row = partial(Operation, action=Action.OPERATE, method="GET")
+_row = partial(Operation, action=Action.OPERATE, method="GET", tag="Server")
 OPERATIONS = (
     _row(
         name="debugRows",
         path=f"{DEBUG}/rows",
         handler=rows,
-        tag="Server",
         summary="Show rows of a table",
         description=(
             "The rows are decoded, in the order of their keys; nothing is changed. To see rows "
@@ -231,7 +230,6 @@ OPERATIONS = (
         name="debugSize",
         path=f"{DEBUG}/size",
         handler=size,
-        tag="Server",
         summary="Count the rows of a table",
         description="This counts one part; the sum of all parts is the whole table.",
         query=(_table_parameter(TABLES), _AFTER, _LIMIT),
@@ -248,7 +246,6 @@ OPERATIONS = (
         name="debugProblems",
         path=f"{DEBUG}/problems",
         handler=problems,
-        tag="Server",
         summary="Check a table, or the cache",
         description="This checks that the rows are consistent with the other rows; no problems are "
         "expected.",
@@ -272,7 +269,6 @@ OPERATIONS = (
         name="debugExplain",
         path=f"{DEBUG}/namespaces/{{namespace}}/topics/{{topic}}/explain",
         handler=explain,
-        tag="Server",
         summary="Explain a message id",
         description="This shows the parts of the id, the stored rows, and which readers get the "
         "message.",

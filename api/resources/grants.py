@@ -224,14 +224,13 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
 LIST_ERRORS = ("authentication_off", "not_found")
 _CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
-_row = partial(Operation, action=Action.GRANT)
+_row = partial(Operation, action=Action.GRANT, tag=TAG)
 OPERATIONS = (
     _row(
         name="listRules",
         method="GET",
         path=RULES,
         handler=list_rules,
-        tag=TAG,
         summary="List the rules",
         description="They are in the order of the names that they are for.",
         success="The rules that hold now.",
@@ -243,7 +242,6 @@ OPERATIONS = (
         method="POST",
         path=RULES,
         handler=add_rule,
-        tag=TAG,
         summary="Allow or deny somebody some actions",
         description=(
             "The rule holds at this server when it answers, and at other servers within a second. "
@@ -259,7 +257,6 @@ OPERATIONS = (
         method="DELETE",
         path=f"{RULES}/{{id}}",
         handler=remove_rule,
-        tag=TAG,
         summary="Remove a rule",
         description="Decisions that used the rule are made again; waiting polls that it allowed "
         "end within 5 s.",
@@ -271,7 +268,6 @@ OPERATIONS = (
         method="GET",
         path=TOKENS,
         handler=list_tokens,
-        tag=TAG,
         summary="List the tokens",
         description="The answer has their ids and principals, but never the tokens themselves.",
         success="The tokens that are valid, and those that have expired.",
@@ -283,7 +279,6 @@ OPERATIONS = (
         method="POST",
         path=TOKENS,
         handler=add_token,
-        tag=TAG,
         summary="Make a token",
         description="Only this answer shows the token, because the server keeps only its hash.",
         request={"application/json": json_media(_ASKED["Token"], token={"principal": "shop"})},
@@ -296,7 +291,6 @@ OPERATIONS = (
         method="DELETE",
         path=f"{TOKENS}/{{id}}",
         handler=remove_token,
-        tag=TAG,
         summary="Revoke a token",
         description="Requests with the token get 401 from now on; its waiting polls end within 5 "
         "s.",

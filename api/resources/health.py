@@ -120,7 +120,7 @@ async def openapi(exchange: Exchange) -> None:
     await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
 
 
-_row = partial(Operation, method="GET")
+_row = partial(Operation, method="GET", tag="Server")
 OPERATIONS = (
     _row(
         name="welcome",
@@ -128,7 +128,6 @@ OPERATIONS = (
         path="/",
         handler=welcome,
         is_page=True,
-        tag="Server",
         summary="Show what this service is, and where to begin",
         description="The page is for people.",
         success="Some first commands.",
@@ -140,7 +139,6 @@ OPERATIONS = (
         path="/health",
         handler=health,
         is_probe=True,
-        tag="Server",
         summary="Is the process up?",
         description="If a process does not answer this, restart it.",
         success="The process is up.",
@@ -152,7 +150,6 @@ OPERATIONS = (
         path="/ready",
         handler=ready,
         is_probe=True,
-        tag="Server",
         summary="Would the server accept a publish now?",
         description="The status is 503 if it would not: then send no requests to this server for "
         "the moment. "
@@ -168,7 +165,6 @@ OPERATIONS = (
         action=Action.OPERATE,
         path="/metrics",
         handler=metrics,
-        tag="Server",
         summary="Metrics, for Prometheus",
         description="The answer is in Prometheus' text format.",
         success="The metrics.",
@@ -179,7 +175,6 @@ OPERATIONS = (
         action=None,
         path="/ping",
         handler=ping,
-        tag="Server",
         summary="Is anybody there?",
         description="CDAP's clients use this; `/health` is the same in JSON.",
         success="`OK.`",
@@ -191,7 +186,6 @@ OPERATIONS = (
         decided_by=DecidedBy.ANSWER,
         path="/openapi.json",
         handler=openapi,
-        tag="Server",
         summary="This document",
         description="The document is in OpenAPI 3.1.",
         success="The document.",

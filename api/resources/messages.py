@@ -178,13 +178,12 @@ _MESSAGE_ERRORS = (
     "unsupported_content_type",
 )
 
-_row = partial(Operation, action=Action.PUBLISH, method="POST", is_taskless=True)
+_row = partial(Operation, action=Action.PUBLISH, method="POST", is_taskless=True, tag="Messages")
 OPERATIONS = (
     _row(
         name="publish",
         path=f"{TOPIC}/publish",
         handler=publish,
-        tag="Messages",
         summary="Publish messages",
         description=(
             "When the server answers, the messages are durable, and later messages come after "
@@ -225,7 +224,6 @@ OPERATIONS = (
         decided_by=DecidedBy.BODY,
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
-        tag="Messages",
         summary="Publish messages to several topics at once",
         description=(
             "The messages are published in a transaction of their own, which is started and "
@@ -259,7 +257,6 @@ OPERATIONS = (
         name="store",
         path=f"{TOPIC}/store",
         handler=store,
-        tag="Messages",
         summary="Store messages under a write pointer, to be published later",
         description=(
             "The request may be sent many times with the same pointer. A publish with that pointer "
@@ -283,7 +280,6 @@ OPERATIONS = (
         name="rollback",
         path=f"{TOPIC}/rollback",
         handler=rollback,
-        tag="Messages",
         summary="Roll back the messages of one publish",
         description=(
             "The body is the unchanged answer of the publish. A second rollback changes nothing."

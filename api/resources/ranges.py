@@ -64,7 +64,7 @@ async def reach(exchange: Exchange) -> None:
 
 _RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")
 
-_row = partial(Operation, action=Action.CONSUME)
+_row = partial(Operation, action=Action.CONSUME, tag="Messages")
 OPERATIONS = (
     _row(
         name="getPositions",
@@ -72,7 +72,6 @@ OPERATIONS = (
         method="POST",
         path=f"{NAMESPACE}/positions",
         handler=ranges,
-        tag="Messages",
         summary="Show where topics begin and end",
         description=(
             "`end` is stable: a range below it has the same messages whenever it is read, until "
@@ -89,7 +88,6 @@ OPERATIONS = (
         method="GET",
         path=f"{TOPIC}/splits",
         handler=splits,
-        tag="Messages",
         summary="Split a range of a topic into parts of about equal size",
         description=(
             "The answer has at most `parts` ranges, one after the other, which together are the "
@@ -106,7 +104,6 @@ OPERATIONS = (
         method="GET",
         path=f"{TOPIC}/reach",
         handler=reach,
-        tag="Messages",
         summary="Find the end of a number of messages",
         description=(
             "The answer is the furthest end, at most `end`, with no more than the given number of "

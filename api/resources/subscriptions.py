@@ -74,14 +74,13 @@ async def delete(exchange: Exchange) -> None:
 
 _POSITION_ERRORS = ("invalid_body", "invalid_message_id", *JSON_ERRORS)
 
-_row = partial(Operation, action=Action.SUBSCRIBE)
+_row = partial(Operation, action=Action.SUBSCRIBE, tag="Subscriptions")
 OPERATIONS = (
     _row(
         name="createSubscription",
         method="PUT",
         path=SUBSCRIPTION,
         handler=create,
-        tag="Subscriptions",
         summary="Create a subscription",
         description=(
             "A subscription is a position in the topic, by default before the oldest message. The "
@@ -103,7 +102,6 @@ OPERATIONS = (
         method="GET",
         path=SUBSCRIPTION,
         handler=show,
-        tag="Subscriptions",
         summary="Show a subscription's position",
         description="To continue, poll from `after` with `inclusive` false.",
         success="The subscription.",
@@ -115,7 +113,6 @@ OPERATIONS = (
         method="DELETE",
         path=SUBSCRIPTION,
         handler=delete,
-        tag="Subscriptions",
         summary="Delete a subscription",
         description="The messages stay.",
         success="The subscription was deleted.",
@@ -127,7 +124,6 @@ OPERATIONS = (
         method="GET",
         path=SUBSCRIPTIONS,
         handler=list_subscriptions,
-        tag="Subscriptions",
         summary="List a topic's subscriptions",
         description="They are in the order of their names.",
         success="The subscriptions.",
@@ -139,7 +135,6 @@ OPERATIONS = (
         method="POST",
         path=f"{SUBSCRIPTION}/advance",
         handler=advance,
-        tag="Subscriptions",
         summary="Move a subscription's position",
         description=(
             "The position moves forwards or back, from the version that the consumer knows: if two "

@@ -88,7 +88,7 @@ async def state(exchange: Exchange) -> None:
     await exchange.answer(OK, snapshot, _BYTES_TYPE)
 
 
-_row = partial(Operation, action=Action.OPERATE)
+_row = partial(Operation, action=Action.OPERATE, tag="Transactions")
 # Before the path of one transaction, whose id would take their place in it.
 OPERATIONS = (
     _row(
@@ -96,7 +96,6 @@ OPERATIONS = (
         method="GET",
         path=TRANSACTIONS,
         handler=list_transactions,
-        tag="Transactions",
         summary="List the transactions in progress, or the invalid ones",
         description="The oldest one comes first.",
         query=(STATUS_PARAMETER, LIMIT_PARAMETER),
@@ -110,7 +109,6 @@ OPERATIONS = (
         method="GET",
         path=f"{TRANSACTIONS}/state",
         handler=state,
-        tag="Transactions",
         summary="Download the state of all transactions",
         description="The form is that of Tephra's snapshots, version 4, with more data at the end.",
         success="The snapshot.",
@@ -123,7 +121,6 @@ OPERATIONS = (
         method="GET",
         path=f"{TRANSACTIONS}/invalid/size",
         handler=invalid_size,
-        tag="Transactions",
         summary="Count the write pointers of the invalid list",
         description="Each new transaction carries all of them.",
         success="The number of write pointers.",
@@ -135,7 +132,6 @@ OPERATIONS = (
         method="POST",
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
-        tag="Transactions",
         summary="Remove write pointers from the invalid list",
         description=(
             "The body has their ids, or a time before which all of them started. Do it only if no "
@@ -160,7 +156,6 @@ OPERATIONS = (
         method="GET",
         path=TRANSACTION,
         handler=show,
-        tag="Transactions",
         summary="Show the state of a transaction",
         description=(
             "It may have ended recently: if a client has lost the answer to a commit, it can ask "

@@ -110,13 +110,12 @@ _OWNER_ERRORS = (
     "transaction_of_another",
 )
 
-_row = partial(Operation, action=Action.TRANSACT, method="POST")
+_row = partial(Operation, action=Action.TRANSACT, method="POST", tag="Transactions")
 OPERATIONS = (
     _row(
         name="startTransaction",
         path=TRANSACTIONS,
         handler=start,
-        tag="Transactions",
         summary="Start a transaction",
         description=(
             "The answer has the write pointer to publish with, and the snapshot to poll by. With "
@@ -146,7 +145,6 @@ OPERATIONS = (
         name="canCommitTransaction",
         path=f"{TRANSACTION}/can-commit",
         handler=can_commit,
-        tag="Transactions",
         summary="Check whether a transaction can commit, by the keys of its changes",
         description=(
             "It is refused if another transaction, which committed since this one started, changed "
@@ -169,7 +167,6 @@ OPERATIONS = (
         name="commitTransaction",
         path=f"{TRANSACTION}/commit",
         handler=commit,
-        tag="Transactions",
         summary="Commit a transaction",
         description=(
             "The commit makes all its messages visible at once, and moves the positions of "
@@ -207,7 +204,6 @@ OPERATIONS = (
         name="abortTransaction",
         path=f"{TRANSACTION}/abort",
         handler=abort,
-        tag="Transactions",
         summary="Abort a transaction whose writes were rolled back",
         description=(
             "It is aborted if all its publishes were rolled back. Otherwise, or if it is a long "
@@ -222,7 +218,6 @@ OPERATIONS = (
         name="invalidateTransaction",
         path=f"{TRANSACTION}/invalidate",
         handler=invalidate,
-        tag="Transactions",
         summary="End a transaction whose writes cannot be rolled back",
         description="From now on, readers with a transaction skip its messages.",
         success="The transaction is invalid.",
@@ -232,7 +227,6 @@ OPERATIONS = (
         name="checkpointTransaction",
         path=f"{TRANSACTION}/checkpoint",
         handler=checkpoint,
-        tag="Transactions",
         summary="Give a transaction a new write pointer",
         description=(
             "Later writes have another pointer than earlier ones, and can be rolled back "
