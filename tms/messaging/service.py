@@ -42,7 +42,7 @@ from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.waiting_reader import WaitingReader
-from tms.messaging.write_requests import Publication, StorePayloads, Writing
+from tms.messaging.write_requests import PlainAppends, Publication, StorePayloads, Writing
 
 
 class Service:
@@ -62,17 +62,15 @@ class Service:
         """
         self._engine = engine
         self._tables = engine.tables
-        self._limits = engine.limits
+        self._limits = limits = engine.limits
         self._clock = engine.clock
         self._threads = engine.threads
-        self._writer = engine.writer
-        limits, metrics = engine.limits, engine.metrics
+        self._writer, metrics = engine.writer, engine.metrics
         self.schema_checks = SchemaChecks()
         budget = CacheBudget(limits.cache_bytes_max)
         self._states = LoadedTopics(
             self._tables, self._threads, budget, engine.traffic, limits.topics_in_memory_max
         )
-        self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
         self._topics = Topics(engine, self._states, self._admission)
         self.unchanging = self._topics.unchanging
@@ -83,8 +81,11 @@ class Service:
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
         references = LiveReferences(engine, transactions)
+        plain = PlainAppends(self._tables, metrics)
+        self._writer.join(self._states)
+        self._writer.join(plain)
         self._writing = Writing(
-            self._tables, self._states, metrics, self._publications, references, transactions
+            self._tables, self._states, metrics, self._publications, references, plain, transactions
         )
         self._invalid_entries = InvalidEntries(
             self._tables, self._threads, self._writer, self._writing
@@ -183,10 +184,8 @@ class Service:
         size = self._admission.payload_bytes(topic_id.namespace, payloads)
         topic = state.topic
         if payloads and if_last is None and not topic.properties:
-            published: Published = await self._writer.submit(
-                Publication(self._writing, state, payloads, write_pointer, size, checked=topic),
-                caller,
-            )
+            write = Publication(self._writing, state, payloads, write_pointer, size, checked=topic)
+            published: Published = await self._writer.submit(write, caller)
             return published
         async with self._states.held((topic_id,)) as [state]:
             topic = await self.schema_checks.admit(state, payloads, caller)
