@@ -108,8 +108,8 @@ def test_a_commit_publishes_what_was_stored(client: tms.Client, topic: tms.Topic
 
     wrong = stored._replace(write_pointer=5)
     with pytest.raises(tms.PublicationRefused):
-        client.transactions.commit(transaction, publish=[wrong])
-    client.transactions.commit(transaction, publish=[stored])
+        client.transactions.commit(transaction, tms.CommitRequest(publish=[wrong]))
+    client.transactions.commit(transaction, tms.CommitRequest(publish=[stored]))
 
     assert payloads(topic, committed=True) == [b"kept"]
     with pytest.raises(tms.TransactionDuplicate):

@@ -18,6 +18,8 @@ from tms.core.errors import (
 )
 from tms.core.transactions import AsyncTransactions, TransactionStatus
 
+COMMIT_S = 10.0
+"""How long a commit is tried that no client began."""
 _OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
 
 
