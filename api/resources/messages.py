@@ -240,7 +240,7 @@ OPERATIONS = (
             "The messages are published in a transaction of their own, which is started and "
             "committed at once: readers see all of them or none. With an `owner` and a `sequence` "
             "the request may be repeated: the second time it changes nothing, and the answer says "
-            "so. In JSON, it can move positions of subscriptions in the same step."
+            "so. In JSON it may move positions of subscriptions in the same step."
         ),
         request=PUBLISH_ALL_CONTENT,
         success="The messages were published, now or the first time.",

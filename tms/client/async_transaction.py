@@ -78,7 +78,7 @@ class AsyncTransactionContext:
         self._suppressed: list[BaseException] = []
 
     def calling_by(self, invoke: Invoke) -> Self:
-        """Return itself; `invoke` calls its participants. To be asked before it begins."""
+        """Have `invoke` call its participants; return it. Only before it begins."""
         assert self._stage is _Stage.NEW
         self._invoke = invoke
         return self
@@ -102,7 +102,7 @@ class AsyncTransactionContext:
 
     @property
     def write_pointer(self) -> int:
-        """What it writes under now: its id, or the pointer of the last checkpoint."""
+        """The pointer that it writes under now: its id, or that of the last checkpoint."""
         return self.transaction.write_pointer
 
     @property
@@ -112,17 +112,17 @@ class AsyncTransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """What failed besides the error raised: in rolling back, or after the commit."""
+        """The errors besides the one raised: in rolling back, or after the commit."""
         return tuple(self._suppressed)
 
     @property
     def gathered(self) -> Gathered:
-        """What topics and subscriptions did in it. Raises `RuntimeError` unless it is open."""
+        """The work of topics and subscriptions in it. Raises `RuntimeError` unless it is open."""
         self._check_open()
         return self._gathered
 
     async def add(self, participant: TransactionAware) -> None:
-        """Take in another participant; where the transaction is open, it is started at once.
+        """Take in another participant; if the transaction is open, it is started at once.
 
         Raises what its `start` does; then it is rolled back with the others.
         """
@@ -191,7 +191,7 @@ class AsyncTransactionContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit, or roll back where the body raised. Raises why it was not committed."""
+        """Commit, or roll back if the body raised. Raises the reason if it was not committed."""
         if self._stage is not _Stage.OPEN:
             return
         if error is not None:

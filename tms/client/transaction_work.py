@@ -12,7 +12,7 @@ from tms.core.transaction import Transaction
 
 @dataclass(slots=True)
 class Gathered:
-    """What is to become of a transaction's commit or rollback."""
+    """The messages and moves that a transaction's commit or rollback is about."""
 
     transaction_id: int = 0
     messages: TransactionPublications = field(default_factory=TransactionPublications)
@@ -35,5 +35,5 @@ class OpenTransaction(Protocol):
 
     @property
     def gathered(self) -> Gathered:
-        """What was done in it. Raises `RuntimeError` where it is not under way."""
+        """The work in it. Raises `RuntimeError` unless it is open."""
         ...
