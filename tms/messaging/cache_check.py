@@ -8,7 +8,7 @@ import asyncio
 
 from tms.core.clock import Clock
 from tms.core.entries import PLAIN, Entries
-from tms.core.message import KEY, MessageBlock
+from tms.core.message import KEY
 from tms.core.tables import Tables
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.store_threads import StoreThreads
@@ -93,8 +93,7 @@ class CacheCheck:
 
 
 def _rows_of(entries: Entries, start: int, stop: int) -> _Rows:
-    whole = MessageBlock(entries.count, bytes(entries.items), entries.framed)
-    messages = list(whole)[start:stop]
+    messages = list(entries.block(0, entries.count))[start:stop]
     pointers = entries.pointers
     return {
         message.id[: KEY.size]: (
