@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
-from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR
-from tests.messaging.test_cache import START, keys_of
+from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR, row_of
 from tests.wire.avro_library import written
-from tests.wire.test_avro_frames import row_of
 from tms.arrow.polled import FORMATS
 from tms.core.frame import bodies_of
-from tms.core.message import NO_PAYLOAD_KEY, Message, MessageBlock
+from tms.core.message import KEY, NO_PAYLOAD_KEY, Message, MessageBlock
 from tms.core.topic import TopicId
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.wire.avro_bodies import AVRO, CONSUME_RESPONSE_SCHEMA
@@ -21,6 +19,7 @@ from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA
 from tms.wire.bodies import MessagesFormat
 from tms.wire.json_bodies import JSON, JSON_BASE64
 
+START = KEY.pack(1_000, 0)
 ALL_FORMATS: tuple[MessagesFormat, ...] = (AVRO, AVRO_FRAMES, JSON, JSON_BASE64, *FORMATS.values())
 PUBLISHES = st.lists(
     st.tuples(
@@ -66,7 +65,7 @@ def test_cache_table_and_library_say_the_same(
     cache = TopicCache(budget, START)
     expected: list[Message] = []
     for messages, pointer in publishes:
-        keys = keys_of(len(expected), len(messages))
+        keys = [KEY.pack(1_000, len(expected) + number) for number in range(len(messages))]
         bodies = bodies_of([message.body() for message in messages])
         batch = tables.batch()
         tables.messages.append(batch, prefix, keys, bodies, pointer)
