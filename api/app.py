@@ -18,7 +18,7 @@ from api.http.context import Context, TopicInfo
 from api.http.errors import answer_of
 from api.http.metrics import RestMetrics
 from api.http.operation import RESOURCES, Operation
-from api.openapi.document import document_of
+from api.openapi.service import service_document
 from api.resources import (
     cleanup,
     cluster,
@@ -99,7 +99,7 @@ def create_app(
         registry=registry,
         topic_info=topic_info,
         body_memory=BodyMemory(limits.queue_bytes_max),
-        openapi=json.dumps(document_of(OPERATIONS, _told_version(access)), indent=1).encode(),
+        openapi=json.dumps(service_document(OPERATIONS, _told_version(access)), indent=1).encode(),
         callers=callers or Callers(),
         error_form=answer_of,
         cluster=cluster_state,

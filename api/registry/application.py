@@ -16,7 +16,7 @@ from api.http.operation import Operation
 from api.http.router import RouteMatch
 from api.registry.about import AboutHandlers, encoded
 from api.registry.compatibility import CompatibilityHandlers
-from api.registry.document import document_of
+from api.registry.document import registry_document
 from api.registry.errors import refusal_of
 from api.registry.forwarding import PREFIX, MasterForwarding
 from api.registry.resources import with_resources
@@ -60,7 +60,7 @@ def create_registry_app(
     With `forwarding`, the master does what is written.
     """
     operations = operations_of(registry)
-    document = document_of(operations)
+    document = registry_document(operations)
     if forwarding is not None:
         operations = forwarding.over(operations)
     context = Context(
