@@ -16,7 +16,8 @@ from tests.registry.json_comparing import kinds
 from tms.core.schemas import JSON
 from tms.registry.json_schemas import incompatibilities, parse
 from tms.registry.questions import InvalidSchema
-from tms.serdes.serde import SchemaSource, Unencodable, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Unencodable
 
 HERE = Path(__file__).parent
 PAIRS = json.loads((HERE / "json_pairs.json").read_text(encoding="utf-8"))

@@ -35,7 +35,8 @@ from tms.registry.questions import (
     WhichTags,
 )
 from tms.registry.value_answers import answer_about_values
-from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 _NICE = 10
 """How much a worker stands back behind the server, which has one core if all are at work."""

@@ -20,16 +20,10 @@ from tms.core.services import Services
 from tms.core.topic import TopicId
 from tms.core.topic_schemas import TopicSchemas, schemas_of
 from tms.serdes.avro_serde import AvroSerde
+from tms.serdes.compiling import compiled
 from tms.serdes.proto_files import registered_file
 from tms.serdes.proto_serde import ProtoSerde
-from tms.serdes.serde import (
-    SchemaSource,
-    Serde,
-    Undecodable,
-    Unencodable,
-    UnusableSchema,
-    compiled,
-)
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.serdes import Serdes
 from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
 

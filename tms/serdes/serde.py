@@ -4,8 +4,6 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tms.core.schemas import AVRO, JSON, PROTOBUF
-
 
 @dataclass(frozen=True, slots=True)
 class SchemaSource:
@@ -79,21 +77,3 @@ class Serde(Protocol):
     def to_json(self, value: Any) -> bytes:
         """Return JSON that says a value. Raises `Undecodable` if there is none that does."""
         ...
-
-
-def compiled(source: SchemaSource) -> Serde:
-    """Return what encodes and decodes by a schema. Raises `UnusableSchema`."""
-    # The library of a type is loaded when it is used for the first time.
-    if source.kind == AVRO:
-        from tms.serdes.avro_serde import AvroSerde  # noqa: PLC0415
-
-        return AvroSerde(source)
-    if source.kind == JSON:
-        from tms.serdes.json_serde import JsonSerde  # noqa: PLC0415
-
-        return JsonSerde(source)
-    if source.kind == PROTOBUF:
-        from tms.serdes.proto_serde import ProtoSerde  # noqa: PLC0415
-
-        return ProtoSerde(source)
-    raise UnusableSchema(f"its type is {source.kind!r}")

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from cachetools import LRUCache
 
 from tms.core.schemas import FORMS, PROTOBUF, AsyncSchemas, SchemaReference, SchemaVersion
-from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 KEPT_MAX = 1000
 """How many serdes are kept; the one unused for longest goes first."""

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from tms.core.schemas import AVRO
-from tms.serdes.serde import SchemaSource, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource
 from tms.serdes.wire_format import start_of
 from tms.spark.typed.forms import avro_types, form_of
 from tms.spark.typed.registered import KnownSchema

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from tms.core.errors import PayloadRefused
 from tms.core.schemas import AVRO, LATEST, PROTOBUF
-from tms.serdes.serde import SchemaSource, UnusableSchema, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, UnusableSchema
 from tms.spark.option_values import refuse
 from tms.spark.typed.forms import form_of
 from tms.spark.typed.names import DEFAULT_OWN, OF_DAMAGED, OWN_TYPES
