@@ -22,6 +22,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     __slots__ = (
         "_is_draining",
+        "_open_count",
         "_shared",
         "_state",
         "_then",
@@ -29,7 +30,6 @@ class ClientWire(asyncio.Protocol, ABC):
         "_waiters",
         "is_of_server",
         "is_write_paused",
-        "open_count",
         "peer",
     )
 
@@ -45,7 +45,7 @@ class ClientWire(asyncio.Protocol, ABC):
         self._is_draining = False  # whether the answer waits for the client to read
         self.is_write_paused = False
         self.is_of_server = False
-        self.open_count: OpenCount | None = None
+        self._open_count: OpenCount | None = None  # where it is counted, if it is
 
     def _become(self, state: ConnectionState) -> None:
         assert state in self._state.followers, (self._state, state)
@@ -70,8 +70,8 @@ class ClientWire(asyncio.Protocol, ABC):
         """Wake whoever waits for the client: it is gone."""
         self._become(ConnectionState.LOST)
         self._shared.left(self)
-        if self.open_count is not None:
-            self.open_count.leave()
+        if self._open_count is not None:
+            self._open_count.leave()
         self._wake()
 
     def pause_writing(self) -> None:
@@ -90,6 +90,15 @@ class ClientWire(asyncio.Protocol, ABC):
     def _write(self, data: bytes) -> None:
         if self._state is not ConnectionState.LOST:
             self._transport.write(data)
+
+    def count_among(self, count: OpenCount) -> None:
+        """Count it among the connections of who asks now. Raises `RateExceeded`."""
+        before = self._open_count
+        if before is None or before.principal != count.principal:
+            count.enter()
+            if before is not None:
+                before.leave()
+            self._open_count = count
 
     # Waiting for the client.
 

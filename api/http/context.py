@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from api.http.access_control import AccessControl
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 from tms.core.trusted_clock import TrustedClock
-
-if TYPE_CHECKING:
-    from api.http.access_control import AccessControl
 
 TopicInfo = Literal["seed", "flat"]
 
@@ -49,5 +47,5 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None = None
     """None where the server is alone."""
-    access: "AccessControl | None" = None
+    access: AccessControl | None = None
     """None where everybody may do everything."""

@@ -27,12 +27,12 @@ class Endpoint:
     """Answers each request by its handler, or with the error that the handler raises."""
 
     __slots__ = (
-        "_access",
         "_believes_servers",
         "_handler",
         "_is_page",
         "_metrics",
         "_parameters",
+        "access",
         "context",
         "is_compressed",
         "is_probe",
@@ -53,7 +53,7 @@ class Endpoint:
         has named more topics.
         """
         access = context.access
-        self._access = access if access is not None and access.guards(operation) else None
+        self.access = access if access is not None and access.guards(operation) else None
         # Who calls is proved to nobody there, so servers are believed too.
         self._believes_servers = access is None and context.cluster is not None
         self._handler = handler
@@ -69,14 +69,13 @@ class Endpoint:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
         started = perf_counter()
-        access = self._access
+        access = self.access
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
-                exchange.comes_from_server()
-            if access is not None and not access.admits_again(exchange, self.operation):
-                session = access.known(exchange) or await access.verified(exchange)
-                access.admit(exchange, session, self.operation)
+                exchange.connection.is_of_server = True
+            if access is not None and not access.admits_again(exchange):
+                await access.admit(exchange)
             if exchange.query and self._parameters is not None:
                 await _check_query(exchange, self._parameters)
             await self._handler(exchange)
@@ -95,8 +94,8 @@ class Endpoint:
 
         Raises the error if that is our fault, and cannot be answered any more.
         """
-        if self._access is not None:
-            self._access.trail.failed(exchange, error)
+        if self.access is not None:
+            self.access.trail.failed(exchange, error)
         path = shortened(exchange.path, _PATH_CHARS_LOGGED)
         if exchange.is_begun:
             # The connection of an answer that is left without its end is closed.

@@ -9,7 +9,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from tms import __version__
 from tms.core.errors import TmsError
 from tms.core.limits import JSON_INTEGER_MAX

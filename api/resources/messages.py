@@ -10,7 +10,8 @@ from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (

@@ -1,7 +1,8 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of

@@ -1,7 +1,8 @@
 """Subscriptions: named positions of consumers in a topic. The answers to GET are JSON."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     MOVE_CONTENT,

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
 from api.http.request_body import read_body
 from api.openapi.schemas import (
     PROPERTIES_CONTENT,

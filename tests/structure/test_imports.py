@@ -1,4 +1,4 @@
-"""Imports go one way, between layers and between files. The arrows are those of docs/ARCHITECTURE.md.
+"""Imports go one way, between layers and between files: the arrows of docs/ARCHITECTURE.md.
 
 A layer is a package and all below it. It may import itself, what `ARROWS` lists for it, and, inside
 a function only, what `LAZY_ARROWS` lists. `tms.server.node` puts all together and may import all.

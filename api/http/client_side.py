@@ -1,24 +1,17 @@
-"""What an exchange needs of its two sides: the connection that it came on, and its endpoint.
+"""What a request needs of the connection that it came on; `api.http.connection` fulfils it.
 
-`api.http.connection` and `api.http.endpoint` fulfil these. They make exchanges, so an exchange does
-not import them.
+Connections make exchanges, so neither these nor the door import connections.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from api.http.context import Context
 from api.http.peer import Peer
 from tms.security.quotas import OpenCount
-
-if TYPE_CHECKING:
-    from api.http.operation import Operation
 
 
 class ClientSide(Protocol):
     """The connection of an exchange, while that is at work."""
 
-    open_count: OpenCount | None
-    """Where it is counted among the connections of a principal; None if it is not."""
     is_write_paused: bool
     """Whether the client has to read before more is written."""
     is_of_server: bool
@@ -35,6 +28,10 @@ class ClientSide(Protocol):
     @property
     def is_body_read(self) -> bool:
         """Whether all of the body has been received."""
+        ...
+
+    def count_among(self, count: OpenCount) -> None:
+        """Count it among the connections of who asks now. Raises `RateExceeded`."""
         ...
 
     async def receive(self) -> bytes | None:
@@ -75,23 +72,4 @@ class ClientSide(Protocol):
 
     def write_last(self, data: bytes) -> None:
         """Write the end of an answer, and go on with the next request."""
-        ...
-
-
-class ServerSide(Protocol):
-    """The endpoint of an exchange."""
-
-    @property
-    def context(self) -> Context:
-        """What handlers work with."""
-        ...
-
-    @property
-    def is_compressed(self) -> bool:
-        """Whether answers are compressed for those who take gzip."""
-        ...
-
-    @property
-    def operation(self) -> "Operation | None":
-        """The operation that was asked for; None if it is none, or done elsewhere."""
         ...
