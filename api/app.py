@@ -2,20 +2,15 @@
 
 import json
 from collections.abc import Callable
-from typing import cast
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
 from api.cluster.forwarding import Forwarder
-from api.cluster.standby import Standby
-from api.cluster.storeless import Storeless
 from api.http.access_control import AccessControl
 from api.http.application import Application
-from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
-from api.http.clock_metrics import ClockMetrics
-from api.http.context import Context, TopicInfo
-from api.http.errors import answer_of
+from api.http.context import TopicInfo, context_of
 from api.http.metrics import RestMetrics
 from api.http.operation import RESOURCES, Operation
 from api.openapi.document import document_of
@@ -44,7 +39,6 @@ from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
-from tms.core.trusted_clock import TrustedClock, trusted
 
 OPERATIONS: tuple[Operation, ...] = (
     *namespaces.OPERATIONS,
@@ -71,13 +65,6 @@ _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
 """What each server of a cluster answers for itself, whoever leads."""
 
 
-def _clock_of(clock: Clock | None, limits: Limits, registry: CollectorRegistry) -> TrustedClock:
-    """Return what an application goes by, with its metrics in `registry`."""
-    found = trusted(clock, limits)
-    ClockMetrics(registry, found)
-    return found
-
-
 def create_app(
     services: ServerServices,
     limits: Limits,
@@ -90,28 +77,30 @@ def create_app(
     access: AccessControl | None = None,
 ) -> Application:
     """Return the application that serves `services`; its metrics are added to `registry`."""
-    metrics = RestMetrics()
-    registry.register(metrics)
-    context = Context(
-        services=services,
-        limits=limits,
-        clock=_clock_of(clock, limits, registry),
+    context = context_of(
+        limits,
+        services,
+        clock=clock,
         registry=registry,
         topic_info=topic_info,
-        body_memory=BodyMemory(limits.queue_bytes_max),
         openapi=json.dumps(document_of(OPERATIONS, _told_version(access)), indent=1).encode(),
-        callers=callers or Callers(),
-        error_form=answer_of,
+        callers=callers,
         cluster=cluster_state,
         access=access,
     )
-    return Application(context, metrics, OPERATIONS)
+    return Application(context, _metrics(registry), OPERATIONS)
 
 
 def _told_version(access: AccessControl | None) -> str:
     """Return the version that the document tells, which is the interface's if strangers read it."""
     is_open = access is not None and not all(map(access.guards, documentation.OPERATIONS))
     return _INTERFACE if is_open else __version__
+
+
+def _metrics(registry: CollectorRegistry) -> RestMetrics:
+    metrics = RestMetrics()
+    registry.register(metrics)
+    return metrics
 
 
 def create_storeless(
@@ -124,22 +113,16 @@ def create_storeless(
     access: AccessControl | None = None,
 ) -> Application:
     """Return the application of a server without a store: it tells of itself alone."""
-    metrics = RestMetrics()
-    registry.register(metrics)
-    context = Context(
-        services=cast("ServerServices", Storeless(check_ready)),
-        limits=limits,
-        clock=_clock_of(clock, limits, registry),
+    context = context_of(
+        limits,
+        check_ready=check_ready,
+        clock=clock,
         registry=registry,
-        topic_info="seed",
-        body_memory=BodyMemory(limits.queue_bytes_max),
-        openapi=b"",
-        callers=callers or Callers(),
-        error_form=answer_of,
+        callers=callers,
         access=access,
     )
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_PROCESS]
-    return Application(context, metrics, own)
+    return Application(context, _metrics(registry), own)
 
 
 def create_standby(
@@ -151,17 +134,27 @@ def create_standby(
     registry: CollectorRegistry,
     callers: Callers | None = None,
     access: AccessControl | None = None,
-) -> Standby:
-    """Return the application of a server that does not lead; its metrics go to `registry`."""
-    own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
-    return Standby(
-        own,
-        forwarder,
-        cluster_state,
+) -> Application:
+    """Return the application of a server that does not lead; its metrics go to `registry`.
+
+    It answers what is asked of the server itself, and has the leader answer all else. Nobody has to
+    be known for operations that `access` leaves open, whoever answers them.
+    """
+    context = context_of(
         limits,
-        clock=_clock_of(clock, limits, registry),
+        check_ready=forwarder.check_leader,
+        clock=clock,
         registry=registry,
         callers=callers,
+        cluster=cluster_state,
         access=access,
-        open_operations=[each for each in OPERATIONS if not each.path.startswith(RESOURCES)],
     )
+    own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
+    open_elsewhere = [
+        replace(operation, handler=forwarder.forward)
+        for operation in OPERATIONS
+        if not operation.path.startswith(RESOURCES) and operation not in own
+        if access is not None and not access.guards(operation)
+    ]
+    operations = (*own, *open_elsewhere)
+    return Application(context, _metrics(registry), operations, forward=forwarder.forward)

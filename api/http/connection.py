@@ -25,7 +25,7 @@ from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
 from api.http.framing import framing_of
 from api.http.head import Head
-from api.http.head_reader import HeadReader
+from api.http.head_cache import HeadReader
 from api.http.incoming_body import IncomingBody
 from api.http.taskless import TasklessCall
 from tms.core.errors import InvalidRequest, TmsError
@@ -131,7 +131,7 @@ class HttpConnection(ClientWire):
         method, target, fields, authorization = head
         target, _, query = target.partition(b"?")
         path = target.decode("latin-1")
-        endpoint, names = self._app.find(method, path)
+        endpoint, names = self._app.routes.find(method, path)
         is_surplus = bool(shared.surplus) and shared.is_surplus(self, is_probe=endpoint.is_probe)
         shared.idle.leave(self)
         has_all = self._then is Then.REST

@@ -11,11 +11,11 @@ from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
+from tms.core.cluster import FORWARDED_BY as HEADER
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TmsError
 
-FORWARDED_BY = b"tms-forwarded-by"
-"""In the head of a request that a server of the cluster passes on: its number."""
+FORWARDED_BY = HEADER.encode()
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
@@ -28,6 +28,7 @@ class Endpoint:
 
     __slots__ = (
         "_believes_servers",
+        "_callers",
         "_handler",
         "_is_page",
         "_metrics",
@@ -56,6 +57,7 @@ class Endpoint:
         self.access = access if access is not None and access.guards(operation) else None
         # Who calls is proved to nobody there, so servers are believed too.
         self._believes_servers = access is None and context.cluster is not None
+        self._callers = context.callers
         self._handler = handler
         self.operation = operation
         self.context = context
@@ -71,7 +73,8 @@ class Endpoint:
         started = perf_counter()
         access = self.access
         try:
-            self.context.callers.check(exchange.fields, is_page=self._is_page)
+            if self._callers not in exchange.fields.passed:
+                self._callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
                 exchange.connection.is_of_server = True
             if access is not None and not access.admits_again(exchange):

@@ -102,14 +102,13 @@ async def health(exchange: Exchange) -> None:
 
 async def ready(exchange: Exchange) -> None:
     """Answer whether publishing would be taken now, which tasks fail, and what fills up."""
-    services = exchange.context.services
     told: dict[str, object] = {}
     if failing():
         told["failing"] = [each._asdict() for each in failing()]
-    if warnings := services.warnings():
+    if warnings := exchange.context.services.warnings():
         told["warnings"] = warnings
     try:
-        services.messaging.check_ready()
+        exchange.context.check_ready()
     except TmsError as error:
         error.detail = {**error.detail, **told}
         raise

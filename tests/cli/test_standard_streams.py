@@ -129,7 +129,9 @@ def test_a_server_serves_though_its_greeting_cannot_be_printed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("tms.server.serving.serve", lambda _, greet: told.append(greet("http://here")))
+    monkeypatch.setattr(
+        "tms.server.serving.serve", lambda _, greet: told.append(greet("http://here"))
+    )
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(Unwritable())))
 
     serve._serve(config=None, store="memory:")

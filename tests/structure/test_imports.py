@@ -37,7 +37,15 @@ ARROWS: dict[str, frozenset[str]] = {
     "api.resources": frozenset({"tms.security", "api.http", "api.openapi", "tms.core", "tms.wire"}),
     "api.cluster": frozenset({"api.http", "tms.core", "tms.security"}),
     "api.registry": frozenset(
-        {"api.http", "api.openapi", "tms.core", "tms.registry", "tms.security", "tms.wire"}
+        {
+            "api.cluster",
+            "api.http",
+            "api.openapi",
+            "tms.core",
+            "tms.registry",
+            "tms.security",
+            "tms.wire",
+        }
     ),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),

@@ -42,6 +42,7 @@ with importing("api"):
     from api.cluster.standby import ClusterApp
     from api.http.access_control import AccessControl
     from api.http.app import App
+    from api.http.application import Application
     from api.http.callers import Callers
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
@@ -79,7 +80,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    parts = _Parts(clock, tls, security, schemas)
+    parts = _Parts(settings, Callers(settings.own_hosts), clock, tls, security, schemas)
     _run(settings, serve_kind(settings, parts, started))
 
 
@@ -109,19 +110,12 @@ def _registry() -> CollectorRegistry:
     return registry
 
 
-def _listeners(
-    settings: Settings, main: App, schemas: RegistryPart | None
-) -> list[ListeningAddress]:
-    """Return where a server listens: for all, and for the registry alone if it is told to."""
-    app = main if schemas is None else schemas.beside(main)
-    more = () if schemas is None else schemas.listeners
-    return [ListeningAddress(app, settings.host, settings.port), *more]
-
-
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """What a server has besides the service."""
 
+    settings: Settings
+    callers: Callers
     clock: TrustedClock
     tls: "_Tls"
     security: SecurityPart | None
@@ -141,6 +135,15 @@ class _Parts:
         if self.security is not None:
             stack.push_async_callback(self.security.close)
             await self.security.open(store, instance_id)
+
+    def with_schemas(self, app: Application) -> Application:
+        """Return an application with the registry below its prefix, if there is one."""
+        return app if self.schemas is None else self.schemas.beside(app)
+
+    def listeners(self, app: App) -> list[ListeningAddress]:
+        """Return where a server listens: for all, and for the registry alone if it is told to."""
+        more = () if self.schemas is None else self.schemas.listeners
+        return [ListeningAddress(app, self.settings.host, self.settings.port), *more]
 
     def publish_audit(self, messaging: Messaging | None) -> None:
         """Have the audit's topic written there; None: nowhere for now."""
@@ -186,7 +189,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
             registry=registry,
             topic_info=settings.topic_info,
             clock=parts.clock,
-            callers=Callers(settings.own_hosts),
+            callers=parts.callers,
             access=parts.access,
         )
         if schemas is not None:
@@ -196,7 +199,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
             services.messaging.schema_checks.values = schemas.values
             await schemas.elect()
         await serve_app(
-            _listeners(settings, app, schemas),
+            parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
@@ -221,13 +224,13 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
             schemas.check_ready,
             clock=parts.clock,
             registry=registry,
-            callers=Callers(settings.own_hosts),
+            callers=parts.callers,
             access=parts.access,
         )
         schemas.follow(settings.registry_log)
         await schemas.elect()
         await serve_app(
-            _listeners(settings, app, schemas),
+            parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=_nothing,
@@ -280,23 +283,22 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
         if schemas is not None:
             schemas.register(registry)
             stack.push_async_callback(schemas.close)
-        part.app = ClusterApp(
-            create_standby(
-                forwarder,
-                member,
-                settings.limits(),
-                clock=parts.clock,
-                registry=registry,
-                callers=Callers(settings.own_hosts),
-                access=parts.access,
-            )
+        standby = create_standby(
+            forwarder,
+            member,
+            settings.limits(),
+            clock=parts.clock,
+            registry=registry,
+            callers=parts.callers,
+            access=parts.access,
         )
+        part.app = ClusterApp(parts.with_schemas(standby))
         await member.open()
         stack.push_async_callback(member.close)
         if schemas is not None:
             await schemas.elect()
         await serve_app(
-            _listeners(settings, part.app, schemas),
+            parts.listeners(part.app),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
@@ -338,7 +340,7 @@ class _Part:
             topic_info=settings.topic_info,
             clock=self._parts.clock,
             cluster_state=self.member,
-            callers=Callers(settings.own_hosts),
+            callers=self._parts.callers,
             access=self._parts.access,
         )
         self._parts.publish_audit(services.messaging)
@@ -348,7 +350,7 @@ class _Part:
             self._schemas.register(registry)
             self._schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
-        self.app.lead(app, partial(getattr, lease, "left_s"))
+        self.app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
         raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             yield

@@ -13,8 +13,8 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from tms.core.schemas import AVRO, PROTOBUF
-from tms.serdes.proto_serde import ProtoSerde
 from tms.serdes.compiling import compiled
+from tms.serdes.proto_serde import ProtoSerde
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema
 from tms.serdes.wire_format import START_BYTES, schema_id_of
 from tms.spark.typed.avro_version import AvroReading, AvroVersion
