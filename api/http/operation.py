@@ -79,8 +79,8 @@ class Operation(Guarded):
     errors: tuple[str, ...] = ()
     """Codes of the catalogue."""
     is_taskless: bool = False
-    """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
-    is a future, and it asks for its task, as timeouts do, only after that."""
+    """Whether its handler begins without a task (`api.http.taskless`): its first await is a future,
+    and it uses timeouts only after its second."""
     is_probe: bool = False
     """Whether it is answered on a connection beyond `connections_max` too."""
     is_page: bool = False
