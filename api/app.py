@@ -1,18 +1,16 @@
 """Puts the endpoints together into one application, found by one table of routes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-
-from prometheus_client import CollectorRegistry
+from typing import Unpack
 
 from api.cluster.forwarding import Forwarder
 from api.http.access_control import AccessControl
 from api.http.application import Application
-from api.http.callers import Callers
-from api.http.context import TopicInfo, context_of
+from api.http.context import Context, Options, context_of
 from api.http.metrics import RestMetrics
-from api.http.operation import RESOURCES, Operation
+from api.http.operation import RESOURCES, Handler, Operation
 from api.openapi.document import document_of
 from api.resources import (
     cleanup,
@@ -35,8 +33,6 @@ from api.resources import (
 from api.resources import clock as clock_resource
 from api.resources.paths import CLOCK, CLOCK_ACCEPT, CLUSTER
 from tms import __version__
-from tms.core.clock import Clock
-from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 
@@ -65,30 +61,11 @@ _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
 """What each server of a cluster answers for itself, whoever leads."""
 
 
-def create_app(
-    services: ServerServices,
-    limits: Limits,
-    *,
-    registry: CollectorRegistry,
-    topic_info: TopicInfo = "seed",
-    clock: Clock | None = None,
-    cluster_state: Cluster | None = None,
-    callers: Callers | None = None,
-    access: AccessControl | None = None,
-) -> Application:
-    """Return the application that serves `services`; its metrics are added to `registry`."""
-    context = context_of(
-        limits,
-        services,
-        clock=clock,
-        registry=registry,
-        topic_info=topic_info,
-        openapi=json.dumps(document_of(OPERATIONS, _told_version(access)), indent=1).encode(),
-        callers=callers,
-        cluster=cluster_state,
-        access=access,
-    )
-    return Application(context, _metrics(registry), OPERATIONS)
+def create_app(services: ServerServices, limits: Limits, **options: Unpack[Options]) -> Application:
+    """Return the application that serves `services`."""
+    document = document_of(OPERATIONS, _told_version(options.get("access")))
+    openapi = json.dumps(document, indent=1).encode()
+    return _application(context_of(limits, services, openapi=openapi, **options), OPERATIONS)
 
 
 def _told_version(access: AccessControl | None) -> str:
@@ -97,58 +74,29 @@ def _told_version(access: AccessControl | None) -> str:
     return _INTERFACE if is_open else __version__
 
 
-def _metrics(registry: CollectorRegistry) -> RestMetrics:
+def _application(
+    context: Context, operations: Iterable[Operation], forward: Handler | None = None
+) -> Application:
     metrics = RestMetrics()
-    registry.register(metrics)
-    return metrics
+    context.registry.register(metrics)
+    return Application(context, metrics, operations, forward=forward)
 
 
 def create_storeless(
-    limits: Limits,
-    check_ready: Callable[[], None],
-    *,
-    clock: Clock | None = None,
-    registry: CollectorRegistry,
-    callers: Callers | None = None,
-    access: AccessControl | None = None,
+    limits: Limits, check_ready: Callable[[], None], **options: Unpack[Options]
 ) -> Application:
     """Return the application of a server without a store: it tells of itself alone."""
-    context = context_of(
-        limits,
-        check_ready=check_ready,
-        clock=clock,
-        registry=registry,
-        callers=callers,
-        access=access,
-    )
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_PROCESS]
-    return Application(context, _metrics(registry), own)
+    return _application(context_of(limits, check_ready=check_ready, **options), own)
 
 
-def create_standby(
-    forwarder: Forwarder,
-    cluster_state: Cluster,
-    limits: Limits,
-    *,
-    clock: Clock | None = None,
-    registry: CollectorRegistry,
-    callers: Callers | None = None,
-    access: AccessControl | None = None,
-) -> Application:
-    """Return the application of a server that does not lead; its metrics go to `registry`.
+def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Options]) -> Application:
+    """Return the application of a server that does not lead.
 
     It answers what is asked of the server itself, and has the leader answer all else. Nobody has to
-    be known for operations that `access` leaves open, whoever answers them.
+    be known for operations that access control leaves open, whoever answers them.
     """
-    context = context_of(
-        limits,
-        check_ready=forwarder.check_leader,
-        clock=clock,
-        registry=registry,
-        callers=callers,
-        cluster=cluster_state,
-        access=access,
-    )
+    access = options.get("access")
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
     open_elsewhere = [
         replace(operation, handler=forwarder.forward)
@@ -156,5 +104,5 @@ def create_standby(
         if not operation.path.startswith(RESOURCES) and operation not in own
         if access is not None and not access.guards(operation)
     ]
-    operations = (*own, *open_elsewhere)
-    return Application(context, _metrics(registry), operations, forward=forwarder.forward)
+    context = context_of(limits, check_ready=forwarder.check_leader, **options)
+    return _application(context, (*own, *open_elsewhere), forwarder.forward)

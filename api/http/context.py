@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from prometheus_client import CollectorRegistry
 
@@ -43,41 +43,48 @@ class Context:
     """None where everybody may do everything."""
 
 
+class Options(TypedDict, total=False):
+    """Keyword arguments of whatever makes an application."""
+
+    registry: CollectorRegistry
+    """Takes the application's metrics."""
+    clock: Clock | None
+    topic_info: TopicInfo
+    callers: Callers | None
+    cluster: Cluster | None
+    access: AccessControl | None
+
+
 def context_of(
     limits: Limits,
     services: ServerServices | None = None,
     *,
     check_ready: Callable[[], None] = not_ready,
-    clock: Clock | None = None,
-    registry: CollectorRegistry | None = None,
-    topic_info: TopicInfo = "seed",
     openapi: bytes = b"",
-    callers: Callers | None = None,
     error_form: ErrorForm = answer_of,
-    cluster: Cluster | None = None,
-    access: AccessControl | None = None,
+    **options: Unpack[Options],
 ) -> Context:
-    """Return what handlers work with; metrics of its clock are added to `registry`.
+    """Return what handlers work with.
 
     Without `services`, whoever asks for one is told that it is not here; then `check_ready` says
     whether a publish would be taken.
     """
     if services is not None:
         check_ready = services.messaging.check_ready
-    registry = registry or CollectorRegistry()
-    trusted_clock = trusted(clock, limits)
-    ClockMetrics(registry, trusted_clock)
+    registry = options.get("registry") or CollectorRegistry()
+    clock = trusted(options.get("clock"), limits)
+    ClockMetrics(registry, clock)
     return Context(
         services=services or NoServices(),
         check_ready=check_ready,
         limits=limits,
-        clock=trusted_clock,
+        clock=clock,
         registry=registry,
-        topic_info=topic_info,
+        topic_info=options.get("topic_info", "seed"),
         body_memory=BodyMemory(limits.queue_bytes_max),
         openapi=openapi,
-        callers=callers or Callers(),
+        callers=options.get("callers") or Callers(),
         error_form=error_form,
-        cluster=cluster,
-        access=access,
+        cluster=options.get("cluster"),
+        access=options.get("access"),
     )

@@ -1,9 +1,9 @@
 """The registry as an application."""
 
-from api.http.access_control import AccessControl
+from typing import Unpack
+
 from api.http.application import Application
-from api.http.callers import Callers
-from api.http.context import context_of
+from api.http.context import Options, context_of
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
 from api.registry.about import AboutHandlers, encoded
@@ -40,20 +40,17 @@ def create_registry_app(
     registry: Registry,
     limits: Limits,
     metrics: RestMetrics,
-    callers: Callers | None = None,
     forwarding: MasterForwarding | None = None,
-    *,
-    access: AccessControl | None = None,
+    /,
+    **options: Unpack[Options],
 ) -> Application:
     """Return the application that serves a registry; its requests are counted in `metrics`.
 
     With `forwarding`, the master does what is written.
     """
     operations = operations_of(registry)
-    document = document_of(operations)
+    openapi = encoded(document_of(operations))
     if forwarding is not None:
         operations = forwarding.over(operations)
-    context = context_of(
-        limits, openapi=encoded(document), callers=callers, error_form=refusal_of, access=access
-    )
+    context = context_of(limits, openapi=openapi, error_form=refusal_of, **options)
     return Application(context, metrics, operations, prefix=CONTEXT)

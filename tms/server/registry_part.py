@@ -89,8 +89,8 @@ class RegistryPart:
             self.registry,
             settings.limits(),
             self._metrics,
-            Callers(settings.own_hosts),
             self._forwarding() if settings.registry_mode == "master" else None,
+            callers=Callers(settings.own_hosts),
             access=None if security is None else security.registry_access,
         )
         self._address = settings.registry_address

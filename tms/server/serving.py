@@ -24,7 +24,7 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.cluster.store_watch import look_s_max
-from tms.core.cluster import Instance
+from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
@@ -40,10 +40,10 @@ with importing("api"):
     from api.app import create_app, create_standby, create_storeless
     from api.cluster.forwarding import Forwarder
     from api.cluster.standby import ClusterApp
-    from api.http.access_control import AccessControl
     from api.http.app import App
     from api.http.application import Application
     from api.http.callers import Callers
+    from api.http.context import Options
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
     from api.http.tls import ServerTls
@@ -123,10 +123,16 @@ class _Parts:
     schemas: RegistryPart | None
     """None without its extra."""
 
-    @property
-    def access(self) -> AccessControl | None:
-        """What the service's operations ask."""
-        return None if self.security is None else self.security.access
+    def options(self, registry: CollectorRegistry, cluster: Cluster | None = None) -> Options:
+        """Return what the service's application is made with."""
+        return Options(
+            registry=registry,
+            clock=self.clock,
+            topic_info=self.settings.topic_info,
+            callers=self.callers,
+            cluster=cluster,
+            access=None if self.security is None else self.security.access,
+        )
 
     async def open_security(
         self, stack: AsyncExitStack, store: MetadataStore | None, instance_id: int | None = None
@@ -183,15 +189,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
         stack.push_async_callback(services.close)
         await parts.open_security(stack, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        app = create_app(
-            services,
-            settings.limits(),
-            registry=registry,
-            topic_info=settings.topic_info,
-            clock=parts.clock,
-            callers=parts.callers,
-            access=parts.access,
-        )
+        app = create_app(services, settings.limits(), **parts.options(registry))
         if schemas is not None:
             stack.push_async_callback(schemas.close)
             schemas.register(registry)
@@ -219,14 +217,7 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
         store = await _shared_metadata(settings, stack) if parts.security is not None else None
         number = None if store is None else await next_instance_id(store)
         await parts.open_security(stack, store, number)
-        app = create_storeless(
-            settings.limits(),
-            schemas.check_ready,
-            clock=parts.clock,
-            registry=registry,
-            callers=parts.callers,
-            access=parts.access,
-        )
+        app = create_storeless(settings.limits(), schemas.check_ready, **parts.options(registry))
         schemas.follow(settings.registry_log)
         await schemas.elect()
         await serve_app(
@@ -283,15 +274,8 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
         if schemas is not None:
             schemas.register(registry)
             stack.push_async_callback(schemas.close)
-        standby = create_standby(
-            forwarder,
-            member,
-            settings.limits(),
-            clock=parts.clock,
-            registry=registry,
-            callers=parts.callers,
-            access=parts.access,
-        )
+        options = parts.options(registry, member)
+        standby = create_standby(forwarder, settings.limits(), **options)
         part.app = ClusterApp(parts.with_schemas(standby))
         await member.open()
         stack.push_async_callback(member.close)
@@ -333,16 +317,8 @@ class _Part:
             registry=registry,
             lease=lease,
         )
-        app = create_app(
-            services,
-            settings.limits(),
-            registry=registry,
-            topic_info=settings.topic_info,
-            clock=self._parts.clock,
-            cluster_state=self.member,
-            callers=self._parts.callers,
-            access=self._parts.access,
-        )
+        options = self._parts.options(registry, self.member)
+        app = create_app(services, settings.limits(), **options)
         self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.messaging.stop_waiting
         if self._schemas is not None:
