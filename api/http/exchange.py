@@ -11,7 +11,7 @@ from typing import Protocol
 
 from api.http.access_control import AccessControl
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
-from api.http.client_side import ClientSide
+from api.http.client_wire import ClientWire
 from api.http.context import Context
 from api.http.guarded import Guarded
 from api.http.head import Fields
@@ -97,7 +97,7 @@ class Exchange(Request):
 
     def __init__(
         self,
-        connection: ClientSide,
+        connection: ClientWire,
         endpoint: ServerSide,
         *,
         method: str,

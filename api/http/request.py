@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from api.http.admitted import Admitted
-from api.http.client_side import ClientSide
+from api.http.client_wire import ClientWire
 from api.http.guarded import Guarded
 from api.http.head import Fields
 from tms.security.rules import Rule
@@ -44,7 +44,7 @@ class Request:
         "whole_body",
     )
 
-    connection: ClientSide
+    connection: ClientWire
     operation: Guarded | None
     """None if the request leads to none, or elsewhere."""
     method: str
