@@ -1,6 +1,5 @@
 """Settings: their sources, what wins, and what is refused with its source."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -11,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import run_command
-from tms.core.limits import Limits
 from tms.settings import DEFAULT, Settings, WrongSettings, flag_of, load, variable_of
-from tms.settings.advanced import ADVANCED
+from tms.settings.server import ADVANCED
 
 HELP_LINES_MAX = 60
 """What a screen shows."""
@@ -30,14 +28,6 @@ def problems(flags: dict[str, object], config: Path | None = None) -> list[str]:
     with pytest.raises(WrongSettings) as wrong:
         load(flags, config)
     return wrong.value.problems
-
-
-def test_every_limit_is_a_setting_of_the_same_name_type_and_default() -> None:
-    for field in dataclasses.fields(Limits):
-        setting = Settings.model_fields[field.name]
-        assert setting.default == field.default
-        assert setting.annotation is field.type
-    assert Settings().limits() == Limits()
 
 
 def test_every_setting_is_described() -> None:
@@ -63,7 +53,8 @@ def test_flags_win_over_the_environment_over_the_file_over_the_default(
     assert (settings.store, sources["store"]) == ("memory:", str(file))
     assert (settings.sync, sources["sync"]) == (False, str(file))
     assert (settings.listen, sources["listen"]) == ("environment:2", "TMS_LISTEN")
-    assert settings.poll_messages_max == settings.limits().poll_messages_max == 7000
+    assert settings.model_dump()["poll_messages_max"] == 7000
+    assert settings.limits().poll_messages_max == 7000
     assert sources["poll_messages_max"] == "--poll-messages-max"
     assert (settings.log_level, sources["log_level"]) == ("info", DEFAULT)
     assert sources["ttl_s_default"] == DEFAULT
@@ -361,9 +352,10 @@ def test_durations_are_given_with_units_too(
 
     settings = load({"poll_wait_s_max": "1m30s", "transaction_snapshot_s": "60"}, file).settings
 
-    assert (settings.ttl_s_default, settings.lease_s) == (604_800, 2.5)
-    assert (settings.cleanup_period_s, settings.transaction_timeout_s_default) == (30, 120)
-    assert (settings.poll_wait_s_max, settings.transaction_snapshot_s) == (90, 60)
+    limits = settings.limits()
+    assert (limits.ttl_s_default, settings.lease_s) == (604_800, 2.5)
+    assert (limits.cleanup_period_s, limits.transaction_timeout_s_default) == (30, 120)
+    assert (limits.poll_wait_s_max, limits.transaction_snapshot_s) == (90, 60)
     (wrong,) = problems({"ttl_s_default": "soon"}, file)
     assert wrong.startswith("ttl_s_default is 'soon' by --ttl-s-default: 'soon' is no duration")
     assert "ttl_s_default is '1.5s' by" in problems({"ttl_s_default": "1.5s"})[0]

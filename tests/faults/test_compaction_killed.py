@@ -41,9 +41,10 @@ def compact(url: str, wait_s: float) -> None:
 @pytest.mark.slow
 def test_the_newest_of_each_key_is_there(tmp_path: Path, chance: random.Random) -> None:
     newest: dict[bytes, bytes | None] = {}
-    flags = ("--cleanup-keys-max", "50", "--cleanup-period-s", "3600")
+    limits = {"cleanup_keys_max": 50}
     for killed in range(KILLS + 1):
-        with serve(tmp_path, *flags) as server, tms.connect(server.url) as client:
+        server = serve(tmp_path, "--cleanup-period-s", "3600", limits=limits)
+        with server, tms.connect(server.url) as client:
             topic = client.topic(TOPIC)
             if not killed:
                 topic.create(cleanup="compact", tombstone_s=0)

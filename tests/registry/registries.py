@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tms.core.clock import ManualClock
-from tms.core.limits import Limits
+from tms.core.limits import Limits, SchemaLimits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import Messaging
 from tms.core.reading import Reading
@@ -13,7 +13,6 @@ from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
-from tms.registry.knowledge import SchemaLimits
 from tms.registry.log import WayToLog
 from tms.registry.refusal import RegistryError
 from tms.registry.registration import Registered, SchemaToRegister, register

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tms.core.clock import ManualClock
 from tms.core.errors import RateExceeded
-from tms.security.quotas import PrincipalLimits, PrincipalUse, Quotas, SharedBounds
+from tms.core.limits import PrincipalLimits
+from tms.security.quotas import PrincipalUse, Quotas, SharedBounds
 from tms.settings.security import SecuritySettings
 
 LIMITS = PrincipalLimits(

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -24,6 +25,7 @@ STOP_S_MAX = 20.0
 
 _GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
+_DEFAULTS = "Limits.__init__.__kwdefaults__"
 
 
 def environment() -> dict[str, str]:
@@ -45,13 +47,16 @@ class ServerProcess:
         port: int = 0,
         without: tuple[str, ...] = (),
         clock: SteppingClock | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> None:
         """Start it, and do not wait. Port 0 is any free one. None: it has no store.
 
         It does not find the modules `without`, as if their packages were not installed. Its clock
-        may be one that a test sets.
+        may be one that a test sets. `limits` are those that users cannot set.
         """
         hide = f"import sys; sys.modules.update(dict.fromkeys({without}))\n"
+        if limits:
+            hide += f"from tms.core.limits import Limits\n{_DEFAULTS}.update({dict(limits)})\n"
         self._lines: list[str] = []
         self._greeting: re.Match[str] | None = None
         self._told = Event()

@@ -47,9 +47,10 @@ FLAGS = (
     *("--topics-in-memory-max", "3", "--cache-bytes-max", "20000"),
     *("--transaction-lifetime-s-max", "4", "--transaction-timeout-s-max", "4"),
     *("--transaction-timeout-s-default", str(TIMEOUT_S), "--transaction-long-timeout-s", "4"),
-    *("--transaction-snapshot-edits", "200", "--no-sync"),
+    "--no-sync",
 )
 """A kill is no failure of the machine: what was written stays without a sync."""
+LIMITS = {"transaction_snapshot_edits": 200}
 
 
 class Everything:
@@ -67,7 +68,7 @@ class Everything:
         """Start the server, compare all there is, and work until it is killed or stopped."""
         lasts_s = self.chance.uniform(*EPISODE_S)
         kills = self.chance.random() < KILLED_SHARE
-        with ServerProcess(self.store, *FLAGS, clock=self.clock) as server:
+        with ServerProcess(self.store, *FLAGS, clock=self.clock, limits=LIMITS) as server:
             services = RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
             self.acts.ask(services)
             self.clients.url = server.url

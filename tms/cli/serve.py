@@ -31,7 +31,8 @@ from tms.settings import (
     load,
     variable_of,
 )
-from tms.settings.advanced import ADVANCED, SECTION
+from tms.settings.advanced import SECTION
+from tms.settings.server import ADVANCED
 
 EXAMPLES = """\b
 Examples:

@@ -12,7 +12,7 @@ after each gap, and the leader renews at once when the store is back.
 
 That alone keeps a paused leader from nothing that it was about to send. So what leaders send late
 is hidden or refused (`tables.sealing`), whenever it comes, and the new one begins at once.
-`fence_s` is for whoever wants it to wait all the same.
+A lease can have the next leader wait all the same (`fence_s`).
 
 Keys of messages have a time too, and the lease says up to which one its holder may give them, the
 *ceiling* (`keys_until_ms`). It moves on with each renewal, never back while the lease is held, and

@@ -56,8 +56,8 @@ class Member:
         *,
         of_store: str,
         lease_s: float,
-        fence_s: float,
         look: Look,
+        fence_s: float = 0.0,
         clock: LeaseClock | None = None,
         time: Clock | None = None,
     ) -> None:

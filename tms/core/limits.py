@@ -1,9 +1,12 @@
 """Every limit, named with its unit last, with the relations between them.
 
-The settings of a server give the values (`tms.settings`); the core only sees this value.
+A limit that users may set has its description, default and least value here alone: the settings of
+a server are made from it (`tms.settings.limits`). The other limits are constants, which only tests
+set. The core sees the values and not where they come from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 MS_PER_S = 1_000
 INT64_MAX = 2**63 - 1
@@ -22,84 +25,182 @@ LIMIT_MAX = 2**31 - 1
 """The largest limit a poll's body can carry: an Avro int."""
 
 
-_MAY_BE_NONE = ("cache_bytes_max", "principal_transactions_max", "clock_hold_s")
+@dataclass(frozen=True, slots=True)
+class LimitSetting:
+    """How users set a limit."""
+
+    description: str
+    may_be_zero: bool
+    """Otherwise it has to be more."""
+    is_advanced: bool
+    """Whether operators seldom need it."""
+
+
+SETTING = "setting"
+"""The key of a field's `LimitSetting` in its metadata. A field without one is a constant."""
+
+
+def _setting(default: float, description: str, *, zero: bool = False, seldom: bool = False) -> Any:
+    setting = LimitSetting(description, may_be_zero=zero, is_advanced=seldom)
+    return field(default=default, metadata={SETTING: setting})
+
+
+def _seldom(default: float, description: str, *, zero: bool = False) -> Any:
+    return _setting(default, description, zero=zero, seldom=True)
+
+
+def _each(whose: str, *, by_time: bool = False) -> Any:
+    otherwise = "for no limit" if by_time else "for all but a tenth of what there is"
+    return _seldom(0, f"The most {whose} of one principal; 0 {otherwise}.", zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one service takes, holds and gives at most."""
 
-    ttl_s_default: int = TTL_S_DEFAULT
-    transaction_lifetime_s_max: int = 25 * 3600
+    ttl_s_default: int = _setting(TTL_S_DEFAULT, "How long messages live by default.")
+    transaction_lifetime_s_max: int = _seldom(
+        25 * 3600, "Writing under a write pointer older than this is refused."
+    )
 
-    transaction_timeout_s_default: int = 30
-    transaction_timeout_s_max: int = 24 * 3600
-    transaction_long_timeout_s: int = 24 * 3600
-    transactions_in_progress_max: int = 10_000
-    principal_transactions_max: int = 0
-    """In progress of one principal; 0: its share of all (`tms.core.shares`)."""
-    transaction_changes_max: int = 100_000
+    transaction_timeout_s_default: int = _setting(
+        30, "A short transaction's timeout by default. Then it becomes invalid."
+    )
+    transaction_timeout_s_max: int = _setting(
+        24 * 3600, "The longest timeout of a short transaction."
+    )
+    transaction_long_timeout_s: int = _setting(
+        24 * 3600, "When a long transaction becomes invalid."
+    )
+    transactions_in_progress_max: int = _setting(
+        10_000, "The most transactions in progress. Starting another one gets 503."
+    )
+    principal_transactions_max: int = _each("transactions in progress")
+    transaction_changes_max: int = _seldom(
+        100_000, "The most changes that a transaction may announce."
+    )
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
+    """The most bytes of changes that a transaction may announce."""
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
-    transaction_checkpoints_max: int = 1_000
-    transaction_outcomes_max: int = 200_000
-    transaction_owners_max: int = 1_000_000
-    transaction_owner_retention_s: int = 7 * 24 * 3600
-    transaction_snapshot_s: int = 300
+    """About the bytes that the changes of all transactions may take while one may conflict."""
+    transaction_checkpoints_max: int = _seldom(1_000, "The most checkpoints in one transaction.")
+    transaction_outcomes_max: int = _seldom(
+        200_000, "How many ended transactions are remembered, for clients that lost the answer."
+    )
+    transaction_owners_max: int = _seldom(
+        1_000_000, "The most owners that are remembered, of 400 bytes each."
+    )
+    transaction_owner_retention_s: int = _seldom(
+        7 * 24 * 3600, "How long the last sequence of an owner is remembered that does nothing."
+    )
+    transaction_snapshot_s: int = _seldom(
+        300, "How often the state of transactions is written as a whole."
+    )
     transaction_snapshot_edits: int = 500_000
+    """After so many edits the state is written as a whole too: a start replays no more of them."""
     transaction_snapshots_kept: int = 3
+    """How many snapshots are kept, with the edits after each."""
 
-    clock_step_s_max: float = 60.0
-    """By how much the machine's clock may step and be followed at once."""
-    clock_hold_s: float = 3_600.0
-    """How long it must stay as it is after a larger step to be believed; 0: not at all."""
+    clock_step_s_max: float = _seldom(
+        60.0, "By how much the machine's clock may step and be followed at once."
+    )
+    clock_hold_s: float = _seldom(
+        3_600.0,
+        "How long the machine's clock must stay as it is after a larger step to be believed; 0 to "
+        "believe it at once.",
+        zero=True,
+    )
 
-    cleanup_period_s: float = 60.0
-    cleanup_slice_rows: int = 2_000
+    cleanup_period_s: float = _setting(
+        60.0,
+        "How often to clean up what is dead. That is what has expired, was deleted or is invalid.",
+    )
+    cleanup_slice_rows: int = _seldom(
+        2_000, "The most rows that cleanup reads or deletes at a time."
+    )
     cleanup_slice_ms: int = 1
-    cleanup_pause_ms: int = 10
-    cleanup_grace_s: int = 24 * 3600
+    """About how long a slice of cleanup lasts."""
+    cleanup_pause_ms: int = _seldom(
+        10, "How long cleanup pauses between two slices while the server has requests."
+    )
+    cleanup_grace_s: int = _seldom(
+        24 * 3600,
+        "How much longer than it must an invalid transaction stays on the list, and the name of a "
+        "deleted topic in the table.",
+    )
     cleanup_keys_max: int = 400_000
+    """How many keys compaction remembers at a time; each takes about 110 bytes."""
 
-    request_bytes_max: int = 16 * 1024 * 1024
-    request_messages_max: int = 100_000
+    request_bytes_max: int = _setting(16 * 1024 * 1024, "The largest body, after decompression.")
+    request_messages_max: int = _setting(100_000, "The most messages in one publish or store.")
     request_gzip_ratio_max: int = 100
-    message_bytes_max: int = 10 * 1024 * 1024
-    frame_bytes_max: int = 16 * 1024
-    message_headers_max: int = 100
-    request_body_s_max: float = 30.0
-    request_head_bytes_max: int = 64 * 1024
+    """How many times as long as what was sent of it a gzip body over 1 MiB may be."""
+    message_bytes_max: int = _setting(10 * 1024 * 1024, "The largest message.")
+    frame_bytes_max: int = _seldom(16 * 1024, "The largest key and headers of a message.")
+    message_headers_max: int = _seldom(100, "The most headers of a message.")
+    request_body_s_max: float = _seldom(30.0, "How long the body of a request may take to arrive.")
+    request_head_bytes_max: int = _seldom(
+        64 * 1024, "The largest head of a request: its line and its headers."
+    )
     request_head_s_max: float = 60.0
-    """Longer than clients keep a connection for reuse, so that it is they who close it."""
-    connections_max: int = 10_000
+    """How long a connection is kept on which no whole head of a request arrives.
 
-    queue_bytes_max: int = 64 * 1024 * 1024
-    queue_requests_max: int = 10_000
+    Longer than clients keep a connection for reuse, so that it is they who close it."""
+    connections_max: int = _setting(
+        10_000,
+        "The most connections at a time. If the process may have too few open files for them, "
+        "there are fewer, so that the store can open its own.",
+    )
+
+    queue_bytes_max: int = _setting(
+        64 * 1024 * 1024, "The most payload that waits to be written. Publishers get 503 beyond it."
+    )
+    queue_requests_max: int = _seldom(
+        10_000, "The most publishes waiting to be written; then they get 503."
+    )
     flush_bytes_max: int = 16 * 1024 * 1024
+    """The most payload in one write to the store."""
 
-    cache_bytes_max: int = 64 * 1024 * 1024
-    topics_in_memory_max: int = 20_000
-    topics_max: int = 200_000
-    """Twice as many as were tried."""
-    topic_properties_bytes_max: int = 1024 * 1024
-    topic_properties_max: int = 1_000
-    namespaces_max: int = 10_000
-    topic_subscriptions_max: int = 1_000
+    cache_bytes_max: int = _setting(
+        64 * 1024 * 1024, "Memory for the latest messages; 0 for none.", zero=True
+    )
+    topics_in_memory_max: int = _setting(
+        20_000, "The most topics in memory that nobody uses. One request may name as many."
+    )
+    topics_max: int = _setting(
+        200_000,  # twice as many as were tried
+        "The most topics of all namespaces. Creating another one is refused.",
+    )
+    topic_properties_bytes_max: int = _seldom(
+        1024 * 1024, "The most bytes of a topic's properties, their names and values together."
+    )
+    topic_properties_max: int = _seldom(1_000, "The most properties that a topic may have.")
+    namespaces_max: int = _seldom(10_000, "The most namespaces that have settings of their own.")
+    topic_subscriptions_max: int = _seldom(1_000, "The most subscriptions of one topic.")
 
-    metric_series_max: int = 500
+    metric_series_max: int = _seldom(
+        500,
+        "The most topics, namespaces and subscriptions, of each kind, that have metrics of their "
+        "own; the rest is counted together.",
+    )
 
-    poll_messages_default: int = 100
-    poll_messages_max: int = 1_000_000
+    poll_messages_default: int = _setting(100, "Messages of a poll that has no limit.")
+    poll_messages_max: int = _setting(
+        1_000_000, "The most messages that one poll gives. A greater limit is cut to it."
+    )
     poll_block_bytes: int = 256 * 1024
-    poll_wait_s_max: float = 60.0
+    """A poll's answer is sent in parts of about this size."""
+    poll_wait_s_max: float = _setting(
+        60.0, "The longest that a poll waits for messages. A longer wait is cut to it."
+    )
 
     def __post_init__(self) -> None:
         """Refuse limits that contradict each other."""
-        for name in self.__slots__:
-            value = getattr(self, name)
-            is_none_allowed = name in _MAY_BE_NONE
-            if value < 0 or (value == 0 and not is_none_allowed):
-                raise ValueError(f"{name} must be positive")
+        for each in fields(self):
+            value, setting = getattr(self, each.name), each.metadata.get(SETTING)
+            may_be_zero = setting is not None and setting.may_be_zero
+            if value < 0 or (value == 0 and not may_be_zero):
+                raise ValueError(f"{each.name} must be positive")
         relations = (
             ("message_bytes_max", "request_bytes_max"),
             ("request_bytes_max", "queue_bytes_max"),
@@ -113,3 +214,36 @@ class Limits:
                 raise ValueError(f"{smaller} must not be over {larger}")
         if self.ttl_s_default > TTL_S_MAX:
             raise ValueError(f"ttl_s_default must not be over {TTL_S_MAX}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalLimits:
+    """How much one principal may. The settings have `principal_` before these names.
+
+    0 is its share of what is open at once; by time it is no limit.
+    """
+
+    requests_per_s: int = _each("requests a second", by_time=True)
+    publish_bytes_per_s: int = _each("bytes published a second", by_time=True)
+    publish_messages_per_s: int = _each("messages published a second", by_time=True)
+    connections_max: int = _each("connections")
+    polls_max: int = _each("polls that wait")
+    arriving_bytes_max: int = _each("bytes of bodies that are arriving")
+    topics_per_hour: int = _each("topics created an hour", by_time=True)
+
+    @property
+    def are_by_time(self) -> bool:
+        """Whether anything is limited by time."""
+        by_time = self.requests_per_s, self.publish_bytes_per_s, self.publish_messages_per_s
+        return any((*by_time, self.topics_per_hour))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLimits:
+    """How much a schema registry takes. The settings have `registry_` before these names."""
+
+    schemas_max: int = _seldom(1_000_000, "The most versions of all subjects together.")
+    schema_bytes_max: int = _seldom(1024 * 1024, "The largest text of a schema.")
+    references_depth_max: int = 50
+    """The most steps that a schema's reference may lead."""
+    references_max: int = _seldom(1_000, "The most schemas that one may need, also through others.")

@@ -7,6 +7,9 @@ from tms.core.errors import BadVersion
 from tms.metadata.interface import NEW, MetadataStore
 from tms.registry.subjects import DEFAULT_CONTEXT
 
+AT_ONCE = 20
+"""How many ids a batch has."""
+
 
 class IdsWanted(Exception):
     """Raised by who decides, when the ids of a batch are used up."""
@@ -29,7 +32,7 @@ class IdSource(Protocol):
 class StoreIds:
     """The upper bound of what was given, as a value of a metadata store for each context."""
 
-    def __init__(self, store: MetadataStore, namespace: str, at_once: int) -> None:
+    def __init__(self, store: MetadataStore, namespace: str, at_once: int = AT_ONCE) -> None:
         """Count below `namespace`, a path; give `at_once` ids in a batch."""
         self._store = store
         self._path = f"{namespace}/schema_id_counter"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tms.core.limits import SchemaLimits
 from tms.registry.ids import IdsWanted
 from tms.registry.questions import Findings
 from tms.registry.readers import EVERYTHING, SchemaReader
@@ -12,26 +13,12 @@ from tms.registry.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaLimits:
-    """What a registry takes."""
-
-    schemas_max: int = 1_000_000
-    """Versions of all subjects."""
-    schema_bytes_max: int = 1024 * 1024
-    """The bytes of one text."""
-    references_depth_max: int = 50
-    """How many steps a reference may be away."""
-    references_max: int = 1_000
-    """How many texts one text may need, directly and through others."""
-
-
-@dataclass(frozen=True, slots=True)
 class Knowledge:
     """What is known at one moment."""
 
     state: State
     findings: Findings = field(default_factory=Findings)
-    limits: SchemaLimits = SchemaLimits()
+    limits: SchemaLimits = field(default_factory=SchemaLimits)
     batches: Mapping[str, range] | None = None
     """By context the ids that this server may give; None: any."""
     reader: SchemaReader = EVERYTHING

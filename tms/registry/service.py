@@ -15,11 +15,12 @@ from typing import Generic, Protocol, TypeVar
 
 from tms.core.clock import Clock
 from tms.core.errors import TmsError, TooLarge, TopicMoved
+from tms.core.limits import SchemaLimits
 from tms.core.topic import TopicId
 from tms.registry.checker import Checker
 from tms.registry.decision import Decided, Part
 from tms.registry.ids import IdSource, IdsWanted
-from tms.registry.knowledge import Knowledge, SchemaLimits
+from tms.registry.knowledge import Knowledge
 from tms.registry.log import REACHED_S_MAX, LogMemory, SchemaLog, WayToLog
 from tms.registry.questions import Findings, Unanswered
 from tms.registry.records import (

@@ -22,7 +22,7 @@ from itertools import islice
 
 from tms.core.clock import Clock
 from tms.core.errors import RateExceeded
-from tms.core.limits import Limits
+from tms.core.limits import Limits, PrincipalLimits
 from tms.core.rates import Rate, in_seconds
 from tms.core.shares import Shares
 
@@ -33,28 +33,6 @@ _LIMITS = Limits()
 _HOUR_MS = 3600 * 1000
 _LOOKED_AT = 50
 """How many are looked at to make room for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrincipalLimits:
-    """What one principal may. Named as the settings are, less `principal_`.
-
-    0 is its share, of what is open at once; by time it is no limit.
-    """
-
-    requests_per_s: int = 0
-    publish_bytes_per_s: int = 0
-    publish_messages_per_s: int = 0
-    connections_max: int = 0
-    polls_max: int = 0
-    arriving_bytes_max: int = 0
-    topics_per_hour: int = 0
-
-    @property
-    def are_by_time(self) -> bool:
-        """Whether anything is limited by time."""
-        by_time = self.requests_per_s, self.publish_bytes_per_s, self.publish_messages_per_s
-        return any((*by_time, self.topics_per_hour))
 
 
 @dataclass(frozen=True, slots=True)

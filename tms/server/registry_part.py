@@ -20,7 +20,6 @@ from tms.core.supervision import supervised
 from tms.metadata.interface import MetadataStore
 from tms.registry.checker import ProcessChecker
 from tms.registry.ids import StoreIds
-from tms.registry.knowledge import SchemaLimits
 from tms.registry.log import REACHED_S_MAX, WayToLog
 from tms.registry.mastership import RETRY_S, Mastership
 from tms.registry.members import Announcement, MembersElection
@@ -59,15 +58,9 @@ class RegistryPart:
 
         Raises `ValueError` for a token file that cannot be used.
         """
-        limits = SchemaLimits(
-            schemas_max=settings.registry_schemas_max,
-            schema_bytes_max=settings.registry_schema_bytes_max,
-            references_depth_max=settings.registry_references_depth_max,
-            references_max=settings.registry_references_max,
-        )
         options = RegistryOptions(
             settings.registry_topic_id,
-            limits,
+            settings.schema_limits(),
             eventual_lists=settings.registry_eventual_lists,
         )
         self._way = WayToLog()
@@ -129,7 +122,7 @@ class RegistryPart:
             return
         store = self._metadata = await open_metadata(settings.metadata)
         namespace = settings.registry_namespace
-        self.registry.take_ids_from(StoreIds(store, namespace, settings.registry_ids_at_once))
+        self.registry.take_ids_from(StoreIds(store, namespace))
         is_eligible = mastership.is_eligible
         mastership.stand(
             StoreElection(store, namespace, mastership.address, is_eligible=is_eligible)

@@ -23,7 +23,7 @@ from tms.security.audit_destinations import open_audit
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot, server_identity
 from tms.security.grants import GrantOptions, Grants
-from tms.security.quotas import PrincipalLimits, Quotas, SharedBounds
+from tms.security.quotas import Quotas, SharedBounds
 from tms.security.sessions import Sessions, VerifyPassword, VerifyWebToken
 from tms.security.tokens import kept_of_setting
 from tms.server.stores import importing
@@ -47,8 +47,6 @@ class SecurityPart:
         options = GrantOptions(
             superusers=settings.superuser_names,
             tokens=tuple(map(kept_of_setting, tokens)),
-            rules_max=settings.auth_rules_max,
-            tokens_max=settings.auth_tokens_max,
             stale_s_max=settings.auth_stale_s_max,
         )
         self.grants = Grants(options, self._clock)
@@ -60,8 +58,9 @@ class SecurityPart:
             web_tokens=self._web_tokens(),
             passwords=self._passwords(),
         )
-        bounds = SharedBounds(connections_max(settings.connections_max), settings.queue_bytes_max)
-        quotas = Quotas(_limits_of(settings), self._clock, bounds)
+        limits = settings.limits()
+        bounds = SharedBounds(connections_max(limits.connections_max), limits.queue_bytes_max)
+        quotas = Quotas(settings.principal_limits(), self._clock, bounds)
         access = partial(
             AccessControl,
             sessions,
@@ -197,18 +196,6 @@ class _Signing(httpx.Auth):
 def open_security(settings: Settings, clock: Clock) -> SecurityPart | None:
     """Return what settings ask for; None if everybody may do everything. Raises `ValueError`."""
     return None if settings.auth == "off" else SecurityPart(settings, clock)
-
-
-def _limits_of(settings: Settings) -> PrincipalLimits:
-    return PrincipalLimits(
-        requests_per_s=settings.principal_requests_per_s,
-        publish_bytes_per_s=settings.principal_publish_bytes_per_s,
-        publish_messages_per_s=settings.principal_publish_messages_per_s,
-        connections_max=settings.principal_connections_max,
-        polls_max=settings.principal_polls_max,
-        arriving_bytes_max=settings.principal_arriving_bytes_max,
-        topics_per_hour=settings.principal_topics_per_hour,
-    )
 
 
 def _check_extra(module: str) -> None:

@@ -265,7 +265,6 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             part.lead,
             of_store=settings.store_shared,
             lease_s=settings.lease_s,
-            fence_s=settings.fence_s,
             look=look_at(settings.store, settings, look_s_max(settings.lease_s)),
             time=parts.clock,
         )

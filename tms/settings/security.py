@@ -5,25 +5,20 @@
 
 import re
 import ssl
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tms.core.hosts import is_loopback
 from tms.core.tls import client_context
-from tms.settings.values import ServiceSettings
+from tms.settings.advanced import Advanced
+from tms.settings.limits import LimitSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
 _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 
 
-def _per_principal(what: str, *, by_time: bool = False) -> Any:
-    otherwise = "for no limit" if by_time else "for all but a tenth of what there is"
-    description = f"The most {what} of one principal; 0 {otherwise}."
-    return Field(default=0, ge=0, description=description)
-
-
-class SecuritySettings(ServiceSettings):
+class SecuritySettings(LimitSettings):
     """What is told of security. Values are checked when it is made."""
 
     auth: Literal["off", "optional", "required"] = Field(
@@ -36,50 +31,48 @@ class SecuritySettings(ServiceSettings):
         description="Principals who may do everything. They are separated by commas, and stand "
         "here alone, never in rules.",
     )
-    auth_tokens: str = Field(
+    auth_tokens: Advanced[str] = Field(
         default="",
         description="Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
         "`tms auth init` writes it; they are separated by commas.",
     )
-    auth_passwords: str = Field(
+    auth_passwords: Advanced[str] = Field(
         default="",
         description="A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
         "password` makes it, perhaps with :GROUP,GROUP behind.",
     )
-    auth_jwks: str = Field(
+    auth_jwks: Advanced[str] = Field(
         default="",
         description="The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
         "auth_issuer and auth_audience are needed.",
     )
-    auth_issuer: str = Field(default="", description="The issuer that a JSON Web Token must name.")
-    auth_audience: str = Field(
+    auth_issuer: Advanced[str] = Field(
+        default="", description="The issuer that a JSON Web Token must name."
+    )
+    auth_audience: Advanced[str] = Field(
         default="", description="The audience that a JSON Web Token must name."
     )
-    auth_principal_claim: str = Field(
+    auth_principal_claim: Advanced[str] = Field(
         default="sub", description="The claim of a JSON Web Token that names the principal."
     )
-    auth_groups_claim: str = Field(
+    auth_groups_claim: Advanced[str] = Field(
         default="groups", description="The claim that lists the principal's groups."
     )
-    auth_open_docs: bool = Field(
+    auth_open_docs: Advanced[bool] = Field(
         default=False, description="Show /docs and /openapi.json to everybody."
     )
-    auth_stale_s_max: float = Field(
+    auth_stale_s_max: Advanced[float] = Field(
         default=60.0,
         ge=3,
         description="How long rules and tokens hold after the last sign of the metadata store. "
         "Then everybody but superusers gets 503.",
     )
-    auth_rules_max: int = Field(default=10_000, gt=0, description="The most rules.")
-    auth_tokens_max: int = Field(
-        default=100_000, gt=0, description="The most tokens in the metadata store."
-    )
-    insecure_no_auth: bool = Field(
+    insecure_no_auth: Advanced[bool] = Field(
         default=False,
         description="Serve other machines although everybody who reaches the address may do "
         "everything.",
     )
-    allow_plaintext: bool = Field(
+    allow_plaintext: Advanced[bool] = Field(
         default=False,
         description="Take and send credentials unencrypted to other machines. Whoever can listen "
         "in between can use them.",
@@ -88,35 +81,24 @@ class SecuritySettings(ServiceSettings):
         default="", description="This server's certificate, a file. With it, it speaks TLS."
     )
     tls_key: str = Field(default="", description="The certificate's key, a file.")
-    tls_client_ca: str = Field(
+    tls_client_ca: Advanced[str] = Field(
         default="",
         description="A file of the certificates to trust clients by. A client's certificate says "
         "who it is: by its URI, else by its common name.",
     )
-    tls_ca: str = Field(
+    tls_ca: Advanced[str] = Field(
         default="",
         description="A file of the certificates to trust other servers by. Without it, the "
         "machine's own are trusted.",
     )
-    audit_file: str = Field(
+    audit_file: Advanced[str] = Field(
         default="",
         description="A file to which is added who was refused, and who changed or used what first. "
         "By default that goes to the log.",
     )
-    audit_topic: bool = Field(
+    audit_topic: Advanced[bool] = Field(
         default=False, description="Publish the same to the topic system:_audit."
     )
-
-    principal_requests_per_s: int = _per_principal("requests a second", by_time=True)
-    principal_publish_bytes_per_s: int = _per_principal("bytes published a second", by_time=True)
-    principal_publish_messages_per_s: int = _per_principal(
-        "messages published a second", by_time=True
-    )
-    principal_transactions_max: int = _per_principal("transactions in progress")
-    principal_connections_max: int = _per_principal("connections")
-    principal_polls_max: int = _per_principal("polls that wait")
-    principal_arriving_bytes_max: int = _per_principal("bytes of bodies that are arriving")
-    principal_topics_per_hour: int = _per_principal("topics created an hour", by_time=True)
 
     @field_validator("auth_tokens")
     @classmethod

@@ -8,9 +8,9 @@ from pydantic import Field, field_validator, model_validator
 
 from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
-from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
+from tms.settings.advanced import SECTION, Advanced
 from tms.settings.security import SecuritySettings
 
 _NOT_WITH_LOG = ("store", "advertise", "metadata")
@@ -19,13 +19,10 @@ _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
 
 
-_LIMITS = Limits()
-
-
 class Settings(SecuritySettings):
     """All that a server can be told. Values are checked when it is made."""
 
-    registry_topic: str = Field(
+    registry_topic: Advanced[str] = Field(
         default=f"{SYSTEM}:_schemas",
         description="The topic that keeps the schemas, NAMESPACE:TOPIC.",
     )
@@ -39,67 +36,40 @@ class Settings(SecuritySettings):
         description="Serve the registry alone, by the TMS at this URL. Such a server "
         "has no store: it serves the registry, /health and /metrics.",
     )
-    registry_token_file: str = Field(
+    registry_token_file: Advanced[str] = Field(
         default="",
         description="A file with the token by which the TMS of registry_log lets this server in.",
     )
-    registry_eventual_lists: bool = Field(
+    registry_eventual_lists: Advanced[bool] = Field(
         default=False,
         description="Answer lists and lookups of schemas from memory. They may miss what another "
         "server has just written.",
     )
-    registry_schemas_max: int = Field(
-        default=1_000_000, gt=0, description="The most versions of all subjects together."
-    )
-    registry_schema_bytes_max: int = Field(
-        default=1024 * 1024, gt=0, description="The largest text of a schema."
-    )
-    registry_references_depth_max: int = Field(
-        default=50, gt=0, le=200, description="The most steps that a schema's reference may lead."
-    )
-    registry_references_max: int = Field(
-        default=1_000, gt=0, description="The most schemas that one may need, also through others."
-    )
-    registry_check_s_max: float = Field(
+    registry_check_s_max: Advanced[float] = Field(
         default=10.0, gt=0, description="How long checking one request's schemas may take."
-    )
-
-    clock_step_s_max: float = Field(
-        default=_LIMITS.clock_step_s_max,
-        gt=0,
-        description="By how much the machine's clock may step and be followed at once.",
-    )
-    clock_hold_s: float = Field(
-        default=_LIMITS.clock_hold_s,
-        ge=0,
-        description="How long the machine's clock must stay as it is after a larger step to be "
-        "believed; 0 to believe it at once.",
     )
 
     registry_mode: Literal["active", "master"] = Field(
         default="active",
         description="Who writes schemas: each server, or one master. The master is elected.",
     )
-    registry_master_eligible: bool = Field(
+    registry_master_eligible: Advanced[bool] = Field(
         default=True, description="Whether this server may become the master of the registry."
     )
-    registry_advertise: str = Field(
+    registry_advertise: Advanced[str] = Field(
         default="",
         description="The URL at which others reach this server's registry, if it is master. By "
         "default from registry_listen, or listen.",
     )
-    registry_namespace: str = Field(
+    registry_namespace: Advanced[str] = Field(
         default="/schema_registry",
         description="The path in the metadata store for the registry's master and its ids.",
     )
-    registry_session_s: float = Field(
+    registry_session_s: Advanced[float] = Field(
         default=5.0,
         gt=0,
         description="Without a metadata store: how long a master may be silent before another one "
         "is elected.",
-    )
-    registry_ids_at_once: int = Field(
-        default=20, gt=0, description="How many ids a master takes from a metadata store at once."
     )
 
     @field_validator("registry_topic")
@@ -227,3 +197,9 @@ class Settings(SecuritySettings):
         """The topic that keeps the schemas."""
         namespace, _, name = self.registry_topic.partition(":")
         return TopicId(namespace, name)
+
+
+ADVANCED = frozenset(
+    name for name, field in Settings.model_fields.items() if SECTION in field.metadata
+)
+"""The settings that operators seldom need."""

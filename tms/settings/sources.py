@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from tms.core.credentials import without_credentials
-from tms.settings.advanced import ADVANCED, SECTION
-from tms.settings.server import Settings
+from tms.settings.advanced import SECTION
+from tms.settings.server import ADVANCED, Settings
 from tms.settings.values import ENVIRONMENT_PREFIX
 
 CONFIG_VARIABLE = "TMS_CONFIG"

@@ -1,18 +1,13 @@
-"""What a server can be told of the service: each setting described once, here.
-
-The limits have their defaults and relations from `tms.core.limits`.
-"""
+"""The settings of the service, but for its limits: each is described once, here."""
 
 import re
-from dataclasses import fields
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tms.core.durations import seconds_of
-from tms.core.limits import Limits
 from tms.core.store_url import HBASE, has_scheme, kind_of, written
 from tms.settings.addresses import (
     ADDRESS,
@@ -22,19 +17,11 @@ from tms.settings.addresses import (
     SHARED_METADATA,
     URL,
 )
+from tms.settings.advanced import Advanced
 
 ENVIRONMENT_PREFIX = "TMS_"
 
 _IN_SECONDS = re.compile(r"_s(_|$)")
-_LIMITS = Limits()
-
-
-def _limit(name: str, description: str) -> Any:
-    """Return the field of a limit. `Limits` has its default."""
-    default = getattr(_LIMITS, name)
-    if name == "cache_bytes_max":
-        return Field(default=default, ge=0, description=description)
-    return Field(default=default, gt=0, description=description)
 
 
 def is_duration(name: str) -> bool:
@@ -104,7 +91,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         ge=0,
         description="Regions of HBase cleaned up at a time. 0 leaves that to `tms prune`.",
     )
-    stop_grace_s: float = Field(
+    stop_grace_s: Advanced[float] = Field(
         default=10.0,
         ge=0,
         description="How long requests under way may take when the server is told to stop.",
@@ -117,13 +104,13 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         description="Sync to disk before acknowledging. Without it, a crash of the machine (not "
         "of the server alone) loses what was acknowledged in the seconds before.",
     )
-    leveldb_write_buffer_bytes: int = Field(
+    leveldb_write_buffer_bytes: Advanced[int] = Field(
         default=16 * 1024 * 1024,
         ge=64 * 1024,
         le=1024 * 1024 * 1024,
         description="LevelDB gathers this much in memory before it writes a table file.",
     )
-    leveldb_block_cache_bytes: int = Field(
+    leveldb_block_cache_bytes: Advanced[int] = Field(
         default=32 * 1024 * 1024,
         gt=0,
         description="LevelDB keeps this much of its files in memory.",
@@ -137,7 +124,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         description="How long to wait for an answer of the gateway. Let the gateway's own "
         "hbase.client.operation.timeout be shorter: then a call that is repeated has ended there.",
     )
-    hbase_retry_s: float = Field(
+    hbase_retry_s: Advanced[float] = Field(
         default=15.0,
         ge=0,
         description="How long calls to HBase are repeated that fail; then publishers get 503.",
@@ -148,16 +135,10 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         description="When the gateway closes an idle connection. That is no more than its "
         "hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
     )
-    fence_s: float = Field(
-        default=0.0,
-        ge=0,
-        description="How long whoever takes over in a cluster waits before it begins. Nothing "
-        "needs that: what the last leader sends late is hidden.",
-    )
-    hbase_transport: Literal["buffered", "framed"] = Field(
+    hbase_transport: Advanced[Literal["buffered", "framed"]] = Field(
         default="buffered", description="The gateway's Thrift transport."
     )
-    hbase_protocol: Literal["binary", "compact"] = Field(
+    hbase_protocol: Advanced[Literal["binary", "compact"]] = Field(
         default="binary", description="The gateway's Thrift protocol."
     )
     hbase_tls: bool = Field(
@@ -173,153 +154,6 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         default="",
         description="A file with this server's certificate and key. It is for a gateway that asks "
         "for one.",
-    )
-
-    ttl_s_default: int = _limit("ttl_s_default", "How long messages live by default.")
-    transaction_lifetime_s_max: int = _limit(
-        "transaction_lifetime_s_max",
-        "Writing under a write pointer older than this is refused.",
-    )
-    transaction_timeout_s_default: int = _limit(
-        "transaction_timeout_s_default",
-        "A short transaction's timeout by default. Then it becomes invalid.",
-    )
-    transaction_timeout_s_max: int = _limit(
-        "transaction_timeout_s_max", "The longest timeout of a short transaction."
-    )
-    transaction_long_timeout_s: int = _limit(
-        "transaction_long_timeout_s", "When a long transaction becomes invalid."
-    )
-    transactions_in_progress_max: int = _limit(
-        "transactions_in_progress_max",
-        "The most transactions in progress. Starting another one gets 503.",
-    )
-    transaction_changes_max: int = _limit(
-        "transaction_changes_max", "The most changes that a transaction may announce."
-    )
-    transaction_changes_bytes_max: int = _limit(
-        "transaction_changes_bytes_max", "The most bytes of changes that one may announce."
-    )
-    transaction_changes_kept_bytes_max: int = _limit(
-        "transaction_changes_kept_bytes_max",
-        "About the bytes that the changes of all transactions may take while one may conflict.",
-    )
-    transaction_checkpoints_max: int = _limit(
-        "transaction_checkpoints_max", "The most checkpoints in one transaction."
-    )
-    transaction_outcomes_max: int = _limit(
-        "transaction_outcomes_max",
-        "How many ended transactions are remembered, for clients that lost the answer.",
-    )
-    transaction_owners_max: int = _limit(
-        "transaction_owners_max", "The most owners that are remembered, of 400 bytes each."
-    )
-    transaction_owner_retention_s: int = _limit(
-        "transaction_owner_retention_s",
-        "How long the last sequence of an owner is remembered that does nothing.",
-    )
-    transaction_snapshot_s: int = _limit(
-        "transaction_snapshot_s", "How often the state of transactions is written as a whole."
-    )
-    transaction_snapshot_edits: int = _limit(
-        "transaction_snapshot_edits",
-        "Written as a whole too after so many edits: a start after a crash replays no more.",
-    )
-    transaction_snapshots_kept: int = _limit(
-        "transaction_snapshots_kept", "How many of these snapshots are kept, with their edits."
-    )
-    cleanup_period_s: float = _limit(
-        "cleanup_period_s",
-        "How often to clean up what is dead. That is what has expired, was deleted or is invalid.",
-    )
-    cleanup_slice_rows: int = _limit(
-        "cleanup_slice_rows", "The most rows that cleanup reads or deletes at a time."
-    )
-    cleanup_slice_ms: int = _limit(
-        "cleanup_slice_ms", "About how long cleanup works before it pauses."
-    )
-    cleanup_pause_ms: int = _limit(
-        "cleanup_pause_ms", "How long it pauses then while the server has requests."
-    )
-    cleanup_keys_max: int = _limit(
-        "cleanup_keys_max", "Keys that compaction remembers at a time; 110 bytes each, about."
-    )
-    cleanup_grace_s: int = _limit(
-        "cleanup_grace_s",
-        "How much longer than it must an invalid transaction stays on the list, and the name of a "
-        "deleted topic in the table.",
-    )
-    request_bytes_max: int = _limit("request_bytes_max", "The largest body, after decompression.")
-    request_messages_max: int = _limit(
-        "request_messages_max", "The most messages in one publish or store."
-    )
-    request_gzip_ratio_max: int = _limit(
-        "request_gzip_ratio_max",
-        "A gzip body over 1 MiB is at most so many times as long as what was sent of it.",
-    )
-    message_bytes_max: int = _limit("message_bytes_max", "The largest message.")
-    frame_bytes_max: int = _limit("frame_bytes_max", "The largest key and headers of a message.")
-    message_headers_max: int = _limit("message_headers_max", "The most headers of a message.")
-    request_body_s_max: float = _limit(
-        "request_body_s_max", "How long the body of a request may take to arrive."
-    )
-    request_head_bytes_max: int = _limit(
-        "request_head_bytes_max", "The largest head of a request: its line and its headers."
-    )
-    request_head_s_max: float = _limit(
-        "request_head_s_max",
-        "How long a connection is kept on which no whole head of a request arrives.",
-    )
-    connections_max: int = _limit(
-        "connections_max",
-        "The most connections at a time. If the process may have too few open files for them, "
-        "there are fewer, so that the store can open its own.",
-    )
-    queue_bytes_max: int = _limit(
-        "queue_bytes_max",
-        "The most payload that waits to be written. Publishers get 503 beyond it.",
-    )
-    queue_requests_max: int = _limit(
-        "queue_requests_max", "The most publishes waiting to be written; then they get 503."
-    )
-    flush_bytes_max: int = _limit("flush_bytes_max", "The most payload in one write to the store.")
-    cache_bytes_max: int = _limit("cache_bytes_max", "Memory for the latest messages; 0 for none.")
-    topics_in_memory_max: int = _limit(
-        "topics_in_memory_max",
-        "The most topics in memory that nobody uses. One request may name as many.",
-    )
-    topics_max: int = _limit(
-        "topics_max", "The most topics of all namespaces. Creating another one is refused."
-    )
-    topic_properties_bytes_max: int = _limit(
-        "topic_properties_bytes_max",
-        "The most bytes of a topic's properties, their names and values together.",
-    )
-    topic_properties_max: int = _limit(
-        "topic_properties_max", "The most properties that a topic may have."
-    )
-    namespaces_max: int = _limit(
-        "namespaces_max", "The most namespaces that have settings of their own."
-    )
-    topic_subscriptions_max: int = _limit(
-        "topic_subscriptions_max", "The most subscriptions of one topic."
-    )
-    metric_series_max: int = _limit(
-        "metric_series_max",
-        "The most topics, namespaces and subscriptions, of each kind, that have metrics of their "
-        "own; the rest is counted together.",
-    )
-    poll_messages_default: int = _limit(
-        "poll_messages_default", "Messages of a poll that has no limit."
-    )
-    poll_messages_max: int = _limit(
-        "poll_messages_max", "The most messages that one poll gives. A greater limit is cut to it."
-    )
-    poll_block_bytes: int = _limit(
-        "poll_block_bytes", "A poll's answer is sent in parts of about this size."
-    )
-    poll_wait_s_max: float = _limit(
-        "poll_wait_s_max", "The longest that a poll waits for messages. A longer wait is cut to it."
     )
 
     @field_validator("*", mode="before")
@@ -368,11 +202,6 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
             )
         return self
 
-    @model_validator(mode="after")
-    def _check_limits(self) -> "ServiceSettings":
-        self.limits()
-        return self
-
     @property
     def host(self) -> str:
         """The host of `listen`, an IPv6 address without its brackets."""
@@ -394,7 +223,3 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         named = [name.strip() for name in self.allowed_hosts.split(",")]
         advertised = urlsplit(self.advertise).hostname or ""
         return [name for name in (self.host, advertised, *named) if name]
-
-    def limits(self) -> Limits:
-        """Return the limits. Raises `ValueError` where they contradict each other."""
-        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})

@@ -10,8 +10,7 @@ from api.http.metrics import RestMetrics
 from api.registry.application import create_registry_app
 from tests.api.rest import serving
 from tests.registry.registries import Registries, opened
-from tms.core.limits import Limits
-from tms.registry.knowledge import SchemaLimits
+from tms.core.limits import Limits, SchemaLimits
 from tms.registry.service import Registry
 from tms.wire.registry_bodies import CONTENT_TYPE
 

@@ -8,7 +8,7 @@ import pytest
 from tests.api.registry.live import LIMITS, Api, refused
 from tests.api.registry.secured_registry import Secured
 from tests.api.security.secured import ROOT
-from tms.registry.knowledge import SchemaLimits
+from tms.core.limits import SchemaLimits
 from tms.registry.registration import Registered
 from tms.registry.schema import Reference
 from tms.security.resources import Action

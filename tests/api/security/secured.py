@@ -21,14 +21,14 @@ from api.http.access_control import AccessControl
 from tests.api.cluster.standing_by import ID, Known
 from tests.api.rest import NOW_MS, Wire, serving, settings_of
 from tms.core.clock import ManualClock
-from tms.core.limits import Limits
+from tms.core.limits import Limits, PrincipalLimits
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
 from tms.security.audit import Audit, Drops
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import Opener, Sealer
 from tms.security.grants import GrantOptions, Grants
-from tms.security.quotas import PrincipalLimits, Quotas, SharedBounds
+from tms.security.quotas import Quotas, SharedBounds
 from tms.security.resources import Action, Kind
 from tms.security.rules import Effect, Rule
 from tms.security.sessions import Sessions

@@ -13,8 +13,8 @@ from tests.api.rest import TOPIC, TOPICS
 from tests.api.security.secured import OPEN, Pair, Server, pair_of_servers
 from tests.api.security.targets import FOR_SUPERUSERS, targets
 from tests.api.security.things import make_things
+from tms.core.limits import PrincipalLimits
 from tms.core.topic import TopicId
-from tms.security.quotas import PrincipalLimits
 from tms.security.resources import ACTIONS_OF, Action, Kind
 
 pytestmark = pytest.mark.anyio

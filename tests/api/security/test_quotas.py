@@ -12,8 +12,9 @@ import pytest
 from tests.api.rest import TOPIC, TOPICS, Wire, refusal
 from tests.api.security.asking import waiting, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers, until
+from tms.core.limits import PrincipalLimits
 from tms.core.topic import TopicId
-from tms.security.quotas import PrincipalLimits, SharedBounds
+from tms.security.quotas import SharedBounds
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
