@@ -9,6 +9,7 @@ from api.cluster.forwarding import Forwarder
 from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.context import Context, Options, context_of
+from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import RESOURCES, Handler, Operation
 from api.openapi.document import document_of
@@ -96,13 +97,17 @@ def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Optio
     It answers what is asked of the server itself, and has the leader answer all else. Nobody has to
     be known for operations that access control leaves open, whoever answers them.
     """
+
+    async def forward(exchange: Exchange) -> None:
+        await forwarder.forward(exchange)
+
     access = options.get("access")
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
     open_elsewhere = [
-        replace(operation, handler=forwarder.forward)
+        replace(operation, handler=forward)
         for operation in OPERATIONS
         if not operation.path.startswith(RESOURCES) and operation not in own
         if access is not None and not access.guards(operation)
     ]
     context = context_of(limits, check_ready=forwarder.check_leader, **options)
-    return _application(context, (*own, *open_elsewhere), forwarder.forward)
+    return _application(context, (*own, *open_elsewhere), forward)
