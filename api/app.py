@@ -12,7 +12,7 @@ from api.http.context import Context, Options, context_of
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import RESOURCES, Handler, Operation
-from api.openapi.document import document_of
+from api.openapi.service import service_document
 from api.resources import (
     cleanup,
     cluster,
@@ -64,7 +64,7 @@ _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
 
 def create_app(services: ServerServices, limits: Limits, **options: Unpack[Options]) -> Application:
     """Return the application that serves `services`."""
-    document = document_of(OPERATIONS, _told_version(options.get("access")))
+    document = service_document(OPERATIONS, _told_version(options.get("access")))
     openapi = json.dumps(document, indent=1).encode()
     return _application(context_of(limits, services, openapi=openapi, **options), OPERATIONS)
 

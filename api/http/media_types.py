@@ -1,10 +1,9 @@
-"""What the headers say of bodies: their format, their encoding, what the client takes.
+"""The formats of bodies, as the headers say them: of a request's, and of what the client takes.
 
 Headers repeat, so what each short value says is kept.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from api.http.header_values import MediaType, kept, media_type_of, media_types_of
 from tms.core.credentials import shortened
@@ -12,13 +11,11 @@ from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
-from tms.wire.json_bodies import JSON, JSON_BASE64
+from tms.wire.json_bodies import JSON, JSON_BASE64, JsonFormat
 from tms.wire.media_types import ARROW_TYPE
 
 _HEADER_CHARS_SHOWN = 100
-_ZERO = re.compile(r"0(\.0{1,3})?")
-
-_FORM = "application/x-www-form-urlencoded"
+_JSON_OR_FORM = (JSON.content_type, "application/x-www-form-urlencoded")
 _EXTRA = "tms-messaging[arrow]"
 _AVRO_VERSIONS = {"1": AVRO, "2": AVRO_FRAMES}
 ArrowDecoder = Callable[[bytes, int], list[bytes]]
@@ -27,6 +24,11 @@ ArrowDecoder = Callable[[bytes, int], list[bytes]]
 
 def _parse(value: bytes) -> MediaType:
     return media_type_of(value.decode("latin-1"))
+
+
+@kept
+def _name_of(content_type: bytes) -> str:
+    return _parse(content_type).name
 
 
 @kept
@@ -48,19 +50,84 @@ def format_of(content_type: bytes) -> BodyFormat:
     raise _unsupported(content_type)
 
 
+def json_format_of(headers: Mapping[bytes, bytes], body: bytes | None) -> JsonFormat:
+    """Return the form of JSON that headers name, as `Exchange.json_format`."""
+    content_type, accept = headers.get(b"content-type"), headers.get(b"accept")
+    if accept is not None:
+        _check_takes_json(accept)
+    if content_type is not None:
+        return _named_json(content_type)
+    if body == b"":
+        return JSON
+    raise InvalidRequest("unsupported_content_type", content_type=None, expected=JSON.content_type)
+
+
+@kept
+def _named_json(content_type: bytes) -> JsonFormat:
+    body_format = format_of(content_type)
+    if not isinstance(body_format, JsonFormat):
+        raise _unsupported(content_type, expected=JSON.content_type)
+    return body_format
+
+
+@kept
+def _check_takes_json(accept: bytes) -> None:
+    best_type_of(accept, (JSON.content_type,))
+
+
 @kept
 def check_json(content_type: bytes) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
 
     Java's HttpURLConnection and curl say "form" of each body of which they are told nothing.
     """
-    if content_type and _parse(content_type).name not in (JSON.content_type, _FORM):
+    if content_type:
+        check_type(content_type, _JSON_OR_FORM)
+
+
+def check_type(content_type: bytes, taken: Collection[str]) -> None:
+    """Raise `InvalidRequest` (unsupported_content_type) on a type that is not `taken`."""
+    if _name_of(content_type) not in taken:
         raise _unsupported(content_type)
 
 
-def _unsupported(content_type: bytes) -> InvalidRequest:
-    shown = shortened(content_type.decode("latin-1"), _HEADER_CHARS_SHOWN)
-    return InvalidRequest("unsupported_content_type", content_type=shown)
+def _unsupported(content_type: bytes, **detail: str) -> InvalidRequest:
+    return InvalidRequest("unsupported_content_type", content_type=_shown(content_type), **detail)
+
+
+def _shown(value: bytes) -> str:
+    return shortened(value.decode("latin-1"), _HEADER_CHARS_SHOWN)
+
+
+def best_type_of(accept: bytes, given: Sequence[str]) -> str:
+    """Return which of the types `given` an Accept likes best; of equals, the first.
+
+    Raises `InvalidRequest` (not_acceptable).
+    """
+    wanted = list(media_types_of(accept))
+    liked = {each: _liked(each, wanted) for each in given}
+    best = max(given, key=lambda each: liked[each])
+    if not liked[best] and wanted:
+        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=" or ".join(given))
+    return best
+
+
+def _liked(given: str, wanted: Sequence[MediaType]) -> float:
+    """Return how much a type is liked: as the item says that names it most closely."""
+    main = given.partition("/")[0]
+    for name in (given, f"{main}/*", "*/*"):
+        named = [item for item in wanted if item.name == name]
+        if named:
+            return max(_quality(item.parameters) for item in named)
+    return 0.0
+
+
+def _quality(parameters: Mapping[str, str]) -> float:
+    """Return how much an item of a field that lists what a client takes is liked; 0: not at all."""
+    try:
+        return float(parameters.get("q", "1"))
+    except ValueError:
+        return 1.0
 
 
 def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
@@ -77,9 +144,7 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     except ImportError:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
     if version not in FORMATS:
-        raise InvalidRequest(
-            "not_acceptable", accept=shortened(accept.decode("latin-1"), _HEADER_CHARS_SHOWN)
-        )
+        raise InvalidRequest("not_acceptable", accept=_shown(accept))
     return FORMATS[version]
 
 
@@ -88,7 +153,7 @@ def wants_decoded(accept: bytes) -> bool:
     """Whether an Accept asks for JSON of what messages say by their schemas."""
     for media_type, parameters in media_types_of(accept):
         if media_type == JSON.content_type and parameters.get("decode", "").lower() == "true":
-            return not _is_unwanted(parameters)
+            return _quality(parameters) != 0
     return False
 
 
@@ -97,7 +162,7 @@ def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
 
     Raises `InvalidRequest` (unsupported_content_type) where it is not installed.
     """
-    if not _is_arrow(content_type):
+    if _name_of(content_type) != ARROW_TYPE:
         return None
     try:
         from tms.arrow.published import decode_bodies  # noqa: PLC0415  an extra
@@ -109,16 +174,10 @@ def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
 
 
 @kept
-def _is_arrow(content_type: bytes) -> bool:
-    """Whether a Content-Type says a stream of Arrow's."""
-    return _parse(content_type).name == ARROW_TYPE
-
-
-@kept
 def _arrow_version(accept: bytes) -> str | None:
     """Return the version of Arrow's streams that an Accept names; None if it names none."""
     for media_type, parameters in media_types_of(accept):
-        if media_type == ARROW_TYPE and not _is_unwanted(parameters):
+        if media_type == ARROW_TYPE and _quality(parameters) != 0:
             return parameters.get("version", "1").lower()
     return None
 
@@ -130,8 +189,7 @@ def is_gzip(content_encoding: bytes) -> bool:
         return True
     if encoding in (b"", b"identity"):
         return False
-    shown = shortened(content_encoding.decode("latin-1"), _HEADER_CHARS_SHOWN)
-    raise InvalidRequest("unsupported_content_encoding", content_encoding=shown)
+    raise InvalidRequest("unsupported_content_encoding", content_encoding=_shown(content_encoding))
 
 
 @kept
@@ -139,10 +197,5 @@ def takes_gzip(accept_encoding: bytes) -> bool:
     """Whether an Accept-Encoding lists gzip, and not with a quality of zero."""
     for item in accept_encoding.decode("latin-1").lower().split(","):
         if "gzip" in item and (coding := media_type_of(item)).name in ("gzip", "x-gzip"):
-            return not _is_unwanted(coding.parameters)
+            return _quality(coding.parameters) != 0
     return False
-
-
-def _is_unwanted(parameters: Mapping[str, str]) -> bool:
-    """Whether an item of a field that lists what a client takes says that it does not."""
-    return _ZERO.fullmatch(parameters.get("q", "1")) is not None

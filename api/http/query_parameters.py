@@ -17,7 +17,7 @@ from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
 from tms.core.messaging import EMPTY, NO_ENTRIES
-from tms.wire.transaction_bodies import check_transaction_id
+from tms.core.transactions import check_transaction_id
 
 PARAMETERS_MAX = 100
 _CHARS_SHOWN = 80
@@ -37,7 +37,7 @@ def _parse(query: bytes) -> Mapping[str, str]:
             query.decode("latin-1"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
         )
     except ValueError:
-        reason = f"a query has {PARAMETERS_MAX} parameters at most"
+        reason = f"a query must not have more than {PARAMETERS_MAX} parameters"
         raise InvalidRequest("malformed_request", reason=reason) from None
     return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
 
@@ -83,34 +83,26 @@ def limit_of(values: Mapping[str, str]) -> int | None:
 
 def time_of(values: Mapping[str, str], name: str) -> int | None:
     """Return a time in milliseconds since 1970. Raises `InvalidRequest` (invalid_query)."""
-    given = values.get(name)
-    if given is None:
-        return None
-    time_ms = _number(given)
-    if time_ms is None:
-        raise InvalidRequest(
-            "invalid_query",
-            name=name,
-            given=shortened(given, _CHARS_SHOWN),
-            expected="milliseconds since 1970",
-        )
-    return time_ms
+    return whole_number_of(values, name, "milliseconds since 1970")
 
 
-def whole_number_of(values: Mapping[str, str], name: str) -> int | None:
+def whole_number_of(
+    values: Mapping[str, str], name: str, expected: str = "whole number"
+) -> int | None:
     """Return the number of a parameter. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name)
     if given is None:
         return None
     number = _number(given)
     if number is None:
-        raise InvalidRequest(
-            "invalid_query",
-            name=name,
-            given=shortened(given, _CHARS_SHOWN),
-            expected="whole number",
-        )
+        raise invalid(name, given, expected)
     return number
+
+
+def invalid(name: str, given: str, expected: str) -> InvalidRequest:
+    """Return the error of a parameter that has another value than is expected."""
+    shown = shortened(given, _CHARS_SHOWN)
+    return InvalidRequest("invalid_query", name=name, given=shown, expected=expected)
 
 
 def _number(text: str) -> int | None:
@@ -138,12 +130,7 @@ def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], de
     """Return the word of a parameter. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name, default)
     if given not in choices:
-        raise InvalidRequest(
-            "invalid_query",
-            name=name,
-            given=shortened(given, _CHARS_SHOWN),
-            expected=" or ".join(choices),
-        )
+        raise invalid(name, given, " or ".join(choices))
     return given
 
 

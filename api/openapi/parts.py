@@ -1,6 +1,7 @@
-"""What the OpenAPI document is made of: media types with examples, parameters."""
+"""The parts of an OpenAPI document: media types with examples, parameters."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tms.core.limits import TTL_S_MAX
@@ -42,7 +43,7 @@ def json_media(schema: Json, **examples: Any) -> Json:
 
 
 TTL: Json = {
-    "description": "Seconds after which a message is no longer given.",
+    "description": "The number of seconds after which a message expires.",
     "oneOf": [
         {"type": "integer", "minimum": 1, "maximum": TTL_S_MAX},
         {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"},
@@ -50,11 +51,44 @@ TTL: Json = {
 }
 
 
+def parameter(
+    name: str,
+    description: str,
+    schema: Json,
+    *,
+    place: str = "query",
+    is_required: bool = False,
+    **example: Any,
+) -> Json:
+    """Return a parameter of an operation, perhaps with its `example`."""
+    required = {"required": True} if is_required else {}
+    told = {"description": description, "schema": schema, **example}
+    return {"name": name, "in": place, **required, **told}
+
+
 def query_choice(name: str, choices: tuple[str, ...], default: str, description: str) -> Json:
     """Return the query parameter that is one of several words."""
+    return parameter(name, description, {"enum": list(choices), "default": default})
+
+
+def query_flag(name: str, description: str, *, default: bool = False) -> Json:
+    """Return the query parameter that is true or false."""
+    return parameter(name, description, {"type": "boolean", "default": default})
+
+
+def query_text(name: str, description: str, **schema: Any) -> Json:
+    """Return the query parameter that is text, with what else its schema says."""
+    return parameter(name, description, {"type": "string", **schema})
+
+
+def query_wait(description: str) -> Json:
+    """Return the query parameter that says how many seconds to wait."""
+    return parameter("wait", description, {"type": "number", "minimum": 0}, example=5)
+
+
+def path_parameters(described: Mapping[str, Json]) -> Json:
+    """Return the parameters of paths with their names."""
     return {
-        "name": name,
-        "in": "query",
-        "description": description,
-        "schema": {"enum": list(choices), "default": default},
+        name: {"name": name, "in": "path", "required": True, **each}
+        for name, each in described.items()
     }

@@ -1,6 +1,6 @@
 """The bodies and queries of ranges with examples, for the OpenAPI document."""
 
-from api.openapi.parts import TIMESTAMP, json_media, query_choice
+from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice
 from api.openapi.structs import schemas_of
 from tms.core.message import FIRST_ID
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, reference
@@ -53,36 +53,22 @@ REACH_CONTENT = {
 }
 
 
-def _position(name: str, description: str, example: str) -> Json:
-    return {
-        "name": name,
-        "in": "query",
-        "required": True,
-        "description": description,
-        "schema": MESSAGE_ID,
-        "example": example,
-    }
-
-
-def _bound(name: str, description: str, example: int) -> Json:
-    return {
-        "name": name,
-        "in": "query",
-        "description": description,
-        "schema": _COUNT,
-        "example": example,
-    }
-
-
 BOUNDS_QUERY: tuple[Json, ...] = (
-    _position("start", "The first id of the range.", FIRST_ID.hex()),
-    _position("end", "The id behind the range.", _LATER),
+    parameter(
+        "start", "The first id of the range.", MESSAGE_ID, is_required=True, example=FIRST_ID.hex()
+    ),
+    parameter("end", "The id after the range.", MESSAGE_ID, is_required=True, example=_LATER),
 )
-SPLITS_QUERY: Json = _bound("parts", "The most parts; 1 if it is not given.", 4)
+SPLITS_QUERY: Json = parameter("parts", "The most parts; by default 1.", _COUNT, example=4)
 REACH_QUERY: tuple[Json, ...] = (
-    _bound("messages", "The most messages; any number if it is not given.", 10_000),
-    _bound("bytes", "The most bytes of payload; any number if it is not given.", 1_000_000),
+    parameter("messages", "The most messages; by default any number.", _COUNT, example=10_000),
+    parameter(
+        "bytes",
+        "The most bytes of payload; by default any number.",
+        _COUNT,
+        example=1_000_000,
+    ),
 )
 ISOLATION_QUERY: Json = query_choice(
-    "isolation", _ISOLATION, "committed", "Which messages count: those that are committed, or all."
+    "isolation", _ISOLATION, "committed", "The messages that count: committed ones, or all."
 )

@@ -11,12 +11,21 @@ from api.openapi.parts import (
     arrow_media,
     avro_media,
     json_media,
+    parameter,
     query_choice,
+    query_flag,
+    query_wait,
 )
 from api.openapi.structs import in_base64, schemas_of
 from tms.core.messaging import EMPTY
 from tms.wire import avro_bodies, avro_frames
-from tms.wire.json_bodies import PollBody, PublishBody, RollbackBody
+from tms.wire.json_bodies import (
+    PollBody,
+    PublishAllBody,
+    PublishBody,
+    PublishedAllBody,
+    RollbackBody,
+)
 from tms.wire.json_errors import ErrorBody
 from tms.wire.json_fields import (
     BASE64_TEXT,
@@ -45,13 +54,20 @@ _BODIES = schemas_of(
     {
         "PublishRequest": PublishBody,
         "PublishResponse": RollbackBody,
+        "PublishAllRequest": PublishAllBody,
         "ConsumeRequest": PollBody,
         "TrimRequest": TrimBody,
     },
     answered=False,
 )
 _ANSWERS = schemas_of(
-    {"Error": ErrorBody, "Topic": TopicBody, "DecodedMessage": DecodedBody}, answered=True
+    {
+        "Error": ErrorBody,
+        "Topic": TopicBody,
+        "DecodedMessage": DecodedBody,
+        "PublishAllResponse": PublishedAllBody,
+    },
+    answered=True,
 )
 _MESSAGE = schemas_of({"Message": MessageBody}, answered=True)["Message"]
 _PUBLISH = _BODIES["PublishRequest"]
@@ -61,6 +77,7 @@ SCHEMAS: Json = {
     **_BODIES,
     **_ANSWERS,
     "PublishRequestBase64": in_base64(_PUBLISH),
+    "PublishAllRequestBase64": in_base64(_BODIES["PublishAllRequest"]),
     "StoreRequest": {
         **_PUBLISH,
         "required": ["transactionWritePointer", "messages"],
@@ -77,7 +94,7 @@ SCHEMAS: Json = {
         "required": ["messages", "stoppedAt"],
         "properties": {
             "messages": {
-                "description": "As the answer is without that.",
+                "description": "The same as the answer without that parameter.",
                 "type": "array",
                 "items": {},
             },
@@ -89,7 +106,7 @@ SCHEMAS: Json = {
         "additionalProperties": False,
     },
     "Bytes": {
-        "description": "UTF-8 text as it is, any bytes as base64.",
+        "description": "UTF-8 text is given as text, other bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
     },
     "GivenBytes": {
@@ -100,15 +117,15 @@ SCHEMAS: Json = {
     "Properties": {
         "type": "object",
         "description": (
-            "`ttl` in seconds, and whatever else you want to keep with the topic. A `generation` "
-            "is ignored: only the server gives one."
+            "`ttl` in seconds, and other properties of your own. A `generation` is ignored, "
+            "because only the server sets it."
         ),
         "properties": {"ttl": TTL},
         "additionalProperties": {"type": ["string", "number"]},
     },
     "TopicProperties": {
         "type": "object",
-        "description": "All as strings. The whole answer of a server with `--topic-info flat`.",
+        "description": "All values are strings. With `--topic-info flat` this is the whole answer.",
         "required": ["generation", "ttl"],
         "additionalProperties": {"type": "string"},
     },
@@ -146,8 +163,8 @@ TOPICS_CONTENT = {
 }
 _PUBLISHED_COLUMNS = arrow_media(
     "`payload` or `value`, and if you like `key`: binary or string; and `headers`: "
-    "map<string, binary>, or a list of structs of both. Others are not looked at. A payload is "
-    "null only if there is a key. The batches are not compressed."
+    "map<string, binary>, or a list of structs of both. Other columns are ignored. A payload is "
+    "null only if there is a key. The batches must not be compressed."
 )
 PUBLISH_CONTENT = {
     "application/json": json_media(
@@ -174,32 +191,45 @@ STORE_CONTENT = {
     AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_FRAMES_SCHEMA),
     ARROW_TYPE: _PUBLISHED_COLUMNS,
 }
+PUBLISH_ALL_CONTENT = {
+    "application/json": json_media(
+        reference("PublishAllRequest"),
+        text={"topics": {"orders": ["order 17"], "audit": ["17 was ordered"]}},
+        once={"topics": {"orders": ["order 17"]}, "owner": "shop-1", "sequence": 17},
+    ),
+    BASE64_TYPE: json_media(
+        reference("PublishAllRequestBase64"), base64={"topics": {"orders": ["AP8="]}}
+    ),
+    "avro/binary": avro_media(avro_bodies.PUBLISH_ALL_SCHEMA),
+    AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_ALL_FRAMES_SCHEMA),
+}
+PUBLISHED_ALL_CONTENT = {
+    "application/json": json_media(
+        reference("PublishAllResponse"),
+        published={"transaction_id": WRITE_POINTER, "duplicate": False},
+    ),
+    "avro/binary": avro_media(avro_bodies.PUBLISHED_ALL_SCHEMA),
+    AVRO_FRAMES_TYPE: avro_media(avro_bodies.PUBLISHED_ALL_SCHEMA),
+}
 RANGE_CONTENT = {
     "application/json": json_media(reference("PublishResponse"), range=_RANGE_EXAMPLE),
     "avro/binary": avro_media(avro_bodies.PUBLISH_RESPONSE_SCHEMA),
 }
 WRITE_QUERY: tuple[Json, ...] = (
-    {
-        "name": "write_pointer",
-        "in": "query",
-        "description": "The transaction's, for Arrow, which has no place for it.",
-        "schema": POINTER,
-    },
+    parameter(
+        "write_pointer",
+        "The transaction's write pointer, for Arrow, whose body has no place for it.",
+        POINTER,
+    ),
 )
 PUBLISH_QUERY: tuple[Json, ...] = (
     *WRITE_QUERY,
-    {
-        "name": "ids",
-        "in": "query",
-        "description": "Whether to tell the ids of the messages.",
-        "schema": {"type": "boolean", "default": False},
-    },
-    {
-        "name": "if_last",
-        "in": "query",
-        "description": "Publish only if the topic has no entry behind this id; `empty`: none.",
-        "schema": one_of(MESSAGE_ID, {"const": EMPTY}),
-    },
+    query_flag("ids", "Whether to answer with the ids of the messages."),
+    parameter(
+        "if_last",
+        "Publish only if the topic has no entry after this id; `empty`: no entry at all.",
+        one_of(MESSAGE_ID, {"const": EMPTY}),
+    ),
 )
 POLL_CONTENT = {
     "application/json": json_media(
@@ -240,7 +270,7 @@ MESSAGES_CONTENT = {
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),
     ARROW_TYPE: arrow_media(
-        f"{_POLLED_COLUMNS}. For who asks for it by Accept. A tombstone's payload is empty."
+        f"{_POLLED_COLUMNS}. For clients whose Accept names it. A tombstone's payload is empty."
     ),
     ARROW_FRAMES_TYPE: arrow_media(
         f"{_POLLED_COLUMNS}; `key` binary, `headers` map<string, binary>, both null if the message "
@@ -248,37 +278,25 @@ MESSAGES_CONTENT = {
     ),
 }
 POLL_QUERY: tuple[Json, ...] = (
-    {
-        "name": "wait",
-        "in": "query",
-        "description": "Where there is no message, wait up to so many seconds for one.",
-        "schema": {"type": "number", "minimum": 0},
-        "example": 5,
-    },
-    {
-        "name": "transaction_id",
-        "in": "query",
-        "description": "A transaction in progress to read by, instead of `transaction`.",
-        "schema": POINTER,
-    },
+    query_wait("If there is no message, the number of seconds to wait for one."),
+    parameter(
+        "transaction_id", "A transaction in progress to read by, instead of `transaction`.", POINTER
+    ),
     query_choice(
         "isolation",
         ("all", "committed"),
         "all",
-        "Without a transaction: all messages, or those that are committed, up to the first that "
-        "may still commit.",
+        "Without a transaction: all messages, or only committed ones, up to the first one that may "
+        "still commit.",
     ),
-    {
-        "name": "stopped_at",
-        "in": "query",
-        "description": "Answer in JSON with an object: the `messages`, and behind them in "
-        "`stoppedAt` the transaction at which the reader stopped.",
-        "schema": {"type": "boolean", "default": False},
-    },
-    {
-        "name": "end",
-        "in": "query",
-        "description": "Nothing from this id on. Contradicts `wait`.",
-        "schema": MESSAGE_ID,
-    },
+    query_flag(
+        "stopped_at",
+        "Answer in JSON with an object: the `messages`, and in `stoppedAt` the transaction at "
+        "which the reader stopped.",
+    ),
+    parameter(
+        "end",
+        "Where to end: no messages from this id on. It cannot be used with `wait`.",
+        MESSAGE_ID,
+    ),
 )

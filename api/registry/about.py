@@ -98,8 +98,8 @@ class AboutHandlers:
                 handler=self.root,
                 is_page=True,
                 summary="Is anybody there?",
-                description="An empty object.",
-                success="Yes.",
+                description="The answer is an empty object.",
+                success="The registry is there.",
                 answer=p.OBJECT,
             ),
             get(
@@ -108,8 +108,8 @@ class AboutHandlers:
                 path="/v1/metadata/id",
                 handler=self.id,
                 summary="Which registry is this?",
-                description="The topic that keeps its schemas.",
-                success="Its name.",
+                description="The answer names the topic that keeps its schemas.",
+                success="The name of the topic.",
                 answer=p.OBJECT,
             ),
             get(
@@ -117,9 +117,10 @@ class AboutHandlers:
                 action=Action.READ,
                 path="/status",
                 handler=self.status,
-                summary="What this server is",
-                description="Whether it writes the log or who does, and how far it has read.",
-                success="Its status.",
+                summary="This server's part in the registry",
+                description="The answer says which server writes the log, and how far this one has "
+                "read it.",
+                success="The status.",
                 answer=p.body("Status"),
             ),
             get(
@@ -128,7 +129,7 @@ class AboutHandlers:
                 path="/v1/metadata/version",
                 handler=self.version,
                 summary="The version of the server",
-                description="Of TMS.",
+                description="This is the version of TMS.",
                 success="The version.",
                 answer=p.OBJECT,
             ),
@@ -138,7 +139,7 @@ class AboutHandlers:
                 path="/openapi.json",
                 handler=self.openapi,
                 summary="This document",
-                description="OpenAPI 3.1.",
+                description="The document is in OpenAPI 3.1.",
                 success="The document.",
                 answer=p.OBJECT,
             ),
@@ -154,10 +155,11 @@ class AboutHandlers:
                 path="/contexts",
                 handler=self.contexts,
                 summary="The contexts",
-                description="The default one, and each that had schemas until it is deleted; "
-                "where callers are asked who they are, those with something that one may read.",
+                description="These are the default context, and each one that has or had schemas, "
+                "until it is deleted. With authentication, only contexts with something that the "
+                "caller may read are listed.",
                 query=(p.CONTEXT_PREFIX, *p.PAGE),
-                success="Their names.",
+                success="The names of the contexts.",
                 answer=p.NAMES,
             ),
             row(
@@ -167,9 +169,9 @@ class AboutHandlers:
                 path="/contexts/{context}",
                 handler=self.delete_context,
                 summary="Delete a context",
-                description="One that has no schemas any more, with its settings. Ids that it gave "
-                "are not given again.",
-                success="It is deleted.",
+                description="The context must not have schemas any more. Its settings are deleted "
+                "too. Its ids are not used again.",
+                success="The context is deleted.",
                 success_status=NO_CONTENT,
                 errors=("40401", "42205", "42208", "42211"),
             ),

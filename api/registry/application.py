@@ -8,7 +8,7 @@ from api.http.metrics import RestMetrics
 from api.http.operation import Operation
 from api.registry.about import AboutHandlers, encoded
 from api.registry.compatibility import CompatibilityHandlers
-from api.registry.document import document_of
+from api.registry.document import registry_document
 from api.registry.errors import refusal_of
 from api.registry.forwarding import MasterForwarding
 from api.registry.resources import with_resources
@@ -49,7 +49,7 @@ def create_registry_app(
     With `forwarding`, the master does what is written.
     """
     operations = operations_of(registry)
-    openapi = encoded(document_of(operations))
+    openapi = encoded(registry_document(operations))
     if forwarding is not None:
         operations = forwarding.over(operations)
     context = context_of(limits, openapi=openapi, error_form=refusal_of, **options)

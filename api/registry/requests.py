@@ -11,9 +11,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from api.http.exchange import OK, Exchange
+from api.http.header_values import kept
+from api.http.media_types import best_type_of, check_type
 from api.http.query_parameters import values_of
 from api.http.request_body import read_body
-from api.registry.media import answer_type, check_type
 from api.registry.resources import in_context, reader_of
 from tms.core.errors import InvalidRequest
 from tms.core.schemas import AVRO
@@ -29,6 +30,7 @@ from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS, qualified
 from tms.wire.json_names import strictly_decoded
 from tms.wire.registry_bodies import (
+    CONTENT_TYPE,
     EntityBody,
     ReferenceBody,
     RegisteredBody,
@@ -37,6 +39,9 @@ from tms.wire.registry_bodies import (
     VersionBody,
 )
 
+_TYPES_GIVEN = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
+"""What an answer can be, in the order of our choice."""
+TYPES_TAKEN = (*_TYPES_GIVEN, "application/octet-stream")
 ESCAPED = 6
 """JSON may escape each byte of a text by so many."""
 _FIELDS = ("sr_field", "SR_FIELD")
@@ -51,27 +56,39 @@ async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_
 
     Raises `RegistryError`: 422 if there is none, 400 if it is not of the shape that it must be.
     """
-    check_type(exchange)
+    content_type = exchange.headers.get(b"content-type")
+    if content_type is not None:
+        check_type(content_type, TYPES_TAKEN)
     body = await read_body(exchange, bytes_max)
     if body.strip() in (b"", b"null"):
         raise RegistryError(INVALID_BODY, reason="the body must not be empty or null")
     try:
         given: B = strictly_decoded(decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RegistryError(MALFORMED, reason=f"The body is not as it must be: {error}") from None
+        raise RegistryError(MALFORMED, reason=f"The body is not valid: {error}") from None
     return given
+
+
+@kept
+def best_type(accept: bytes) -> bytes:
+    """Return the type of the answer that an Accept likes best. Raises `InvalidRequest`."""
+    return best_type_of(accept, _TYPES_GIVEN).encode()
+
+
+def _answer_type(exchange: Exchange) -> bytes:
+    return best_type(exchange.headers.get(b"accept", b""))
 
 
 async def answer(exchange: Exchange, body: Any) -> None:
     """Answer with a JSON body."""
-    await exchange.answer(OK, _encode(body), answer_type(exchange))
+    await exchange.answer(OK, _encode(body), _answer_type(exchange))
 
 
 async def answer_in_parts(
     exchange: Exchange, found: Sequence[B], told: Callable[[B], Any], at_once: int
 ) -> None:
     """Answer with a long list, part by part, so that others have their turn in between."""
-    await exchange.start_stream(answer_type(exchange))
+    await exchange.start_stream(_answer_type(exchange))
     await exchange.send_part(b"[", more=True)
     for first in range(0, len(found), at_once):
         part = [_encode(told(each)) for each in found[first : first + at_once]]
@@ -83,7 +100,7 @@ async def answer_in_parts(
 
 async def answer_text(exchange: Exchange, text: str) -> None:
     """Answer with a schema's text."""
-    await exchange.answer(OK, text.encode(errors="replace"), answer_type(exchange))
+    await exchange.answer(OK, text.encode(errors="replace"), _answer_type(exchange))
 
 
 def flag(exchange: Exchange, name: str) -> bool:

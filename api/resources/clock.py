@@ -1,16 +1,14 @@
 """The server's clock over REST: whether a step of it is in doubt, and that it is right."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.operation import JSON_ERRORS, SERVICE_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of, schemas_of
 from api.resources.paths import CLOCK, CLOCK_ACCEPT
-from tms.core.errors import InvalidRequest
 from tms.core.trusted_clock import ClockState
 from tms.security.resources import SERVER, Action
 from tms.security.rules import Identity
-from tms.wire.json_bodies import JSON
 from tms.wire.json_fields import Json
 from tms.wire.json_states import StepBody, decode_step, encode_clock
 
@@ -18,11 +16,16 @@ _STATE = answer_of(
     ClockState,
     {
         "ClockState.wall_ms": "The time of the machine's clock, in milliseconds since 1970.",
-        "ClockState.trusted_ms": "The time that the server goes by, in milliseconds since 1970.",
-        "ClockState.step_s": "By how many seconds the machine's clock is ahead of that, in doubt.",
+        "ClockState.trusted_ms": "The server's time, in milliseconds since 1970.",
+        "ClockState.step_s": (
+            "How many seconds the machine's clock is ahead of the server's time while it is in "
+            "doubt."
+        ),
         "ClockState.in_doubt_s": "For how many seconds it has been in doubt.",
-        "ClockState.ends_in_s": "After how many seconds it is believed, if it is not set again.",
-        "ClockState.held": "The rules that wait: `expiry` and `tombstones`, or `deletion`.",
+        "ClockState.ends_in_s": (
+            "After how many seconds the server believes it, if it is not set again."
+        ),
+        "ClockState.held": "The rules that are paused: `expiry` and `tombstones`, or `deletion`.",
     },
 )
 del _STATE["properties"]["step_s"]["minimum"]  # it is negative if the clock was set back
@@ -58,14 +61,13 @@ async def accept(exchange: Exchange) -> None:
     asks = Identity(exchange.caller.principal or "")
     if access is not None and not access.grants.book.is_superuser(asks):
         access.refuse(exchange, Action.OPERATE, SERVER)
-    if exchange.body_format() is not JSON:
-        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    exchange.json_format()
     step_s = decode_step(await read_body(exchange, SMALL_BODY_BYTES_MAX))
     state = exchange.context.clock.accept(step_s)
     await exchange.answer(OK, encode_clock(state), JSON_TYPE)
 
 
-_OF_THE_ASKED = "Answered by the server that is asked, whoever leads."
+_OF_THE_ASKED = "The server that gets the request answers it itself, also if it is not the leader."
 OPERATIONS = (
     Operation(
         name="getClock",
@@ -76,7 +78,7 @@ OPERATIONS = (
         tag="Server",
         summary="Show whether a step of the server's clock is in doubt",
         description=_OF_THE_ASKED,
-        success="How it stands.",
+        success="The state of the clock.",
         answer=_CONTENT,
         errors=SERVICE_ERRORS,
     ),
@@ -87,20 +89,20 @@ OPERATIONS = (
         path=CLOCK_ACCEPT,
         handler=accept,
         tag="Server",
-        summary="Have the server believe its machine's clock now",
+        summary="Make the server believe its machine's clock now",
         description=(
-            "For a step that is in doubt and right. `step_s` is the step as it was told, so that "
-            "nobody accepts another one. For superusers, if anybody has to say who they are. "
+            "This is for a step that is in doubt although it is right. `step_s` is the step as the "
+            "server shows it, so that nobody accepts a different one. With authentication, only "
+            "superusers may do this. "
             f"{_OF_THE_ASKED}"
         ),
         request={"application/json": json_media(_STEP, step={"step_s": 7200})},
-        success="How it stands now.",
+        success="The state of the clock now.",
         answer=_CONTENT,
         errors=(
             "invalid_step",
             "clock_moved",
-            "unsupported_content_type",
-            *BODY_ERRORS,
+            *JSON_ERRORS,
             *SERVICE_ERRORS,
         ),
     ),

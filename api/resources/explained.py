@@ -6,9 +6,9 @@ import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.guarded import DecidedBy
-from api.http.operation import SERVICE_ERRORS, Json, Operation
+from api.http.operation import SERVICE_ERRORS, Operation
 from api.http.query_parameters import values_of
-from api.openapi.parts import json_media
+from api.openapi.parts import json_media, query_text
 from api.openapi.structs import schemas_of
 from api.resources.grants import LIST_ERRORS, RULE, TAG, body_of, grants_of, one_of
 from tms.security.resources import (
@@ -83,18 +83,14 @@ _RULING = {
 _CALLER = {"principal": "shop", "groups": [], "mechanism": "token", "may": ["transact"]}
 
 
-def _parameter(name: str, description: str) -> Json:
-    return {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
-
-
 _EXPLAIN_QUERY = (
-    _parameter("principal", "Whom it is about."),
-    _parameter("groups", "The groups it is in, with commas between."),
-    _parameter("action", "The action."),
-    _parameter("namespace", "Of a topic; by default `default`."),
-    _parameter("topic", "The topic; without it, all of the namespace."),
-    _parameter("subscription", "The subscription, for the action `subscribe`."),
-    _parameter("subject", "The subject of the registry; without it, all."),
+    query_text("principal", "The name of the principal."),
+    query_text("groups", "The groups of the principal, separated by commas."),
+    query_text("action", "The action."),
+    query_text("namespace", "The namespace of the topic; by default `default`."),
+    query_text("topic", "The topic; without it, all topics of the namespace."),
+    query_text("subscription", "The subscription, for the action `subscribe`."),
+    query_text("subject", "The subject of the registry; without it, all subjects."),
 )
 OPERATIONS = (
     Operation(
@@ -104,8 +100,8 @@ OPERATIONS = (
         path="/v1/auth/explain",
         handler=explain,
         tag=TAG,
-        summary="Tell whether somebody may do something, and why",
-        description="By the rules in force. Nothing is done.",
+        summary="Show whether somebody may do something, and why",
+        description="The answer follows the rules that hold now. Nothing is done.",
         query=_EXPLAIN_QUERY,
         success="The decision.",
         answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
@@ -119,9 +115,9 @@ OPERATIONS = (
         path="/v1/auth/whoami",
         handler=whoami,
         tag=TAG,
-        summary="Tell who asks",
-        description="As the server knows it. Without authentication that is nobody.",
-        success="Who asks.",
+        summary="Show who the caller is",
+        description="The answer has the caller's principal, which is null without authentication.",
+        success="The caller.",
         answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
         errors=SERVICE_ERRORS,
     ),

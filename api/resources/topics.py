@@ -12,7 +12,13 @@ import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.guarded import DecidedBy
-from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
+from api.http.operation import (
+    BODY_ERRORS,
+    JSON_ERRORS,
+    NAMESPACE_ERRORS,
+    TOPIC_ERRORS,
+    Operation,
+)
 from api.http.request_body import read_body
 from api.openapi.schemas import (
     PROPERTIES_CONTENT,
@@ -25,7 +31,6 @@ from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
 from tms.security.resources import Action, topic_resource
-from tms.wire.json_bodies import JSON
 from tms.wire.json_names import strictly_decoded
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
@@ -77,8 +82,7 @@ async def update(exchange: Exchange) -> None:
 async def trim(exchange: Exchange) -> None:
     """Let expire what is older than a time."""
     body = await read_body(exchange)
-    if exchange.body_format() is not JSON:
-        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    exchange.json_format()
     before = decode(_trim_decoder, body).before
     position = position_of(
         parse_id(before) if isinstance(before, str) else check_start_ms(int64(before, "before"))
@@ -145,7 +149,7 @@ OPERATIONS = (
         handler=create,
         tag="Topics",
         summary="Create a topic",
-        description="The body may be empty. It is JSON, and its Content-Type need not say so.",
+        description="The body may be empty. It is JSON, with any Content-Type.",
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
@@ -166,8 +170,8 @@ OPERATIONS = (
         tag="Topics",
         summary="Replace a topic's properties",
         description=(
-            "All properties are replaced: one that the body does not have is gone, and `ttl` is "
-            "back at its default."
+            "All properties are replaced: those that the body does not have are removed, and `ttl` "
+            "gets its default again."
         ),
         request=PROPERTIES_CONTENT,
         is_body_required=False,
@@ -186,11 +190,11 @@ OPERATIONS = (
         path=f"{TOPIC}/trim",
         handler=trim,
         tag="Topics",
-        summary="Let expire what is older than a time",
+        summary="Expire all messages before a time",
         description=(
-            "All messages from before the time, or before that of the id, are given to nobody any "
-            "more, and cleanup takes them away. Of a stored message the time counts at which it "
-            "was stored. Doing it twice is the same as once."
+            "Readers do not get messages from before the time, or before the time of the id, any "
+            "more, and cleanup deletes them. For a stored message, the time at which it was stored "
+            "counts. A second request changes nothing."
         ),
         request=TRIM_CONTENT,
         success="The topic is trimmed.",
@@ -202,9 +206,8 @@ OPERATIONS = (
             "invalid_start_time",
             "start_time_in_seconds",
             "invalid_message_id",
-            "unsupported_content_type",
             *TOPIC_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
     ),
     Operation(
@@ -216,7 +219,7 @@ OPERATIONS = (
         tag="Topics",
         summary="Show a topic's properties",
         description=(
-            "All values are strings, `ttl` and `generation` among them. A server started with "
+            "All values are strings, also `ttl` and `generation`. A server started with "
             "`--topic-info flat` answers with the properties alone, as CDAP does."
         ),
         success="The topic's name and properties.",
@@ -231,7 +234,7 @@ OPERATIONS = (
         handler=delete,
         tag="Topics",
         summary="Delete a topic and all of its messages",
-        description="A topic created again under the same name has none of the old messages.",
+        description="A new topic with the same name has none of the old messages.",
         success="The topic was deleted.",
         errors=("topic_not_found", "topic_of_the_service", *TOPIC_ERRORS),
     ),
@@ -245,8 +248,8 @@ OPERATIONS = (
         tag="Topics",
         summary="List the topics of a namespace",
         description=(
-            "In the order of the metadata table's row keys, which end in `:`; so `t-1` comes "
-            "before `t`. A namespace without topics has an empty list."
+            "They are in the order of the metadata table's row keys, which end in `:`; so `t-1` "
+            "comes before `t`. A namespace without topics has an empty list."
         ),
         success="The names of the topics.",
         answer=TOPICS_CONTENT,

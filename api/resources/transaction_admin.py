@@ -1,10 +1,10 @@
 """What is told of transactions to those who look after a server, and the invalid list's truncation.
 
-The answers to GET are JSON.
+All is JSON, but for the whole state.
 """
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import choice_of, limit_of, values_of, with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
@@ -24,6 +24,7 @@ from tms.core.errors import TransactionNotInProgress, TransactionUnknown
 from tms.core.transactions import TransactionStatus
 from tms.security.resources import Action
 from tms.wire.json_reports import encode_info, encode_infos, encode_size
+from tms.wire.json_transactions import decode_truncation, encode_truncated
 from tms.wire.transaction_codec import encode_transaction
 
 _BYTES_TYPE = b"application/octet-stream"
@@ -70,15 +71,13 @@ async def truncate_invalid(exchange: Exchange) -> None:
     """Take write pointers off the invalid list."""
     transactions = exchange.context.services.transactions
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.body_format()
-    asked = body_format.transactions.decode_truncation(body)
-    if asked.ids is not None:
-        count = await transactions.truncate_invalid_ids(asked.ids)
+    exchange.json_format()
+    asked = decode_truncation(body)
+    if isinstance(asked, int):
+        count = await transactions.truncate_invalid_before(asked)
     else:
-        assert asked.before_ms is not None, "checked when it was decoded"
-        count = await transactions.truncate_invalid_before(asked.before_ms)
-    answer = body_format.transactions.encode_truncated(count)
-    await exchange.answer(OK, answer, body_format.content_type.encode())
+        count = await transactions.truncate_invalid_ids(asked)
+    await exchange.answer(OK, encode_truncated(count), JSON_TYPE)
 
 
 async def state(exchange: Exchange) -> None:
@@ -97,7 +96,7 @@ OPERATIONS = (
         handler=list_transactions,
         tag="Transactions",
         summary="List the transactions in progress, or the invalid ones",
-        description="Oldest first.",
+        description="The oldest one comes first.",
         query=(STATUS_PARAMETER, LIMIT_PARAMETER),
         success="The transactions.",
         answer=INFOS_CONTENT,
@@ -112,7 +111,7 @@ OPERATIONS = (
         handler=state,
         tag="Transactions",
         summary="Download the state of all transactions",
-        description="In the form of Tephra's snapshots, version 4, with more behind it.",
+        description="The form is that of Tephra's snapshots, version 4, with more data at the end.",
         success="The snapshot.",
         answer=STATE_CONTENT,
         errors=MANAGER_ERRORS,
@@ -126,8 +125,8 @@ OPERATIONS = (
         handler=invalid_size,
         tag="Transactions",
         summary="Count the write pointers of the invalid list",
-        description="Each transaction that starts carries all of them.",
-        success="How many there are.",
+        description="Each new transaction carries all of them.",
+        success="The number of write pointers.",
         answer=SIZE_CONTENT,
         errors=MANAGER_ERRORS,
     ),
@@ -138,13 +137,13 @@ OPERATIONS = (
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
         tag="Transactions",
-        summary="Take write pointers off the invalid list",
+        summary="Remove write pointers from the invalid list",
         description=(
-            "By their ids, or all that started before a time. Only once nothing written under them "
-            "is left anywhere: it would become visible."
+            "The body has their ids, or a time before which all of them started. Do it only if no "
+            "messages of them are left anywhere, because these would become visible."
         ),
         request=TRUNCATE_CONTENT,
-        success="How many were on the list.",
+        success="The number of removed write pointers.",
         answer=TRUNCATED_CONTENT,
         errors=(
             "invalid_body",
@@ -152,9 +151,8 @@ OPERATIONS = (
             "invalid_transaction_id",
             "invalid_time",
             "invalid_truncate_time",
-            "unsupported_content_type",
             *MANAGER_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
     ),
     Operation(
@@ -164,11 +162,12 @@ OPERATIONS = (
         path=TRANSACTION,
         handler=show,
         tag="Transactions",
-        summary="Show where a transaction stands",
+        summary="Show the state of a transaction",
         description=(
-            "Also one that ended of late: this is how a client that lost the answer to a commit "
-            "learns of it. `topics` are those it published to, as far as the server remembers. One "
-            "that is in progress or invalid is shown to the principal that began it alone."
+            "It may have ended recently: if a client has lost the answer to a commit, it can ask "
+            "here. `topics` are those that it published to, as far as the server remembers. A "
+            "transaction that is in progress or invalid is shown only to the principal that began "
+            "it."
         ),
         query=(CODEC_PARAMETER,),
         success="The transaction.",

@@ -3,7 +3,7 @@
 from tests.docs.markdown import ROOT, blocks
 from tms.settings import Settings
 from tms.transactions.transitions import diagram
-from tms.wire.json_bodies import JSON
+from tms.wire.json_transactions import decode_commit
 
 PAGE = (ROOT / "docs" / "transactions.md").read_text(encoding="utf-8")
 
@@ -13,7 +13,7 @@ def test_the_state_diagram_is_made_from_the_table() -> None:
 
 
 def test_each_crash_names_a_test() -> None:
-    _, _, table = PAGE.partition("| crash | what is there after the restart | shown by |\n")
+    _, _, table = PAGE.partition("| crash | state after the restart | shown by |\n")
     rows = table.partition("\n\n")[0].splitlines()[1:]
 
     assert rows
@@ -28,6 +28,6 @@ def test_settings_that_it_names_are_there() -> None:
 
 def test_the_commit_of_tasks_is_one_that_is_taken() -> None:
     [body] = [block.text for block in blocks("docs/transactions.md") if block.kind == "json"]
-    [stored] = JSON.transactions.decode_commit(body.encode()).publish
+    _, [stored] = decode_commit(body.encode())
 
     assert str(stored.topic_id) == "default:orders"

@@ -1,6 +1,5 @@
 """`tms clock`: whether a step of a server's clock is in doubt, and that it is right."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -13,13 +12,14 @@ from tms.wire.json_bodies import JSON
 from tms.wire.json_states import decode_clock, encode_step
 
 _PATH = "v1/clock"
-_ANSWER_S_MAX = 30.0
 
 app = typer.Typer(rich_markup_mode=None)
 
 Step = Annotated[
     int,
-    typer.Option("--step-s", metavar="SECONDS", help="The step as it was told, in seconds."),
+    typer.Option(
+        "--step-s", metavar="SECONDS", help="The step in seconds, as `tms clock` shows it."
+    ),
 ]
 
 
@@ -27,27 +27,20 @@ Step = Annotated[
 @with_target
 def clock(target: Target) -> None:
     """Show whether a step of the server's clock is in doubt."""
-    state = asyncio.run(_ask(target, "GET", _PATH))
+    state = decode_clock(target.ask("GET", _PATH))
     target.answer(_text(state), state)
 
 
 @app.command()
 @with_target
 def accept(target: Target, *, step_s: Step) -> None:
-    """Have the server believe its clock now: it is right as it is.
+    """Tell the server that its clock is right, so that it believes it now.
 
-    Superusers may, if anybody has to say who they are.
+    With authentication, only superusers may do this.
     """
-    state = asyncio.run(_ask(target, "POST", f"{_PATH}/accept", encode_step(step_s)))
+    body = encode_step(step_s)
+    state = decode_clock(target.ask("POST", f"{_PATH}/accept", body, JSON.content_type))
     target.answer(_text(state), state)
-
-
-async def _ask(target: Target, method: str, path: str, body: bytes = b"") -> ClockState:
-    http = target.http(timeout_s=_ANSWER_S_MAX)
-    try:
-        return decode_clock(await http.send(method, path, body, JSON.content_type))
-    finally:
-        await http.close()
 
 
 def _text(state: ClockState) -> str:
@@ -55,8 +48,8 @@ def _text(state: ClockState) -> str:
         return "The clock is believed."
     side = "ahead of" if state.step_s >= 0 else "behind"
     return (
-        f"The clock is {span(abs(state.step_s) * MS_PER_S)} {side} the time that the server goes "
-        f"by, for {span(state.in_doubt_s * MS_PER_S)}. It is believed in "
-        f"{span(state.ends_in_s * MS_PER_S)} if it stays so; until then these wait: "
-        f"{', '.join(state.held)}.\nIf it is right: tms clock accept --step-s {state.step_s}"
+        f"The clock is {span(abs(state.step_s) * MS_PER_S)} {side} the server's time, for "
+        f"{span(state.in_doubt_s * MS_PER_S)}. The server will believe it in "
+        f"{span(state.ends_in_s * MS_PER_S)} if it stays so; until then these are paused: "
+        f"{', '.join(state.held)}.\nIf the clock is right: tms clock accept --step-s {state.step_s}"
     )

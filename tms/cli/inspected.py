@@ -44,18 +44,15 @@ async def inspected(target: Target, store: str | None) -> AsyncIterator[Partwise
         finally:
             inspection.close()
         return
-    http = target.http(timeout_s=_ANSWER_S_MAX, compress=True)
-    try:
+    async with target.http(timeout_s=_ANSWER_S_MAX, compress=True) as http:
         yield _Server(http)
-    finally:
-        await http.close()
 
 
 def _opened(store: str) -> Any:
     from tms.server.stores import inspect  # noqa: PLC0415  the whole server
 
     if folder_of(store) is None and not has_scheme(store, HBASE):
-        raise typer.BadParameter(f"{written(kept=True)} is wanted", param_hint="--store")
+        raise typer.BadParameter(f"give {written(kept=True)}", param_hint="--store")
     try:
         return inspect(store)
     except StoreNotFound as error:

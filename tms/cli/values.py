@@ -30,7 +30,9 @@ def encoding_of(
             raise typer.BadParameter("--schema-type is for --schema and --key-schema")
         return None
     if schema_type is not None and schema_type.upper() not in _TYPES:
-        raise typer.BadParameter(f"--schema-type {schema_type} is none of {', '.join(_TYPES)}")
+        raise typer.BadParameter(
+            f"--schema-type {schema_type} is not valid: give one of {', '.join(_TYPES)}"
+        )
     return Encoding(
         _schema_of(schema, schema_type, "--schema"),
         _schema_of(key_schema, schema_type, "--key-schema"),

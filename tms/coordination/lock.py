@@ -158,7 +158,7 @@ class ResourceLock:
             except MetadataClosed:
                 self._expire()
             except Unavailable as error:
-                _log.info("lock %s is not checked yet: %s", self._path, error)
+                _log.info("lock %s has not been checked yet: %s", self._path, error)
                 await self._pause()
             except RequestError as error:
                 _log.warning("lock %s cannot be put back: %s", self._path, error)

@@ -20,7 +20,7 @@ ALL_SUBJECTS = ":*:"
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """What a schema means by a name: a version of a subject."""
+    """A reference of a schema: a name that means a version of a subject."""
 
     name: str
     subject: str
@@ -47,7 +47,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True)
 class RegistryStatus:
-    """What a server is for the registry, and how far it has read."""
+    """A server's part in the registry, and how far it has read."""
 
     mode: str
     """`active`: each server writes; `master`: one that is elected."""
@@ -80,7 +80,10 @@ class AsyncSchemas(Protocol):
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form."""
+        """Return a version of a subject; its text as it is kept, or in another form.
+
+        Forms are `resolved` of Avro and `serialized` of Protobuf.
+        """
         ...
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:

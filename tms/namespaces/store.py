@@ -213,7 +213,7 @@ class NamespaceStore:
         try:
             settings = await self._cache.get(f"{ROOT}/{name}")
         except ValueUnreadable as error:
-            _log.error("the settings of namespace %s are left as they were: %s", name, error)
+            _log.error("namespace %s keeps its last valid settings: %s", name, error)
             return
         if settings is None:
             self.rules.pop(name, None)

@@ -28,7 +28,7 @@ def is_number(given: int) -> bool:
 
 
 class Reference(NamedTuple):
-    """What a schema means by a name: a version of a subject."""
+    """A reference of a schema: a name that means a version of a subject."""
 
     name: str
     subject: str

@@ -21,7 +21,7 @@ Number = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
 
 
 class ReferenceBody(msgspec.Struct, frozen=True):
-    """What a schema means by a name: a version of a subject."""
+    """A reference of a schema: a name that means a version of a subject."""
 
     name: str
     subject: str
@@ -138,7 +138,7 @@ class CompatibilityBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConfigRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Settings to change. What is absent stays; null takes a setting away."""
+    """Settings to change. An absent setting stays; null removes a setting."""
 
     compatibility: str | UnsetType | None = UNSET
     compatibility_level: str | UnsetType | None = UNSET
@@ -182,7 +182,7 @@ class ModeBody(msgspec.Struct, frozen=True):
 
 
 class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a server is for the registry, and how far it has read."""
+    """A server's part in the registry, and how far it has read."""
 
     mode: Literal["active", "master"]
     role: Literal["master", "follower"] | None = None

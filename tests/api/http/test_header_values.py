@@ -13,11 +13,12 @@ from api.http.media_types import (
     answer_format_of,
     arrow_decoder_of,
     check_json,
+    check_type,
     format_of,
     takes_gzip,
     wants_decoded,
 )
-from api.registry import media
+from api.registry.requests import TYPES_TAKEN, best_type
 from tms.core.errors import InvalidRequest
 from tms.wire.json_bodies import JSON, JSON_BASE64
 
@@ -66,8 +67,8 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     wants_decoded,
     takes_gzip,
     lambda value: answer_format_of(value, JSON),
-    media._chosen,
-    media._is_taken,
+    best_type,
+    lambda value: check_type(value, TYPES_TAKEN),
 )
 
 

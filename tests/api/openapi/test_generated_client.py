@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.app import OPERATIONS
-from api.openapi.document import document_of
+from api.openapi.service import service_document
 from tests.api.rest import Live, live
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ PLACE = {"namespace": "ns", "topic": "t"}
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Generate the client once."""
     folder = tmp_path_factory.mktemp("generated")
-    (folder / "openapi.json").write_text(json.dumps(document_of(OPERATIONS)))
+    (folder / "openapi.json").write_text(json.dumps(service_document(OPERATIONS)))
     (folder / "config.yml").write_text("post_hooks: []\n")
     done = subprocess.run(
         [

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from api.app import OPERATIONS
 from api.http.operation import Json, Operation
-from api.openapi.document import document_of
+from api.openapi.service import service_document
 from tests.api.rest import JSON_TYPE, POINTER
 from tests.api.security.hostile import KINDS, hostile
 
@@ -58,7 +58,7 @@ HEADERS = (
     "user-agent",
     "x-nobody-knows",
 )
-_SCHEMAS = document_of(OPERATIONS)["components"]["schemas"]
+_SCHEMAS = service_document(OPERATIONS)["components"]["schemas"]
 _NAME = re.compile(r"{(\w+)}")
 _DEPTH_MAX = 5
 _HEADERS_EACH = 6

@@ -15,7 +15,7 @@ from schemathesis.generation import GenerationMode
 
 from api.app import OPERATIONS
 from api.http.operation import Operation
-from api.openapi.document import document_of
+from api.openapi.service import service_document
 from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
 from tests.api.security.secured import OPEN, pair_of_servers
@@ -61,7 +61,7 @@ def urls() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def document() -> schemathesis.BaseSchema:
-    return schemathesis.openapi.from_dict(document_of(OPERATIONS))
+    return schemathesis.openapi.from_dict(service_document(OPERATIONS))
 
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)

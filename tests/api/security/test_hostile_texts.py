@@ -7,9 +7,10 @@ import pytest
 
 from api.http import query_parameters
 from api.http.errors import answer_of
+from api.http.media_types import check_type
 from api.http.router import Route, Router
 from api.registry.errors import refusal_of
-from api.registry.media import _chosen, _is_taken
+from api.registry.requests import TYPES_TAKEN, best_type
 from tests.api.security.hostile import KINDS, SECRET, hostile, is_linear
 from tms.core.durations import seconds_of
 from tms.core.errors import TmsError, error_of
@@ -49,8 +50,8 @@ REFUSING: dict[str, Callable[[str], object]] = {
     "query": _names,
     "principal": lambda text: checked_identity(text, [text]),
     "scope": check_scope,
-    "content type": lambda text: _is_taken(text.encode()),
-    "accept": lambda text: _chosen(text.encode()),
+    "content type": lambda text: check_type(text.encode(), TYPES_TAKEN),
+    "accept": lambda text: best_type(text.encode()),
 }
 
 

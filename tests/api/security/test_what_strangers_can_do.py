@@ -14,7 +14,7 @@ import pytest
 
 from api.app import OPERATIONS
 from api.registry.application import operations_of
-from api.registry.document import document_of
+from api.registry.document import registry_document
 from tests.api.registry.live import LIMITS, Api, served
 from tests.api.rest import TOPIC, TOPICS, Live, Wire, live
 from tests.api.security.hostile import SECRET
@@ -115,7 +115,7 @@ async def test_what_a_registry_refuses_changes_nothing() -> None:
     async with served() as api:
         await api.register("s", record("a"))
         registry = Registry(api)
-        schemas = document_of(registry.operations)["components"]["schemas"]
+        schemas = registry_document(registry.operations)["components"]["schemas"]
         requests = [request for _, request in requests_of(registry.operations, schemas)]
         found = [(await answered(registry, each), each) for each in requests]
         refused = [request for status, request in found if status in REFUSED]

@@ -33,7 +33,7 @@ def test_leaders_are_lost_and_no_schema_is(
         told = httpx.post(f"{urls[0]}/subjects/first/versions", json=body, timeout=30.0)
         assert told.json()["id"] == 1
         for url in urls:
-            assert httpx.get(f"{url}/schemas/ids/1", timeout=30.0).status_code == 200
+            until_read(url)
         with Storm(urls, seed=2) as storm:
             for _ in range(2):
                 storm.until_more(BEFORE)
@@ -57,7 +57,7 @@ def until_written(url: str) -> None:
 
 
 def until_read(url: str) -> None:
-    """Return once a server that was started again has read the log."""
+    """Return once a server that was started has read the log."""
     give_up_s = time.monotonic() + S_MAX
     while time.monotonic() < give_up_s:
         with suppress(httpx.HTTPError):

@@ -1,0 +1,131 @@
+"""The OpenAPI document of the service.
+
+The status and the message of an error come from `tms.core.errors.catalogue`; the errors of an
+operation are in its row of the table.
+"""
+
+import json
+from collections.abc import Sequence
+
+from api.http.errors import RETRY_AFTER_S, error_body
+from api.http.operation import Json, Operation
+from api.openapi.document import ENCODING, SECURITY, Info, document_of
+from api.openapi.parts import WRITE_POINTER, parameter, path_parameters
+from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
+from api.openapi.schemas import SCHEMAS
+from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
+from tms import __version__
+from tms.core.errors import error_of
+from tms.core.errors.catalogue import CATALOGUE, Problem
+from tms.core.limits import NAME_CHARS_MAX
+from tms.wire.json_fields import COUNT, reference
+from tms.wire.json_ids import POINTER
+
+_TOO_MANY = 429
+_UNAVAILABLE = 503
+_TAGS = ("Namespaces", "Topics", "Messages", "Transactions", "Subscriptions", "Access", "Server")
+_PATH_PARAMETERS = path_parameters(
+    {
+        "namespace": {
+            "description": (
+                "Topics with the same name in different namespaces are different topics."
+            ),
+            "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$"},
+            "example": "default",
+        },
+        "topic": {
+            "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"},
+            "example": "orders",
+        },
+        "subscription": {
+            "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}$"},
+            "example": "billing",
+        },
+        "id": {
+            "description": "The id of a rule or a token.",
+            "schema": {"type": "string", "pattern": "^[a-z0-9]{12}$"},
+            "example": "0f3a5c7e9b1d",
+        },
+        "transaction_id": {
+            "description": "The first write pointer of the transaction.",
+            "schema": POINTER,
+            "example": WRITE_POINTER,
+        },
+    }
+)
+_ENCODING = parameter(
+    "Content-Encoding",
+    "Whether the body is compressed.",
+    reference("ContentEncoding"),
+    place="header",
+)
+_SECURITY_SCHEMES: Json = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of `tms auth token`, or a JSON Web Token.",
+    },
+    "basic": {"type": "http", "scheme": "basic"},
+    "certificate": {"type": "mutualTLS"},
+}
+"""The ways to authenticate."""
+
+
+def service_document(operations: Sequence[Operation], version: str = __version__) -> Json:
+    """Return the OpenAPI document that describes `operations` of a server of a version."""
+    info = Info(
+        title="TMS, a transactional messaging service",
+        description=(
+            "Publish inside your transaction; poll by id or time. The answer to a poll or a "
+            "publish has the format of the request. Errors are always JSON, with a stable `code`."
+        ),
+        version=version,
+        servers=("/",),
+        tags=_TAGS,
+        parameters={**_PATH_PARAMETERS, ENCODING: _ENCODING},
+        components={SECURITY: _SECURITY_SCHEMES},
+        errors=_errors,
+    )
+    schemas = {**SCHEMAS, **RANGE_SCHEMAS, **TRANSACTION_SCHEMAS}
+    document = document_of(operations, info, schemas)
+    document["components"]["examples"] = {
+        code: {"value": json.loads(error_body(error_of(code, {})))}
+        for code in sorted({code for o in operations for code in o.all_errors})
+    }
+    return document
+
+
+def _errors(operation: Operation) -> Json:
+    problems = [CATALOGUE[code] for code in operation.all_errors]
+    statuses = sorted({problem.status for problem in problems})
+    return {
+        str(status): _error_response([p for p in problems if p.status == status])
+        for status in statuses
+    }
+
+
+def _error_response(problems: list[Problem]) -> Json:
+    """Return the answer of one status.
+
+    Its codes are told in words, because a generator of clients makes a class of each schema that is
+    not a shared one.
+    """
+    response: Json = {
+        "description": "\n".join(f"- `{p.code}`: {p.message}" for p in problems),
+        "content": {
+            "application/json": {
+                "schema": reference("Error"),
+                "examples": {p.code: {"$ref": f"#/components/examples/{p.code}"} for p in problems},
+            }
+        },
+    }
+    if problems[0].status in (_TOO_MANY, _UNAVAILABLE):
+        is_fixed = problems[0].status == _UNAVAILABLE
+        seconds = {"const": RETRY_AFTER_S} if is_fixed else {**COUNT, "minimum": 1}
+        response["headers"] = {
+            "Retry-After": {
+                "description": "The number of seconds after which to try again.",
+                "schema": seconds,
+            }
+        }
+    return response
