@@ -14,7 +14,7 @@ from typing import Any
 from tests.serdes.avro_samples import TREE
 from tests.serdes.compiling import avro, json_schema, proto, record
 from tms.core.avro_lengths import avro_length, avro_varint
-from tms.core.schemas import AVRO, JSON
+from tms.core.schema_types import AVRO, JSON
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from tests.serdes.avro_samples import TREE, schemas_with_value, trees
 from tests.serdes.compiling import avro, record
-from tms.core.schemas import AVRO
+from tms.core.schema_types import AVRO
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 

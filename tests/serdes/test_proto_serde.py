@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.registry import proto_files, protoc
 from tests.serdes.compiling import descriptor, proto
-from tms.core.schemas import PROTOBUF
+from tms.core.schema_types import PROTOBUF
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
