@@ -32,6 +32,7 @@ from tms.client.remote import RemoteMessaging, topic_path
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.remote_transactions import RemoteTransactions
 from tms.client.retry import again, may_pass
+from tms.core.commits import CommitRequest, Stored
 from tms.core.credentials import without_credentials
 from tms.core.errors import (
     InvalidRequest,
@@ -42,7 +43,6 @@ from tms.core.errors import (
 )
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import FIRST_ID, ID_BYTES, id_after
-from tms.core.messaging import Stored
 from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
@@ -282,8 +282,9 @@ class SparkServer:
         `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
         """
         stored = [Stored(self._id(topic), pointer) for topic, pointer in publications]
+        request = CommitRequest(publish=stored)
         try:
-            self._repeated(self._transactions.commit, transaction_id, (), stored)
+            self._repeated(self._transactions.commit, transaction_id, request)
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise
