@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.query_parameters import values_of
 from api.openapi.parts import json_media, query_text
 from api.openapi.structs import schemas_of

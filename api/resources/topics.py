@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.guarded import DecidedBy
 from api.http.operation import (
     JSON_ERRORS,
-    DecidedBy,
     Operation,
 )
 from api.http.request_body import read_body
