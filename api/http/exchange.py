@@ -19,6 +19,7 @@ from api.http.media_types import (
     arrow_decoder_of,
     check_json,
     format_of,
+    json_format_of,
     wants_decoded,
 )
 from api.http.peer import Peer
@@ -30,7 +31,7 @@ from tms.core.topic import TopicId
 from tms.security.quotas import OpenCount, PrincipalUse
 from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat
-from tms.wire.json_bodies import JSON
+from tms.wire.json_bodies import JsonFormat
 
 if TYPE_CHECKING:
     from api.http.audit_trail import Use
@@ -232,11 +233,13 @@ class Exchange:
             raise InvalidRequest("unsupported_content_type", content_type=None)
         return format_of(content_type)
 
-    def format_of_optional(self, body: bytes) -> BodyFormat:
-        """Return the format of a body that may be empty, and then need not say: it is JSON."""
-        if not body and b"content-type" not in self.headers:
-            return JSON
-        return self.body_format()
+    def json_format(self, body: bytes | None = None) -> JsonFormat:
+        """Return the form of JSON of a body, where JSON alone is spoken.
+
+        The `body` is given if it may be empty: then it need not say its type. Raises
+        `InvalidRequest` (unsupported_content_type, not_acceptable).
+        """
+        return json_format_of(self.headers, body)
 
     def arrow_decoder(self) -> ArrowDecoder | None:
         """Return what decodes a body of messages that is Arrow. Raises `InvalidRequest`."""

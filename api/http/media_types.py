@@ -11,7 +11,7 @@ from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
-from tms.wire.json_bodies import JSON, JSON_BASE64
+from tms.wire.json_bodies import JSON, JSON_BASE64, JsonFormat
 from tms.wire.media_types import ARROW_TYPE
 
 _HEADER_CHARS_SHOWN = 100
@@ -50,6 +50,32 @@ def format_of(content_type: bytes) -> BodyFormat:
     raise _unsupported(content_type)
 
 
+def json_format_of(headers: Mapping[bytes, bytes], body: bytes | None) -> JsonFormat:
+    """Return the form of JSON that headers name, as `Exchange.json_format`."""
+    content_type, accept = headers.get(b"content-type"), headers.get(b"accept")
+    if accept is not None:
+        _check_takes_json(accept)
+    if content_type is not None:
+        return _named_json(content_type)
+    if body == b"":
+        return JSON
+    raise InvalidRequest("unsupported_content_type", content_type=None, expected=JSON.content_type)
+
+
+@kept
+def _named_json(content_type: bytes) -> JsonFormat:
+    body_format = format_of(content_type)
+    if not isinstance(body_format, JsonFormat):
+        raise _unsupported(content_type, expected=JSON.content_type)
+    return body_format
+
+
+@kept
+def _check_takes_json(accept: bytes) -> None:
+    best_type_of(accept, (JSON.content_type,))
+
+
+@kept
 def check_json(content_type: bytes) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
 
@@ -65,8 +91,8 @@ def check_type(content_type: bytes, taken: Collection[str]) -> None:
         raise _unsupported(content_type)
 
 
-def _unsupported(content_type: bytes) -> InvalidRequest:
-    return InvalidRequest("unsupported_content_type", content_type=_shown(content_type))
+def _unsupported(content_type: bytes, **detail: str) -> InvalidRequest:
+    return InvalidRequest("unsupported_content_type", content_type=_shown(content_type), **detail)
 
 
 def _shown(value: bytes) -> str:
@@ -82,7 +108,7 @@ def best_type_of(accept: bytes, given: Sequence[str]) -> str:
     liked = {each: _liked(each, wanted) for each in given}
     best = max(given, key=lambda each: liked[each])
     if not liked[best] and wanted:
-        raise InvalidRequest("not_acceptable", accept=_shown(accept))
+        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=" or ".join(given))
     return best
 
 

@@ -64,6 +64,8 @@ BODY_ERRORS = (
     "queue_full",
 )
 """What every operation that reads a body may answer."""
+JSON_ERRORS = ("unsupported_content_type", "not_acceptable", *BODY_ERRORS)
+"""Errors of every operation that reads a body and speaks JSON alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

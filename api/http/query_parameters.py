@@ -17,7 +17,7 @@ from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
 from tms.core.messaging import EMPTY, NO_ENTRIES
-from tms.wire.transaction_bodies import check_transaction_id
+from tms.core.transactions import check_transaction_id
 
 PARAMETERS_MAX = 100
 _CHARS_SHOWN = 80

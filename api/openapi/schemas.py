@@ -19,7 +19,13 @@ from api.openapi.parts import (
 from api.openapi.structs import in_base64, schemas_of
 from tms.core.messaging import EMPTY
 from tms.wire import avro_bodies, avro_frames
-from tms.wire.json_bodies import PollBody, PublishBody, RollbackBody
+from tms.wire.json_bodies import (
+    PollBody,
+    PublishAllBody,
+    PublishBody,
+    PublishedAllBody,
+    RollbackBody,
+)
 from tms.wire.json_errors import ErrorBody
 from tms.wire.json_fields import (
     BASE64_TEXT,
@@ -48,13 +54,20 @@ _BODIES = schemas_of(
     {
         "PublishRequest": PublishBody,
         "PublishResponse": RollbackBody,
+        "PublishAllRequest": PublishAllBody,
         "ConsumeRequest": PollBody,
         "TrimRequest": TrimBody,
     },
     answered=False,
 )
 _ANSWERS = schemas_of(
-    {"Error": ErrorBody, "Topic": TopicBody, "DecodedMessage": DecodedBody}, answered=True
+    {
+        "Error": ErrorBody,
+        "Topic": TopicBody,
+        "DecodedMessage": DecodedBody,
+        "PublishAllResponse": PublishedAllBody,
+    },
+    answered=True,
 )
 _MESSAGE = schemas_of({"Message": MessageBody}, answered=True)["Message"]
 _PUBLISH = _BODIES["PublishRequest"]
@@ -64,6 +77,7 @@ SCHEMAS: Json = {
     **_BODIES,
     **_ANSWERS,
     "PublishRequestBase64": in_base64(_PUBLISH),
+    "PublishAllRequestBase64": in_base64(_BODIES["PublishAllRequest"]),
     "StoreRequest": {
         **_PUBLISH,
         "required": ["transactionWritePointer", "messages"],
@@ -176,6 +190,26 @@ STORE_CONTENT = {
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_FRAMES_SCHEMA),
     ARROW_TYPE: _PUBLISHED_COLUMNS,
+}
+PUBLISH_ALL_CONTENT = {
+    "application/json": json_media(
+        reference("PublishAllRequest"),
+        text={"topics": {"orders": ["order 17"], "audit": ["17 was ordered"]}},
+        once={"topics": {"orders": ["order 17"]}, "owner": "shop-1", "sequence": 17},
+    ),
+    BASE64_TYPE: json_media(
+        reference("PublishAllRequestBase64"), base64={"topics": {"orders": ["AP8="]}}
+    ),
+    "avro/binary": avro_media(avro_bodies.PUBLISH_ALL_SCHEMA),
+    AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_ALL_FRAMES_SCHEMA),
+}
+PUBLISHED_ALL_CONTENT = {
+    "application/json": json_media(
+        reference("PublishAllResponse"),
+        published={"transaction_id": WRITE_POINTER, "duplicate": False},
+    ),
+    "avro/binary": avro_media(avro_bodies.PUBLISHED_ALL_SCHEMA),
+    AVRO_FRAMES_TYPE: avro_media(avro_bodies.PUBLISHED_ALL_SCHEMA),
 }
 RANGE_CONTENT = {
     "application/json": json_media(reference("PublishResponse"), range=_RANGE_EXAMPLE),

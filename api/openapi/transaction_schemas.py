@@ -5,7 +5,6 @@ from api.openapi.parts import (
     READ_POINTER,
     TIMESTAMP,
     WRITE_POINTER,
-    avro_media,
     json_media,
     parameter,
     query_choice,
@@ -16,7 +15,6 @@ from api.openapi.structs import in_base64, one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
 from tms.core.transactions import TransactionStatus
-from tms.wire import avro_transactions as avro
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody
 from tms.wire.json_subscriptions import MoveBody, PositionBody, SubscriptionBody
@@ -24,8 +22,6 @@ from tms.wire.json_transactions import (
     ChangesBody,
     CommitBody,
     EndedBody,
-    PublishAllBody,
-    PublishedAllBody,
     StartBody,
     StartedBody,
     TruncatedBody,
@@ -39,7 +35,6 @@ _REQUESTS = schemas_of(
         "CanCommitRequest": ChangesBody,
         "CommitRequest": CommitBody,
         "TruncateRequest": TruncationBody,
-        "PublishAllRequest": PublishAllBody,
         "SubscriptionRequest": PositionBody,
         "AdvanceRequest": MoveBody,
     },
@@ -52,7 +47,6 @@ _ANSWERS = schemas_of(
         "OneTransaction": OneInfoBody,
         "EndedTransaction": EndedBody,
         "TruncateResponse": TruncatedBody,
-        "PublishAllResponse": PublishedAllBody,
         "Subscription": SubscriptionBody,
         "InvalidSize": SizeBody,
         "TransactionOwner": OwnerBody,
@@ -64,7 +58,6 @@ SCHEMAS: Json = {
     **_ANSWERS,
     "TruncateRequest": one_field_of(_REQUESTS["TruncateRequest"]),
     "CanCommitRequestBase64": in_base64(_REQUESTS["CanCommitRequest"]),
-    "PublishAllRequestBase64": in_base64(_REQUESTS["PublishAllRequest"]),
 }
 
 _INFO_EXAMPLE = {
@@ -91,7 +84,6 @@ START_CONTENT = {
         long={"type": "long", "client": "nightly-job"},
         once={"owner": "billing", "sequence": 7, "if_open": "fence", "timeout_s": 60},
     ),
-    "avro/binary": avro_media(avro.START_SCHEMA),
 }
 STARTED_CONTENT = {
     "application/json": json_media(
@@ -102,14 +94,12 @@ STARTED_CONTENT = {
             "read_pointer": READ_POINTER,
         },
     ),
-    "avro/binary": avro_media(avro.STARTED_SCHEMA),
 }
 CHANGES_CONTENT = {
     "application/json": json_media(
         reference("CanCommitRequest"), changes={"changes": ["order-17", {"base64": "AP8="}]}
     ),
     BASE64_TYPE: json_media(reference("CanCommitRequestBase64"), changes={"changes": ["AP8="]}),
-    "avro/binary": avro_media(avro.CHANGES_SCHEMA),
 }
 COMMIT_CONTENT = {
     "application/json": json_media(
@@ -133,11 +123,9 @@ COMMIT_CONTENT = {
             ]
         },
     ),
-    "avro/binary": avro_media(avro.COMMIT_SCHEMA),
 }
 STATUS_CONTENT = {
     "application/json": json_media(reference("EndedTransaction"), aborted={"status": "aborted"}),
-    "avro/binary": avro_media(avro.STATUS_SCHEMA),
 }
 INFO_CONTENT = {"application/json": json_media(reference("OneTransaction"), open=_INFO_EXAMPLE)}
 INFOS_CONTENT = {
@@ -168,44 +156,21 @@ TRUNCATE_CONTENT = {
         ids={"ids": [WRITE_POINTER]},
         time={"before_ms": TIMESTAMP},
     ),
-    "avro/binary": avro_media(avro.TRUNCATION_SCHEMA),
 }
 TRUNCATED_CONTENT = {
     "application/json": json_media(reference("TruncateResponse"), one={"truncated": 1}),
-    "avro/binary": avro_media(avro.TRUNCATED_SCHEMA),
 }
 STATE_CONTENT = {
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
-}
-PUBLISH_ALL_CONTENT = {
-    "application/json": json_media(
-        reference("PublishAllRequest"),
-        text={"topics": {"orders": ["order 17"], "audit": ["17 was ordered"]}},
-        once={"topics": {"orders": ["order 17"]}, "owner": "shop-1", "sequence": 17},
-    ),
-    BASE64_TYPE: json_media(
-        reference("PublishAllRequestBase64"), base64={"topics": {"orders": ["AP8="]}}
-    ),
-    "avro/binary": avro_media(avro.PUBLISH_ALL_SCHEMA),
-}
-PUBLISHED_ALL_CONTENT = {
-    "application/json": json_media(
-        reference("PublishAllResponse"),
-        published={"transaction_id": WRITE_POINTER, "duplicate": False},
-    ),
-    "avro/binary": avro_media(avro.PUBLISHED_ALL_SCHEMA),
 }
 POSITION_CONTENT = {
     "application/json": json_media(
         reference("SubscriptionRequest"), oldest={}, position={"after": ID_EXAMPLE}
     ),
-    "avro/binary": avro_media(avro.POSITION_SCHEMA),
 }
 SUBSCRIPTION_CONTENT = {
     "application/json": json_media(reference("Subscription"), billing=_SUBSCRIPTION_EXAMPLE),
-    "avro/binary": avro_media(avro.SUBSCRIPTION_SCHEMA),
 }
-SHOWN_SUBSCRIPTION_CONTENT = {"application/json": SUBSCRIPTION_CONTENT["application/json"]}
 SUBSCRIPTIONS_CONTENT = {
     "application/json": json_media(
         {"type": "array", "items": reference("Subscription")}, one=[_SUBSCRIPTION_EXAMPLE]
@@ -215,7 +180,6 @@ MOVE_CONTENT = {
     "application/json": json_media(
         reference("AdvanceRequest"), position={"after": ID_EXAMPLE, "expected_version": 7}
     ),
-    "avro/binary": avro_media(avro.MOVE_SCHEMA),
 }
 CODEC_PARAMETER = query_flag(
     "codec",

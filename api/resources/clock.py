@@ -1,16 +1,14 @@
 """The server's clock over REST: whether a step of it is in doubt, and that it is right."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.operation import JSON_ERRORS, SERVICE_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of, schemas_of
 from api.resources.paths import CLOCK, CLOCK_ACCEPT
-from tms.core.errors import InvalidRequest
 from tms.core.trusted_clock import ClockState
 from tms.security.resources import SERVER, Action
 from tms.security.rules import Identity
-from tms.wire.json_bodies import JSON
 from tms.wire.json_fields import Json
 from tms.wire.json_states import StepBody, decode_step, encode_clock
 
@@ -58,8 +56,7 @@ async def accept(exchange: Exchange) -> None:
     asks = Identity(exchange.caller.principal or "")
     if access is not None and not access.grants.book.is_superuser(asks):
         access.refuse(exchange, Action.OPERATE, SERVER)
-    if exchange.body_format() is not JSON:
-        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    exchange.json_format()
     step_s = decode_step(await read_body(exchange, SMALL_BODY_BYTES_MAX))
     state = exchange.context.clock.accept(step_s)
     await exchange.answer(OK, encode_clock(state), JSON_TYPE)
@@ -99,8 +96,7 @@ OPERATIONS = (
         errors=(
             "invalid_step",
             "clock_moved",
-            "unsupported_content_type",
-            *BODY_ERRORS,
+            *JSON_ERRORS,
             *SERVICE_ERRORS,
         ),
     ),

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
+from api.http.operation import JSON_ERRORS, SERVICE_ERRORS, Json, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
@@ -21,7 +21,6 @@ from tms.security.resources import (
 )
 from tms.security.rules import ANY, GROUP, Effect, Identity, InvalidRule, Rule
 from tms.security.tokens import KeptToken, new_token
-from tms.wire.json_bodies import JSON
 from tms.wire.json_grants import (
     NewTokenBody,
     RuleBody,
@@ -50,8 +49,7 @@ def grants_of(exchange: Exchange) -> Grants:
 
 
 async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str) -> B:
-    if exchange.body_format() is not JSON:
-        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    exchange.json_format()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     try:
         given: B = strictly_decoded(decoder, body)
@@ -225,8 +223,6 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
 LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
 _CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
-
-_BODY_ERRORS = ("unsupported_content_type", *BODY_ERRORS)
 OPERATIONS = (
     Operation(
         name="listRules",
@@ -256,7 +252,7 @@ OPERATIONS = (
         request={"application/json": json_media(_ASKED["Rule"], rule=_RULE_ASKED)},
         success="The rule, with its id.",
         answer={"application/json": json_media(_SCHEMAS["Rule"], rule=RULE)},
-        errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *_BODY_ERRORS),
+        errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
     Operation(
         name="removeRule",
@@ -295,7 +291,7 @@ OPERATIONS = (
         request={"application/json": json_media(_ASKED["Token"], token={"principal": "shop"})},
         success="The token.",
         answer={"application/json": json_media(_SCHEMAS["NewToken"], token=_NEW_TOKEN)},
-        errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *_BODY_ERRORS),
+        errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
     Operation(
         name="removeToken",

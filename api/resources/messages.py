@@ -14,20 +14,20 @@ from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
+    PUBLISH_ALL_CONTENT,
     PUBLISH_CONTENT,
     PUBLISH_QUERY,
+    PUBLISHED_ALL_CONTENT,
     RANGE_CONTENT,
     STORE_CONTENT,
     WRITE_QUERY,
 )
-from api.openapi.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, PublishRequest
-from tms.wire.caps import messages_cap
 from tms.wire.json_bodies import encode_written
 
 T = TypeVar("T")
@@ -105,8 +105,7 @@ async def publish_all(exchange: Exchange) -> None:
     context = exchange.context
     body = await read_body(exchange)
     body_format = exchange.body_format()
-    cap = messages_cap(context.limits.request_messages_max)
-    request = body_format.transactions.decode_publish_all(body, cap)
+    request = body_format.decode_publish_all(body, context.limits.request_messages_max)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     exchange.touches(Action.PUBLISH, list(topics))
     _take(exchange, [each for messages in topics.values() for each in messages])
@@ -116,7 +115,7 @@ async def publish_all(exchange: Exchange) -> None:
         sequence=request.sequence,
         caller=exchange.caller,
     )
-    answer = body_format.transactions.encode_published_all(published)
+    answer = body_format.encode_published_all(published)
     await exchange.answer(OK, answer, body_format.content_type.encode())
 
 

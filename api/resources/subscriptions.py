@@ -1,43 +1,36 @@
-"""Subscriptions: named positions of consumers in a topic. The answers to GET are JSON."""
+"""Subscriptions: named positions of consumers in a topic. All is JSON."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import JSON_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     MOVE_CONTENT,
     POSITION_CONTENT,
-    SHOWN_SUBSCRIPTION_CONTENT,
     SUBSCRIPTION_CONTENT,
     SUBSCRIPTIONS_CONTENT,
 )
 from api.resources.paths import TOPIC
-from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.core.subscriptions import SubscriptionPosition
 from tms.security.resources import Action, topic_resource
 from tms.security.rule_book import SOME
-from tms.wire.bodies import BodyFormat
-from tms.wire.json_bodies import JSON
-from tms.wire.json_reports import encode_subscriptions
+from tms.wire import json_subscriptions as bodies
 
 SUBSCRIPTIONS = f"{TOPIC}/subscriptions"
 SUBSCRIPTION = f"{SUBSCRIPTIONS}/{{subscription}}"
 
 
-async def _answer(
-    exchange: Exchange, subscription: SubscriptionPosition, body_format: BodyFormat
-) -> None:
-    answer = body_format.subscriptions.encode_subscription(subscription)
-    await exchange.answer(OK, answer, body_format.content_type.encode())
+async def _answer(exchange: Exchange, subscription: SubscriptionPosition) -> None:
+    await exchange.answer(OK, bodies.encode_subscription(subscription), JSON_TYPE)
 
 
 async def create(exchange: Exchange) -> None:
     """Create a subscription."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.format_of_optional(body)
-    after = body_format.subscriptions.decode_position(body)
+    exchange.json_format(body)
     created = await exchange.context.services.subscriptions.create_subscription(
-        exchange.topic_id, exchange.subscription, after
+        exchange.topic_id, exchange.subscription, bodies.decode_position(body)
     )
-    await _answer(exchange, created, body_format)
+    await _answer(exchange, created)
 
 
 async def show(exchange: Exchange) -> None:
@@ -45,7 +38,7 @@ async def show(exchange: Exchange) -> None:
     found = await exchange.context.services.subscriptions.subscription(
         exchange.topic_id, exchange.subscription
     )
-    await _answer(exchange, found, JSON)
+    await _answer(exchange, found)
 
 
 async def list_subscriptions(exchange: Exchange) -> None:
@@ -58,18 +51,15 @@ async def list_subscriptions(exchange: Exchange) -> None:
         for each in await exchange.context.services.subscriptions.subscriptions(topic_id)
         if exchange.may(Action.SUBSCRIBE, resource, each.name)
     ]
-    await exchange.answer(OK, encode_subscriptions(found), JSON_TYPE)
+    await exchange.answer(OK, bodies.encode_subscriptions(found), JSON_TYPE)
 
 
 async def advance(exchange: Exchange) -> None:
     """Move a position."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.body_format()
-    move = body_format.subscriptions.decode_move(body)
-    moved = await exchange.context.services.subscriptions.advance(
-        Advance(exchange.topic_id, exchange.subscription, move.after, move.expected_version)
-    )
-    await _answer(exchange, moved, body_format)
+    exchange.json_format()
+    move = bodies.decode_move(body, exchange.topic_id, exchange.subscription)
+    await _answer(exchange, await exchange.context.services.subscriptions.advance(move))
 
 
 async def delete(exchange: Exchange) -> None:
@@ -82,7 +72,7 @@ async def delete(exchange: Exchange) -> None:
 
 _TOPIC_ERRORS = ("topic_not_found", *TOPIC_ERRORS)
 _NAME_ERRORS = ("invalid_subscription_name", *_TOPIC_ERRORS)
-_POSITION_ERRORS = ("invalid_body", "invalid_message_id", "unsupported_content_type", *BODY_ERRORS)
+_POSITION_ERRORS = ("invalid_body", "invalid_message_id", *JSON_ERRORS)
 
 OPERATIONS = (
     Operation(
@@ -117,7 +107,7 @@ OPERATIONS = (
         summary="Show a subscription's position",
         description="To go on, poll from `after` with `inclusive` false.",
         success="The subscription.",
-        answer=SHOWN_SUBSCRIPTION_CONTENT,
+        answer=SUBSCRIPTION_CONTENT,
         errors=("subscription_not_found", *_NAME_ERRORS),
     ),
     Operation(

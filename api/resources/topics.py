@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import (
+    BODY_ERRORS,
+    JSON_ERRORS,
+    NAMESPACE_ERRORS,
+    TOPIC_ERRORS,
+    DecidedBy,
+    Operation,
+)
 from api.http.request_body import read_body
 from api.openapi.schemas import (
     PROPERTIES_CONTENT,
@@ -24,7 +31,6 @@ from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
 from tms.security.resources import Action, topic_resource
-from tms.wire.json_bodies import JSON
 from tms.wire.json_names import strictly_decoded
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
@@ -76,8 +82,7 @@ async def update(exchange: Exchange) -> None:
 async def trim(exchange: Exchange) -> None:
     """Let expire what is older than a time."""
     body = await read_body(exchange)
-    if exchange.body_format() is not JSON:
-        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    exchange.json_format()
     before = decode(_trim_decoder, body).before
     position = position_of(
         parse_id(before) if isinstance(before, str) else check_start_ms(int64(before, "before"))
@@ -201,9 +206,8 @@ OPERATIONS = (
             "invalid_start_time",
             "start_time_in_seconds",
             "invalid_message_id",
-            "unsupported_content_type",
             *TOPIC_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
     ),
     Operation(

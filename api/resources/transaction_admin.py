@@ -1,10 +1,10 @@
 """What is told of transactions to those who look after a server, and the invalid list's truncation.
 
-The answers to GET are JSON.
+All is JSON, but for the whole state.
 """
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import choice_of, limit_of, values_of, with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
@@ -24,6 +24,7 @@ from tms.core.errors import TransactionNotInProgress, TransactionUnknown
 from tms.core.transactions import TransactionStatus
 from tms.security.resources import Action
 from tms.wire.json_reports import encode_info, encode_infos, encode_size
+from tms.wire.json_transactions import decode_truncation, encode_truncated
 from tms.wire.transaction_codec import encode_transaction
 
 _BYTES_TYPE = b"application/octet-stream"
@@ -70,15 +71,13 @@ async def truncate_invalid(exchange: Exchange) -> None:
     """Take write pointers off the invalid list."""
     transactions = exchange.context.services.transactions
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.body_format()
-    asked = body_format.transactions.decode_truncation(body)
-    if asked.ids is not None:
-        count = await transactions.truncate_invalid_ids(asked.ids)
+    exchange.json_format()
+    asked = decode_truncation(body)
+    if isinstance(asked, int):
+        count = await transactions.truncate_invalid_before(asked)
     else:
-        assert asked.before_ms is not None, "checked when it was decoded"
-        count = await transactions.truncate_invalid_before(asked.before_ms)
-    answer = body_format.transactions.encode_truncated(count)
-    await exchange.answer(OK, answer, body_format.content_type.encode())
+        count = await transactions.truncate_invalid_ids(asked)
+    await exchange.answer(OK, encode_truncated(count), JSON_TYPE)
 
 
 async def state(exchange: Exchange) -> None:
@@ -152,9 +151,8 @@ OPERATIONS = (
             "invalid_transaction_id",
             "invalid_time",
             "invalid_truncate_time",
-            "unsupported_content_type",
             *MANAGER_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
     ),
     Operation(

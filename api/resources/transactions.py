@@ -1,11 +1,10 @@
 """Transactions: start, check, commit, abort, and what else their owner does.
 
-The requests whose bodies are empty but for what they are about (commit without positions, abort)
-need no Content-Type, and are then answered in JSON.
+All is JSON. A request without a body needs no Content-Type.
 """
 
-from api.http.exchange import OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, JSON_ERRORS, SERVICE_ERRORS, Operation
 from api.http.query_parameters import with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
@@ -17,41 +16,32 @@ from api.openapi.transaction_schemas import (
     STATUS_CONTENT,
 )
 from api.resources.paths import TRANSACTION, TRANSACTIONS
-from tms.core.transaction import Transaction
 from tms.security.resources import Action
-from tms.wire.bodies import BodyFormat
+from tms.wire import json_transactions as bodies
 from tms.wire.caps import changes_cap
-from tms.wire.transaction_bodies import started
 
 
 async def start(exchange: Exchange) -> None:
     """Start a transaction."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.format_of_optional(body)
-    request = body_format.transactions.decode_start(body)
+    exchange.json_format(body)
+    request = bodies.decode_start(body)
     codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.start(
         request, caller=exchange.caller
     )
-    await _answer_started(exchange, transaction, body_format, codec=codec)
+    await exchange.answer(OK, bodies.encode_started(transaction, with_codec=codec), JSON_TYPE)
 
 
 async def checkpoint(exchange: Exchange) -> None:
     """Give a transaction a new write pointer."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.format_of_optional(body)
+    exchange.json_format(body)
     codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.checkpoint(
         exchange.transaction_id, caller=exchange.caller
     )
-    await _answer_started(exchange, transaction, body_format, codec=codec)
-
-
-async def _answer_started(
-    exchange: Exchange, transaction: Transaction, body_format: BodyFormat, *, codec: bool
-) -> None:
-    answer = body_format.transactions.encode_started(started(transaction, with_codec=codec))
-    await exchange.answer(OK, answer, body_format.content_type.encode())
+    await exchange.answer(OK, bodies.encode_started(transaction, with_codec=codec), JSON_TYPE)
 
 
 async def can_commit(exchange: Exchange) -> None:
@@ -59,7 +49,7 @@ async def can_commit(exchange: Exchange) -> None:
     context = exchange.context
     body = await read_body(exchange)
     cap = changes_cap(context.limits.transaction_changes_max)
-    changes = exchange.body_format().transactions.decode_changes(body, cap)
+    changes = bodies.decode_changes(body, cap, base64_only=exchange.json_format().base64_only)
     await context.services.transactions.can_commit(
         exchange.transaction_id, changes, caller=exchange.caller
     )
@@ -69,7 +59,8 @@ async def can_commit(exchange: Exchange) -> None:
 async def commit(exchange: Exchange) -> None:
     """Commit a transaction, and with it move positions and publish what was stored."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    advances, publish = exchange.format_of_optional(body).transactions.decode_commit(body)
+    exchange.json_format(body)
+    advances, publish = bodies.decode_commit(body)
     moved = [each.topic_id for each in advances]
     exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in advances])
     exchange.touches(Action.PUBLISH, [each.topic_id for each in publish])
@@ -82,12 +73,11 @@ async def commit(exchange: Exchange) -> None:
 async def abort(exchange: Exchange) -> None:
     """Abort a transaction; answer with what it is now."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    body_format = exchange.format_of_optional(body)
+    exchange.json_format(body)
     status = await exchange.context.services.transactions.abort(
         exchange.transaction_id, caller=exchange.caller
     )
-    answer = body_format.transactions.encode_status(status)
-    await exchange.answer(OK, answer, body_format.content_type.encode())
+    await exchange.answer(OK, bodies.encode_ended(status), JSON_TYPE)
 
 
 async def invalidate(exchange: Exchange) -> None:
@@ -145,10 +135,9 @@ OPERATIONS = (
             "too_many_transactions",
             "too_many_owners",
             "principal_rate_exceeded",
-            "unsupported_content_type",
             *_OWNER_ERRORS,
             *MANAGER_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
         is_taskless=True,
     ),
@@ -172,9 +161,8 @@ OPERATIONS = (
             "transaction_conflict",
             "too_many_changes",
             "too_many_changes_kept",
-            "unsupported_content_type",
             *ID_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
         is_taskless=True,
     ),
@@ -212,9 +200,8 @@ OPERATIONS = (
             "owner_elsewhere",
             "transaction_conflict",
             "transaction_duplicate",
-            "unsupported_content_type",
             *ID_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
         is_taskless=True,
     ),
@@ -232,7 +219,7 @@ OPERATIONS = (
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,
-        errors=("unsupported_content_type", *ID_ERRORS, *BODY_ERRORS),
+        errors=(*ID_ERRORS, *JSON_ERRORS),
         is_taskless=True,
     ),
     Operation(
@@ -265,9 +252,8 @@ OPERATIONS = (
         errors=(
             "invalid_query",
             "too_many_checkpoints",
-            "unsupported_content_type",
             *ID_ERRORS,
-            *BODY_ERRORS,
+            *JSON_ERRORS,
         ),
     ),
 )

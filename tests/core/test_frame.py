@@ -82,10 +82,16 @@ def test_lengths_are_read_as_written(length: int, before: bytes) -> None:
     assert read_length(data, len(before)) == (length, len(data))
 
 
-@pytest.mark.parametrize("raw", [b"\x01", b"\xff" * 9 + b"\x7f", b"\xff" * 20 + b"\x00"])
-def test_what_is_no_length_is_refused(raw: bytes) -> None:
-    with pytest.raises(ValueError, match=r"length|64 bits"):
+@pytest.mark.parametrize("raw", [b"\x01", b"\xff" * 9 + b"\x7f", b"\x80" * 10 + b"\x00"])
+def test_bytes_that_are_not_a_length_are_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=r"length|64 bits|10 bytes"):
         read_length(raw, 0)
+
+
+def test_a_number_ends_after_ten_bytes_however_many_follow() -> None:
+    """To read all of them would take seconds."""
+    with pytest.raises(ValueError, match="10 bytes"):
+        read_length(b"\xff" * 200_000 + b"\x00", 0)
 
 
 def test_a_message_travels_between_processes_and_can_be_in_a_set() -> None:

@@ -26,7 +26,6 @@ from tms.transactions.snapshot_codec import encode_snapshot
 from tms.wire import (
     avro_bodies,
     avro_frames,
-    avro_transactions,
     bodies,
     json_bodies,
     transaction_codec,
@@ -136,19 +135,9 @@ def test_schemas_are_as_told() -> None:
         avro_bodies.PUBLISH_RESPONSE_SCHEMA,
         avro_bodies.CONSUME_REQUEST_SCHEMA,
         avro_bodies.CONSUME_RESPONSE_SCHEMA,
+        avro_bodies.PUBLISH_ALL_SCHEMA,
+        avro_bodies.PUBLISHED_ALL_SCHEMA,
         avro_frames.MESSAGE_SCHEMA,
-        avro_transactions.START_SCHEMA,
-        avro_transactions.STARTED_SCHEMA,
-        avro_transactions.CHANGES_SCHEMA,
-        avro_transactions.COMMIT_SCHEMA,
-        avro_transactions.STATUS_SCHEMA,
-        avro_transactions.TRUNCATION_SCHEMA,
-        avro_transactions.TRUNCATED_SCHEMA,
-        avro_transactions.PUBLISH_ALL_SCHEMA,
-        avro_transactions.PUBLISHED_ALL_SCHEMA,
-        avro_transactions.POSITION_SCHEMA,
-        avro_transactions.MOVE_SCHEMA,
-        avro_transactions.SUBSCRIPTION_SCHEMA,
     ]
 
 

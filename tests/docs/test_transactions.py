@@ -3,7 +3,7 @@
 from tests.docs.markdown import ROOT, blocks
 from tms.settings import Settings
 from tms.transactions.transitions import diagram
-from tms.wire.json_bodies import JSON
+from tms.wire.json_transactions import decode_commit
 
 PAGE = (ROOT / "docs" / "transactions.md").read_text(encoding="utf-8")
 
@@ -28,6 +28,6 @@ def test_settings_that_it_names_are_there() -> None:
 
 def test_the_commit_of_tasks_is_one_that_is_taken() -> None:
     [body] = [block.text for block in blocks("docs/transactions.md") if block.kind == "json"]
-    [stored] = JSON.transactions.decode_commit(body.encode()).publish
+    _, [stored] = decode_commit(body.encode())
 
     assert str(stored.topic_id) == "default:orders"

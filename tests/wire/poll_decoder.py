@@ -1,8 +1,9 @@
 """Cuts the answer to a poll in `avro/binary` into messages, as CDAP's Java client does."""
 
+from tms.core.avro_lengths import read_length
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, MessageBlock
-from tms.wire.avro_bodies import plain_run, read_varint
+from tms.wire.avro_bodies import plain_run
 
 
 class AvroPollDecoder:
@@ -36,13 +37,11 @@ class AvroPollDecoder:
                 if self._left:
                     break
                 continue
-            announced = read_varint(received, at)
-            if announced is None:
+            try:
+                self._left, at = read_length(received, at)
+            except IndexError:
                 break
-            self._left, at = announced
             self._ended = self._left == 0
-            if self._left < 0:
-                raise InvalidRequest("invalid_body", format="avro", reason="sized block")
         self._rest = received[at:]
         return MessageBlock(count, b"".join(runs))
 

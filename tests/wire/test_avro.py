@@ -38,7 +38,7 @@ def test_arrays_have_the_librarys_bytes(values: list[bytes]) -> None:
 
     assert encoded == written({"type": "array", "items": "bytes"}, values)
     reader = AvroReader(encoded)
-    assert reader.bytes_array(MANY) == values
+    assert reader.messages(MANY) == values
     reader.end()
 
 
@@ -50,19 +50,19 @@ def test_arrays_of_items_of_one_length(runs: list[tuple[int, int]], cut: int) ->
     values = [bytes((number % 251,)) * length for length, count in runs for number in range(count)]
     encoded = bytes_array(values)
     reader = AvroReader(encoded)
-    assert reader.bytes_array(MANY) == values
+    assert reader.messages(MANY) == values
     reader.end()
 
     if 0 < cut < len(encoded):
         with pytest.raises(InvalidRequest):
-            AvroReader(encoded[:-cut]).bytes_array(MANY)
+            AvroReader(encoded[:-cut]).messages(MANY)
 
 
 def test_blocks_with_their_size_are_read() -> None:
     block = sized(b"a") + sized(b"b")
     body = number(-2) + number(len(block)) + block + number(1) + sized(b"c") + b"\x00"
 
-    assert AvroReader(body).bytes_array(MANY) == [b"a", b"b", b"c"]
+    assert AvroReader(body).messages(MANY) == [b"a", b"b", b"c"]
     reader = AvroReader(body)
     assert [(at, reader.sized()) for at in reader.items()] == [(0, b"a"), (1, b"b"), (2, b"c")]
 
@@ -79,7 +79,7 @@ def test_blocks_with_their_size_are_read() -> None:
 @pytest.mark.parametrize("cap", [messages_cap(2), changes_cap(2)])
 def test_more_items_than_there_may_be_are_refused_unread(body: bytes, cap: Cap) -> None:
     with pytest.raises(TooLarge) as refused:
-        AvroReader(body).bytes_array(cap)
+        AvroReader(body).messages(cap)
     assert (refused.value.problem.code, refused.value.detail[cap.limit]) == (cap.code, 2)
     reader = AvroReader(body)
     with pytest.raises(TooLarge):
@@ -102,7 +102,7 @@ def test_more_items_than_there_may_be_are_refused_unread(body: bytes, cap: Cap) 
 )
 def test_what_is_no_array_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        AvroReader(body).bytes_array(MANY)
+        AvroReader(body).messages(MANY)
 
 
 def test_a_number_without_an_end_is_refused_at_its_eleventh_byte() -> None:

@@ -10,16 +10,20 @@ from hypothesis import strategies as st
 
 from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR
 from tests.core.message_ids import IDS
+from tests.wire.avro_library import written
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.frame import bodies_of, framed_of
 from tms.core.message import Message, MessageBlock
 from tms.core.messaging import RollbackRange
 from tms.wire.avro_bodies import AVRO
-from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA, PUBLISH_FRAMES_SCHEMA
+from tms.wire.avro_frames import (
+    AVRO_FRAMES,
+    CONSUME_FRAMES_SCHEMA,
+    PUBLISH_ALL_FRAMES_SCHEMA,
+    PUBLISH_FRAMES_SCHEMA,
+)
 from tms.wire.avro_runs import AvroRunsDecoder
-from tms.wire.bodies import PublishRequest
-from tms.wire.caps import messages_cap
-from tms.wire.transaction_bodies import PublishAllRequest
+from tms.wire.bodies import PublishAllRequest, PublishRequest
 
 PUBLISH = fastavro.parse_schema(PUBLISH_FRAMES_SCHEMA)
 CONSUME = fastavro.parse_schema(CONSUME_FRAMES_SCHEMA)
@@ -166,12 +170,28 @@ def test_version_1_gives_the_payloads_alone(given_: list[Any]) -> None:
 def test_several_topics_have_such_messages(topics: dict[str, list[Message]]) -> None:
     given_ = {name: bodies(messages) for name, messages in topics.items()}
     request = PublishAllRequest(given_, "owner", 7)
-    body = AVRO_FRAMES.transactions.encode_publish_all(request)
+    body = AVRO_FRAMES.encode_publish_all(request)
 
-    read = AVRO_FRAMES.transactions.decode_publish_all(body, messages_cap(MANY))
+    read = AVRO_FRAMES.decode_publish_all(body, MANY)
     assert read == request
+    rows = [
+        {"topic": name, "messages": [row_of(each) for each in messages]}
+        for name, messages in topics.items()
+    ]
+    told = {"topics": rows, "owner": "owner", "sequence": 7}
+    assert body == written(PUBLISH_ALL_FRAMES_SCHEMA, told)
     for name, messages in read.topics.items():
         assert list(framed_of(messages)) == list(framed_of(given_[name]))
+
+
+@pytest.mark.parametrize("before", [b"\x02\x02\x02", b"\x02\x02\x00", b"\x02\x02\x00\x02"])
+def test_a_number_without_an_end_is_refused_at_its_tenth_byte(before: bytes) -> None:
+    """It begins the length of a key, the count of headers, or the length of a name."""
+    with pytest.raises(InvalidRequest, match="10 bytes"):
+        AVRO_FRAMES.decode_publish(before + b"\xff" * 200_000 + b"\x00", MANY)
+    decoder = AvroRunsDecoder()
+    with pytest.raises(InvalidRequest, match="10 bytes"):
+        decoder.feed(b"\x02\x02" + bytes(21) + b"\xff" * 200_000)
 
 
 def test_the_rest_is_as_in_version_1() -> None:

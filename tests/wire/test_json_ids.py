@@ -15,6 +15,7 @@ from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.wire.json_bodies import JSON
 from tms.wire.json_errors import detail_of, told_number
 from tms.wire.json_reports import decode_info, encode_info
+from tms.wire.json_transactions import decode_commit, decode_truncation
 
 POINTERS = st.integers(1, INT64_MAX)
 RANGE = {"startTimestamp": 1, "startSequenceId": 0, "endTimestamp": 1, "endSequenceId": 0}
@@ -36,13 +37,13 @@ def rolled_back(pointer: str) -> object:
 
 def committed(pointer: str) -> object:
     stored = f'{{"namespace": "n", "topic": "t", "write_pointer": {pointer}}}'
-    request = JSON.transactions.decode_commit(f'{{"publish": [{stored}]}}'.encode())
-    return request.publish[0].write_pointer
+    _, publish = decode_commit(f'{{"publish": [{stored}]}}'.encode())
+    return publish[0].write_pointer
 
 
 def truncated(pointer: str) -> object:
-    ids = JSON.transactions.decode_truncation(f'{{"ids": ["7", {pointer}]}}'.encode()).ids
-    assert ids is not None
+    ids = decode_truncation(f'{{"ids": ["7", {pointer}]}}'.encode())
+    assert isinstance(ids, list)
     return ids[1]
 
 

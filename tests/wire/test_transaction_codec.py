@@ -12,6 +12,7 @@ from thriftpy2.thrift import TPayload, TType
 from thriftpy2.utils import deserialize
 
 from tests.core.transactions import transaction_of
+from tests.wire.transactions import TRANSACTIONS
 from tms.core.errors import InvalidRequest
 from tms.core.transaction import (
     NO_TX_IN_PROGRESS,
@@ -23,20 +24,6 @@ from tms.wire import transaction_codec
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
-INT64 = st.integers(-(2**63), 2**63 - 1)
-POINTERS = st.lists(INT64, max_size=5, unique=True).map(lambda numbers: tuple(sorted(numbers)))
-TRANSACTIONS = st.builds(
-    Transaction,
-    read_pointer=INT64,
-    transaction_id=INT64,
-    write_pointer=INT64,
-    invalids=POINTERS,
-    in_progress=POINTERS,
-    first_short_in_progress=INT64,
-    type=st.sampled_from(TransactionType),
-    checkpoint_write_pointers=POINTERS,
-    visibility_level=st.sampled_from(VisibilityLevel),
-)
 IDS = b"\x0a\x00\x01" + bytes(7) + b"\x02" + b"\x0a\x00\x02" + bytes(7) + b"\x01"
 WRITE_POINTER = b"\x0a\x00\x07" + bytes(7) + b"\x02"
 STOP = b"\x00"

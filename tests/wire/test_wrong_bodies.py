@@ -1,4 +1,4 @@
-"""Bodies of transactions and subscriptions that are not what they should be."""
+"""Bodies of transactions, subscriptions and publishes to several topics that are wrong."""
 
 import json
 from collections.abc import Callable
@@ -13,19 +13,14 @@ from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
+from tms.wire import json_subscriptions, json_transactions
 from tms.wire.avro_bodies import AVRO
-from tms.wire.caps import changes_cap, messages_cap
+from tms.wire.bodies import PublishAllRequest
+from tms.wire.caps import changes_cap
 from tms.wire.json_bodies import JSON
-from tms.wire.transaction_bodies import (
-    CommitRequest,
-    Move,
-    PublishAllRequest,
-    StartedTransaction,
-    Truncation,
-)
 
 CHANGES = changes_cap(1000)
-MESSAGES = messages_cap(1000)
+MANY = 1000
 ORDERS = TopicId("default", "orders")
 
 
@@ -33,12 +28,16 @@ def json_body(**fields: object) -> bytes:
     return json.dumps(fields).encode()
 
 
+def decode_move(body: bytes) -> object:
+    return json_subscriptions.decode_move(body, ORDERS, "s")
+
+
 ID = "00" * 20
 WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
     (decode, body)
     for decode, bodies in (
         (
-            JSON.transactions.decode_start,
+            json_transactions.decode_start,
             [
                 b"[]",
                 b'{"type": "medium"}',
@@ -54,11 +53,11 @@ WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
             ],
         ),
         (
-            lambda body: JSON.transactions.decode_changes(body, CHANGES),
+            lambda body: json_transactions.decode_changes(body, CHANGES, base64_only=False),
             [b"", b"{}", b'{"changes": "a"}', b'{"changes": [5]}', b'{"changes": [{}]}'],
         ),
         (
-            JSON.transactions.decode_commit,
+            json_transactions.decode_commit,
             [
                 b"[]",
                 b'{"advances": [{}]}',
@@ -69,13 +68,13 @@ WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
                 ),
             ],
         ),
-        (JSON.transactions.decode_truncation, [b"", b'{"ids": "1"}', b'{"before_ms": "1"}']),
+        (json_transactions.decode_truncation, [b"", b'{"ids": "1"}', b'{"before_ms": "1"}']),
         (
-            lambda body: JSON.transactions.decode_publish_all(body, MESSAGES),
+            lambda body: JSON.decode_publish_all(body, MANY),
             [b"", b"{}", b'{"topics": []}', b'{"topics": {"a": "b"}}', b'{"topics": {"a": [1]}}'],
         ),
-        (JSON.subscriptions.decode_position, [b"[]", b'{"after": 5}', b'{"before": null}']),
-        (JSON.subscriptions.decode_move, [b"", b"{}", json_body(after=ID)]),
+        (json_subscriptions.decode_position, [b"[]", b'{"after": 5}', b'{"before": null}']),
+        (decode_move, [b"", b"{}", json_body(after=ID)]),
     )
     for body in bodies
 ]
@@ -90,44 +89,38 @@ def test_wrong_json_is_refused(decode: Callable[[bytes], object], body: bytes) -
 
 AVRO_DECODERS: list[tuple[Callable[[bytes], object], bytes]] = [
     (
-        AVRO.transactions.decode_start,
-        AVRO.transactions.encode_start(
+        lambda body: AVRO.decode_publish_all(body, MANY),
+        AVRO.encode_publish_all(PublishAllRequest({"a": [b"1"]}, "o", 1)),
+    ),
+    (
+        AVRO.decode_published_all,
+        AVRO.encode_published_all(AllPublished(5, is_duplicate=True)),
+    ),
+]
+JSON_DECODERS: list[tuple[Callable[[bytes], object], bytes]] = [
+    (
+        json_transactions.decode_start,
+        json_transactions.encode_start(
             StartRequest(timeout_s=5, client="me", owner="o", sequence=7)
         ),
     ),
     (
-        AVRO.transactions.decode_started,
-        AVRO.transactions.encode_started(StartedTransaction(1, 2, 3, b"abc")),
+        lambda body: json_transactions.decode_changes(body, CHANGES, base64_only=True),
+        json_transactions.encode_changes([b"a", b"bc"]),
     ),
     (
-        lambda body: AVRO.transactions.decode_changes(body, CHANGES),
-        AVRO.transactions.encode_changes([b"a", b"bc"]),
+        json_transactions.decode_commit,
+        json_transactions.encode_commit([Advance(ORDERS, "s", bytes(20), 3)], [Stored(ORDERS, 5)]),
     ),
-    (
-        AVRO.transactions.decode_commit,
-        AVRO.transactions.encode_commit(
-            CommitRequest([Advance(ORDERS, "s", bytes(20), 3)], [Stored(ORDERS, 5)])
-        ),
-    ),
-    (
-        AVRO.transactions.decode_truncation,
-        AVRO.transactions.encode_truncation(Truncation([1, 2])),
-    ),
-    (
-        lambda body: AVRO.transactions.decode_publish_all(body, MESSAGES),
-        AVRO.transactions.encode_publish_all(PublishAllRequest({"a": [b"1"]}, "o", 1)),
-    ),
-    (
-        AVRO.transactions.decode_published_all,
-        AVRO.transactions.encode_published_all(AllPublished(5, is_duplicate=True)),
-    ),
-    (AVRO.subscriptions.decode_position, AVRO.subscriptions.encode_position(bytes(20))),
-    (AVRO.subscriptions.decode_move, AVRO.subscriptions.encode_move(Move(bytes(20), 3))),
+    (json_transactions.decode_truncation, json_transactions.encode_truncation(ids=[1, 2])),
+    (json_subscriptions.decode_position, json_subscriptions.encode_position(bytes(20))),
+    (decode_move, json_subscriptions.encode_move(Advance(ORDERS, "s", bytes(20), 3))),
 ]
+DECODERS = [*AVRO_DECODERS, *JSON_DECODERS]
 
 
-@pytest.mark.parametrize(("decode", "body"), AVRO_DECODERS)
-def test_avro_cut_off_or_too_long_is_refused(
+@pytest.mark.parametrize(("decode", "body"), DECODERS)
+def test_a_body_cut_off_or_too_long_is_refused(
     decode: Callable[[bytes], object], body: bytes
 ) -> None:
     for end in range(1, len(body)):
@@ -135,9 +128,10 @@ def test_avro_cut_off_or_too_long_is_refused(
             decode(body[:end])
     with pytest.raises(InvalidRequest):
         decode(body + b"\x00")
+    decode(body)
 
 
-@pytest.mark.parametrize(("decode", "_body"), AVRO_DECODERS)
+@pytest.mark.parametrize(("decode", "_body"), DECODERS)
 @given(raw=st.binary(max_size=40))
 def test_any_bytes_are_understood_or_refused(
     decode: Callable[[bytes], object], _body: bytes, raw: bytes

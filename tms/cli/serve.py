@@ -31,7 +31,7 @@ from tms.settings import (
     load,
     variable_of,
 )
-from tms.settings.advanced import SECTION
+from tms.settings.fields import SECTION
 from tms.settings.server import ADVANCED
 
 EXAMPLES = """\b

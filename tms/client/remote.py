@@ -1,4 +1,4 @@
-"""The messaging interface over REST, with Avro bodies.
+"""The messaging interface over REST. Messages are in Avro.
 
 Which calls are repeated after a failure: those that read, `rollback`, `update_topic`, and
 `publish_all` with an owner and a sequence, for they may be done twice; the others only where they
@@ -34,15 +34,10 @@ from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
 from tms.core.transactions import check_owner
 from tms.wire.avro_bodies import AVRO, AvroFormat
-from tms.wire.avro_frames import AVRO_FRAMES, AvroFramesTransactions
+from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.avro_runs import AvroRunsDecoder
-from tms.wire.avro_transactions import AvroTransactions
-from tms.wire.bodies import PollRequest, PublishRequest
-from tms.wire.transaction_bodies import PublishAllRequest
+from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest
 from tms.wire.transaction_codec import encode_transaction
-
-_bodies = AvroTransactions()
-_framed_bodies = AvroFramesTransactions()
 
 
 class RemoteMessaging:
@@ -146,14 +141,13 @@ class RemoteMessaging:
             raise InvalidRequest("empty_publish")
         [namespace] = {topic_id.namespace for topic_id in publications}
         topics = {topic_id.name: payloads for topic_id, payloads in publications.items()}
-        is_framed = any(framed_of(payloads) for payloads in topics.values())
-        body_format, bodies = (AVRO_FRAMES, _framed_bodies) if is_framed else (AVRO, _bodies)
-        body = bodies.encode_publish_all(PublishAllRequest(topics, owner, sequence))
+        body_format = _format_of(*topics.values())
+        body = body_format.encode_publish_all(PublishAllRequest(topics, owner, sequence))
         send = self._calls.once if sequence is None else self._calls.safely
         path = f"v1/namespaces/{namespace}/publish"
         answer = await send("POST", path, body, body_format.content_type, caller)
         with of_the_server():
-            return _bodies.decode_published_all(answer)
+            return body_format.decode_published_all(answer)
 
     async def poll(
         self,
@@ -238,9 +232,9 @@ def topic_path(topic_id: TopicId) -> str:
     return f"v1/namespaces/{topic_id.namespace}/topics/{topic_id.name}"
 
 
-def _format_of(payloads: Sequence[bytes]) -> AvroFormat:
+def _format_of(*publications: Sequence[bytes]) -> AvroFormat:
     """Return the format to send bodies in: that of CDAP's, if none has a key or headers."""
-    return AVRO_FRAMES if framed_of(payloads) else AVRO
+    return AVRO_FRAMES if any(map(framed_of, publications)) else AVRO
 
 
 def _encode_publish(

@@ -1,4 +1,4 @@
-"""Subscriptions over REST. Only what reads is repeated after a failure that leaves doubt.
+"""Subscriptions over REST, in JSON. Only reads are repeated after a failure that leaves doubt.
 
 A move whose answer was lost is not: whether a position that stands where it should was put there by
 this consumer or another cannot be told, and that is what the version is for.
@@ -6,16 +6,11 @@ this consumer or another cannot be told, and that is what the version is for.
 
 from collections.abc import Sequence
 
-from tms.client.calls import Calls, of_the_server
+from tms.client.calls import JSON, Calls, of_the_server
 from tms.client.remote import topic_path
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.topic import TopicId
-from tms.wire.avro_bodies import AVRO
-from tms.wire.avro_subscriptions import AvroSubscriptions
-from tms.wire.json_reports import decode_subscription, decode_subscriptions
-from tms.wire.transaction_bodies import Move
-
-_bodies = AvroSubscriptions()
+from tms.wire import json_subscriptions as bodies
 
 
 class RemoteSubscriptions:
@@ -29,30 +24,29 @@ class RemoteSubscriptions:
         self, topic_id: TopicId, name: str, after: bytes | None = None
     ) -> SubscriptionPosition:
         """Create a position. Raises `SubscriptionExists`."""
-        body = _bodies.encode_position(after)
-        answer = await self._calls.once("PUT", _path(topic_id, name), body, AVRO.content_type)
+        body = bodies.encode_position(after)
+        answer = await self._calls.once("PUT", _path(topic_id, name), body, JSON)
         with of_the_server():
-            return _bodies.decode_subscription(answer, topic_id)
+            return bodies.decode_subscription(answer, topic_id)
 
     async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
         """Return a position. Raises `SubscriptionNotFound`."""
         answer = await self._calls.safely("GET", _path(topic_id, name))
         with of_the_server():
-            return decode_subscription(answer, topic_id)
+            return bodies.decode_subscription(answer, topic_id)
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's positions in the order of their names."""
         answer = await self._calls.safely("GET", f"{topic_path(topic_id)}/subscriptions")
         with of_the_server():
-            return decode_subscriptions(answer, topic_id)
+            return bodies.decode_subscriptions(answer, topic_id)
 
     async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position. Raises `SubscriptionNotFound`, `SubscriptionMoved`."""
         path = f"{_path(advance.topic_id, advance.name)}/advance"
-        body = _bodies.encode_move(Move(advance.after, advance.expected_version))
-        answer = await self._calls.once("POST", path, body, AVRO.content_type)
+        answer = await self._calls.once("POST", path, bodies.encode_move(advance), JSON)
         with of_the_server():
-            return _bodies.decode_subscription(answer, advance.topic_id)
+            return bodies.decode_subscription(answer, advance.topic_id)
 
     async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
         """Delete a position. Raises `SubscriptionNotFound`."""

@@ -1,4 +1,4 @@
-"""The transaction manager over REST.
+"""The transaction manager over REST, in JSON.
 
 Which calls are repeated after a failure. `can_commit`, `abort`, `invalidate` and the truncations do
 the same when done twice; where the lost attempt had ended the transaction already, that is success.
@@ -11,7 +11,7 @@ it would find the owner busy with that. `commit` is left to `tms.client.commit_o
 from collections.abc import Collection, Sequence
 from urllib.parse import urlencode
 
-from tms.client.calls import Calls, of_the_server
+from tms.client.calls import JSON, Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import TransactionNotInProgress
@@ -25,15 +25,14 @@ from tms.core.transactions import (
     TransactionInfo,
     TransactionStatus,
     check_owner,
+    check_transaction_id,
 )
-from tms.wire.avro_bodies import AVRO
-from tms.wire.avro_transactions import AvroTransactions
+from tms.wire import json_transactions as bodies
 from tms.wire.json_reports import decode_info, decode_infos, decode_owners, decode_size
-from tms.wire.transaction_bodies import CommitRequest, Truncation, check_transaction_id
+from tms.wire.media_types import BASE64_TYPE
 from tms.wire.transaction_codec import decode_transaction
 
 _PATH = "v1/transactions"
-_bodies = AvroTransactions()
 _ENDED = (TransactionStatus.ABORTED, TransactionStatus.INVALID)
 
 
@@ -49,8 +48,9 @@ class RemoteTransactions:
         check_owner(request.owner, request.sequence, request.origin)
         is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
         send = self._calls.safely if is_repeatable else self._calls.once
-        body = _bodies.encode_start(request)
-        return _transaction_of(await send("POST", _PATH, body, AVRO.content_type, caller))
+        answer = await send("POST", _PATH, bodies.encode_start(request), JSON, caller)
+        with of_the_server():
+            return bodies.decode_started(answer)
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress."""
@@ -73,9 +73,9 @@ class RemoteTransactions:
         self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
     ) -> None:
         """Announce what it changed. Raises `TransactionConflict`, `TooLarge`."""
-        body = _bodies.encode_changes(sorted(changes))
+        body = bodies.encode_changes(sorted(changes))
         path = f"{_path(transaction_id)}/can-commit"
-        await self._calls.safely("POST", path, body, AVRO.content_type, caller)
+        await self._calls.safely("POST", path, body, BASE64_TYPE, caller)
 
     async def commit(
         self,
@@ -86,18 +86,14 @@ class RemoteTransactions:
         caller: Caller = ANYBODY,
     ) -> None:
         """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
-        request = CommitRequest(advances, publish)
-        body = _bodies.encode_commit(request) if advances or publish else b""
+        body = bodies.encode_commit(advances, publish) if advances or publish else b""
         path = f"{_path(transaction_id)}/commit"
-        await self._calls.http.send("POST", path, body, AVRO.content_type, caller)
+        await self._calls.http.send("POST", path, body, JSON, caller)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
         ended = await self._end(transaction_id, "abort", caller)
-        if isinstance(ended, TransactionStatus):
-            return ended
-        with of_the_server():
-            return _bodies.decode_status(ended)
+        return ended if isinstance(ended, TransactionStatus) else bodies.decode_ended(ended)
 
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
         """End it where what it wrote could not be undone."""
@@ -119,8 +115,9 @@ class RemoteTransactions:
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer. Raises `TooLarge` (too_many_checkpoints)."""
         path = f"{_path(transaction_id)}/checkpoint"
-        answer = await self._calls.safely("POST", path, b"", AVRO.content_type, caller)
-        return _transaction_of(answer)
+        answer = await self._calls.safely("POST", path, caller=caller)
+        with of_the_server():
+            return bodies.decode_started(answer)
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
@@ -143,17 +140,15 @@ class RemoteTransactions:
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the invalid list; return how many were on it."""
-        return await self._truncate(Truncation(ids=sorted(ids)))
+        return await self._truncate(bodies.encode_truncation(ids=sorted(ids)))
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
         """Take those off that started before a time. Raises `InvalidTruncateTime`."""
-        return await self._truncate(Truncation(before_ms=time_ms))
+        return await self._truncate(bodies.encode_truncation(before_ms=time_ms))
 
-    async def _truncate(self, asked: Truncation) -> int:
-        path, body = f"{_PATH}/invalid/truncate", _bodies.encode_truncation(asked)
-        answer = await self._calls.safely("POST", path, body, AVRO.content_type)
-        with of_the_server():
-            return _bodies.decode_truncated(answer)
+    async def _truncate(self, body: bytes) -> int:
+        answer = await self._calls.safely("POST", f"{_PATH}/invalid/truncate", body, JSON)
+        return bodies.decode_truncated(answer)
 
     async def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
@@ -186,7 +181,7 @@ class _Attempts:
 
     async def send(self) -> bytes:
         try:
-            return await self._http.send("POST", self._path, b"", AVRO.content_type, self._caller)
+            return await self._http.send("POST", self._path, caller=self._caller)
         except Exception as error:
             self.were_lost |= may_pass(error) and not was_not_done(error)
             raise
@@ -194,8 +189,3 @@ class _Attempts:
 
 def _path(transaction_id: int) -> str:
     return f"{_PATH}/{check_transaction_id(transaction_id)}"
-
-
-def _transaction_of(answer: bytes) -> Transaction:
-    with of_the_server():
-        return decode_transaction(_bodies.decode_started(answer).transaction or b"")

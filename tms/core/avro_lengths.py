@@ -4,6 +4,8 @@ MORE_FOLLOWS = 0x80
 """The bit of a byte of an Avro number that says that another byte follows."""
 
 _ZIGZAG_MAX = (1 << 64) - 1
+_SHIFT_MAX = 63
+"""Of a number's tenth byte."""
 
 
 def avro_varint(rest: int) -> bytes:
@@ -28,13 +30,16 @@ def avro_length(length: int) -> bytes:
 def read_length(data: bytes, at: int) -> tuple[int, int]:
     """Return the length at `at` and where it ends.
 
-    Raises `IndexError` if `data` ends before, `ValueError` if it is none.
+    Raises `IndexError` if `data` ends before, `ValueError` if it is not a length. A number of over
+    ten bytes is refused at once: to read on would take time by the square of its bytes.
     """
     zigzag = shift = 0
     while (byte := data[at]) >= MORE_FOLLOWS:
         zigzag |= (byte & ~MORE_FOLLOWS) << shift
         shift += 7
         at += 1
+        if shift > _SHIFT_MAX:
+            raise ValueError("a number of over 10 bytes")
     zigzag |= byte << shift
     if zigzag & 1 or zigzag > _ZIGZAG_MAX:
         raise ValueError("a negative length" if zigzag & 1 else "a number of over 64 bits")

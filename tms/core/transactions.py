@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from tms.core.caller import ANYBODY, Caller
 from tms.core.durations import span
 from tms.core.errors import InvalidRequest
-from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
+from tms.core.limits import INT64_MAX, JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
@@ -109,6 +109,13 @@ def check_owner(owner: str | None, sequence: int | None, origin: str | None = No
     is_owned = owner is not None or (sequence is None and origin is None)
     if not (are_named and is_numbered and is_owned):
         raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence, origin=origin)
+
+
+def check_transaction_id(transaction_id: int) -> int:
+    """Return the id. Raises `InvalidRequest` (invalid_transaction_id) if it cannot be one."""
+    if not 0 < transaction_id <= INT64_MAX:
+        raise InvalidRequest("invalid_transaction_id", transaction_id=transaction_id)
+    return transaction_id
 
 
 class AsyncTransactions(Protocol):
@@ -224,9 +231,7 @@ class AsyncTransactions(Protocol):
     ) -> list[OwnerInfo]:
         """Return the owners that are remembered, at most `limit`, oldest commit first.
 
-        More than `OWNERS_LISTED_MAX` are never told.
-
-        With a `principal`, those that are its own.
+        More than `OWNERS_LISTED_MAX` are never listed. With a `principal`, those that are its own.
         """
         ...
 

@@ -6,11 +6,10 @@ There stand its description, its default, its least value, and whether it is an 
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pydantic
 from pydantic import create_model, model_validator
 
 from tms.core.limits import SETTING, Limits, LimitSetting, PrincipalLimits, SchemaLimits
-from tms.settings.advanced import Advanced
+from tms.settings.fields import seldom, setting
 from tms.settings.values import ServiceSettings
 
 L = TypeVar("L", Limits, PrincipalLimits, SchemaLimits)
@@ -29,11 +28,9 @@ def _settings_of(kind: type[Any]) -> dict[str, Field[Any]]:
 
 def _made(limit: Field[Any]) -> tuple[Any, Any]:
     """Return the type and the field of pydantic of a limit's setting."""
-    setting: LimitSetting = limit.metadata[SETTING]
-    bound: dict[str, Any] = {"ge" if setting.may_be_zero else "gt": 0}
-    advanced: Any = Advanced
-    kind = advanced[limit.type] if setting.is_advanced else limit.type
-    return kind, pydantic.Field(default=limit.default, description=setting.description, **bound)
+    told: LimitSetting = limit.metadata[SETTING]
+    make, bound = seldom if told.is_advanced else setting, "ge" if told.may_be_zero else "gt"
+    return limit.type, make(limit.default, told.description, **{bound: 0})
 
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import re
 import ssl
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from tms.core.hosts import is_loopback
 from tms.core.tls import client_context
-from tms.settings.advanced import Advanced
+from tms.settings.fields import seldom, setting
 from tms.settings.limits import LimitSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
@@ -21,84 +21,70 @@ _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 class SecuritySettings(LimitSettings):
     """What is told of security. Values are checked when it is made."""
 
-    auth: Literal["off", "optional", "required"] = Field(
-        default="off",
-        description="Whether callers have to say who they are. With optional, those who do not are "
+    auth: Literal["off", "optional", "required"] = setting(
+        "off",
+        "Whether callers have to say who they are. With optional, those who do not are "
         "`anonymous`, which rules may name.",
     )
-    superusers: str = Field(
-        default="",
-        description="Principals who may do everything. They are separated by commas, and stand "
+    superusers: str = setting(
+        "",
+        "Principals who may do everything. They are separated by commas, and stand "
         "here alone, never in rules.",
     )
-    auth_tokens: Advanced[str] = Field(
-        default="",
-        description="Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
+    auth_tokens: str = seldom(
+        "",
+        "Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
         "`tms auth init` writes it; they are separated by commas.",
     )
-    auth_passwords: Advanced[str] = Field(
-        default="",
-        description="A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
+    auth_passwords: str = seldom(
+        "",
+        "A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
         "password` makes it, perhaps with :GROUP,GROUP behind.",
     )
-    auth_jwks: Advanced[str] = Field(
-        default="",
-        description="The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
+    auth_jwks: str = seldom(
+        "",
+        "The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
         "auth_issuer and auth_audience are needed.",
     )
-    auth_issuer: Advanced[str] = Field(
-        default="", description="The issuer that a JSON Web Token must name."
+    auth_issuer: str = seldom("", "The issuer that a JSON Web Token must name.")
+    auth_audience: str = seldom("", "The audience that a JSON Web Token must name.")
+    auth_principal_claim: str = seldom(
+        "sub", "The claim of a JSON Web Token that names the principal."
     )
-    auth_audience: Advanced[str] = Field(
-        default="", description="The audience that a JSON Web Token must name."
-    )
-    auth_principal_claim: Advanced[str] = Field(
-        default="sub", description="The claim of a JSON Web Token that names the principal."
-    )
-    auth_groups_claim: Advanced[str] = Field(
-        default="groups", description="The claim that lists the principal's groups."
-    )
-    auth_open_docs: Advanced[bool] = Field(
-        default=False, description="Show /docs and /openapi.json to everybody."
-    )
-    auth_stale_s_max: Advanced[float] = Field(
-        default=60.0,
-        ge=3,
-        description="How long rules and tokens hold after the last sign of the metadata store. "
+    auth_groups_claim: str = seldom("groups", "The claim that lists the principal's groups.")
+    auth_open_docs: bool = seldom(False, "Show /docs and /openapi.json to everybody.")
+    auth_stale_s_max: float = seldom(
+        60.0,
+        "How long rules and tokens hold after the last sign of the metadata store. "
         "Then everybody but superusers gets 503.",
+        ge=3,
     )
-    insecure_no_auth: Advanced[bool] = Field(
-        default=False,
-        description="Serve other machines although everybody who reaches the address may do "
-        "everything.",
+    insecure_no_auth: bool = seldom(
+        False, "Serve other machines although everybody who reaches the address may do everything."
     )
-    allow_plaintext: Advanced[bool] = Field(
-        default=False,
-        description="Take and send credentials unencrypted to other machines. Whoever can listen "
+    allow_plaintext: bool = seldom(
+        False,
+        "Take and send credentials unencrypted to other machines. Whoever can listen "
         "in between can use them.",
     )
-    tls_cert: str = Field(
-        default="", description="This server's certificate, a file. With it, it speaks TLS."
-    )
-    tls_key: str = Field(default="", description="The certificate's key, a file.")
-    tls_client_ca: Advanced[str] = Field(
-        default="",
-        description="A file of the certificates to trust clients by. A client's certificate says "
+    tls_cert: str = setting("", "This server's certificate, a file. With it, it speaks TLS.")
+    tls_key: str = setting("", "The certificate's key, a file.")
+    tls_client_ca: str = seldom(
+        "",
+        "A file of the certificates to trust clients by. A client's certificate says "
         "who it is: by its URI, else by its common name.",
     )
-    tls_ca: Advanced[str] = Field(
-        default="",
-        description="A file of the certificates to trust other servers by. Without it, the "
+    tls_ca: str = seldom(
+        "",
+        "A file of the certificates to trust other servers by. Without it, the "
         "machine's own are trusted.",
     )
-    audit_file: Advanced[str] = Field(
-        default="",
-        description="A file to which is added who was refused, and who changed or used what first. "
+    audit_file: str = seldom(
+        "",
+        "A file to which is added who was refused, and who changed or used what first. "
         "By default that goes to the log.",
     )
-    audit_topic: Advanced[bool] = Field(
-        default=False, description="Publish the same to the topic system:_audit."
-    )
+    audit_topic: bool = seldom(False, "Publish the same to the topic system:_audit.")
 
     @field_validator("auth_tokens")
     @classmethod

@@ -4,13 +4,13 @@ import re
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
 from tms.core.topic import TopicId
 from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
-from tms.settings.advanced import SECTION, Advanced
+from tms.settings.fields import seldom, setting
 from tms.settings.security import SecuritySettings
 
 _NOT_WITH_LOG = ("store", "advertise", "metadata")
@@ -22,54 +22,49 @@ _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
 class Settings(SecuritySettings):
     """All that a server can be told. Values are checked when it is made."""
 
-    registry_topic: Advanced[str] = Field(
-        default=f"{SYSTEM}:_schemas",
-        description="The topic that keeps the schemas, NAMESPACE:TOPIC.",
+    registry_topic: str = seldom(
+        f"{SYSTEM}:_schemas", "The topic that keeps the schemas, NAMESPACE:TOPIC."
     )
-    registry_listen: str = Field(
-        default="",
-        description="Serve the schema registry at an address of its own too. There its paths begin "
+    registry_listen: str = setting(
+        "",
+        "Serve the schema registry at an address of its own too. There its paths begin "
         "at the root, as clients of Confluent's expect; by custom the port is 8081.",
     )
-    registry_log: str = Field(
-        default="",
-        description="Serve the registry alone, by the TMS at this URL. Such a server "
+    registry_log: str = setting(
+        "",
+        "Serve the registry alone, by the TMS at this URL. Such a server "
         "has no store: it serves the registry, /health and /metrics.",
     )
-    registry_token_file: Advanced[str] = Field(
-        default="",
-        description="A file with the token by which the TMS of registry_log lets this server in.",
+    registry_token_file: str = seldom(
+        "", "A file with the token by which the TMS of registry_log lets this server in."
     )
-    registry_eventual_lists: Advanced[bool] = Field(
-        default=False,
-        description="Answer lists and lookups of schemas from memory. They may miss what another "
+    registry_eventual_lists: bool = seldom(
+        False,
+        "Answer lists and lookups of schemas from memory. They may miss what another "
         "server has just written.",
     )
-    registry_check_s_max: Advanced[float] = Field(
-        default=10.0, gt=0, description="How long checking one request's schemas may take."
+    registry_check_s_max: float = seldom(
+        10.0, "How long checking one request's schemas may take.", gt=0
     )
 
-    registry_mode: Literal["active", "master"] = Field(
-        default="active",
-        description="Who writes schemas: each server, or one master. The master is elected.",
+    registry_mode: Literal["active", "master"] = setting(
+        "active", "Who writes schemas: each server, or one master. The master is elected."
     )
-    registry_master_eligible: Advanced[bool] = Field(
-        default=True, description="Whether this server may become the master of the registry."
+    registry_master_eligible: bool = seldom(
+        True, "Whether this server may become the master of the registry."
     )
-    registry_advertise: Advanced[str] = Field(
-        default="",
-        description="The URL at which others reach this server's registry, if it is master. By "
+    registry_advertise: str = seldom(
+        "",
+        "The URL at which others reach this server's registry, if it is master. By "
         "default from registry_listen, or listen.",
     )
-    registry_namespace: Advanced[str] = Field(
-        default="/schema_registry",
-        description="The path in the metadata store for the registry's master and its ids.",
+    registry_namespace: str = seldom(
+        "/schema_registry", "The path in the metadata store for the registry's master and its ids."
     )
-    registry_session_s: Advanced[float] = Field(
-        default=5.0,
+    registry_session_s: float = seldom(
+        5.0,
+        "Without a metadata store: how long a master may be silent before another one is elected.",
         gt=0,
-        description="Without a metadata store: how long a master may be silent before another one "
-        "is elected.",
     )
 
     @field_validator("registry_topic")
@@ -200,6 +195,6 @@ class Settings(SecuritySettings):
 
 
 ADVANCED = frozenset(
-    name for name, field in Settings.model_fields.items() if SECTION in field.metadata
+    name for name, field in Settings.model_fields.items() if field.json_schema_extra
 )
 """The settings that operators seldom need."""

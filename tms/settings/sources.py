@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from tms.core.credentials import without_credentials
-from tms.settings.advanced import SECTION
+from tms.settings.fields import SECTION
 from tms.settings.server import ADVANCED, Settings
 from tms.settings.values import ENVIRONMENT_PREFIX
 

@@ -4,7 +4,7 @@ import re
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tms.core.durations import seconds_of
@@ -17,7 +17,7 @@ from tms.settings.addresses import (
     SHARED_METADATA,
     URL,
 )
-from tms.settings.advanced import Advanced
+from tms.settings.fields import seldom, setting
 
 ENVIRONMENT_PREFIX = "TMS_"
 
@@ -36,124 +36,106 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
     )
 
-    store: str = Field(
-        default="leveldb:./tms-data",
-        description="Where all is kept: leveldb:, memory:, hbase://. memory: keeps nothing when "
+    store: str = setting(
+        "leveldb:./tms-data",
+        "Where all is kept: leveldb:, memory:, hbase://. memory: keeps nothing when "
         "the server ends. HBase is named as hbase://HOST:PORT/PREFIX, by its Thrift gateway; `tms "
         "init` creates the tables.",
     )
-    listen: str = Field(
-        default="127.0.0.1:11015",
-        description="The address; port 0 is any free one. IPv6 is written as [::1]:PORT.",
+    listen: str = setting(
+        "127.0.0.1:11015", "The address; port 0 is any free one. IPv6 is written as [::1]:PORT."
     )
-    metadata: str = Field(
-        default="",
-        description="The URL of a metadata store for namespaces. A cluster has it too. The URL is "
+    metadata: str = setting(
+        "",
+        "The URL of a metadata store for namespaces. A cluster has it too. The URL is "
         "as for `tms metadata`. By default it is in the data folder, in memory with memory:, and "
         "nowhere with hbase:.",
     )
-    advertise: str = Field(
-        default="",
-        description="The URL by which other servers of a cluster reach this. With it, the servers "
+    advertise: str = setting(
+        "",
+        "The URL by which other servers of a cluster reach this. With it, the servers "
         "that share a store on HBase and a metadata store are a cluster: one leads, the others "
         "forward to it, and take over.",
     )
-    allowed_hosts: str = Field(
-        default="",
-        description="More names that requests may have in Host. They are separated by commas. The "
+    allowed_hosts: str = setting(
+        "",
+        "More names that requests may have in Host. They are separated by commas. The "
         "loopback names, IP addresses, the machine's name, and what --listen and --advertise "
         "name, are allowed in any case.",
     )
-    lease_s: float = Field(
-        default=10.0,
+    lease_s: float = setting(
+        10.0,
+        "How long a leader leads without renewing. Others take over a tenth later at the earliest.",
         ge=0.5,
-        description="How long a leader leads without renewing. Others take over a tenth later at "
-        "the earliest.",
     )
-    topic_info: Literal["seed", "flat"] = Field(
-        default="seed",
-        description="A topic's form in REST: nested, or CDAP's. seed nests the properties beside "
-        "the name.",
+    topic_info: Literal["seed", "flat"] = setting(
+        "seed",
+        "A topic's form in REST: nested, or CDAP's. seed nests the properties beside the name.",
     )
-    transactions: Literal["own", "foreign"] = Field(
-        default="own",
-        description="Whose: this server's, or another manager's. own: this server manages "
+    transactions: Literal["own", "foreign"] = setting(
+        "own",
+        "Whose: this server's, or another manager's. own: this server manages "
         "transactions, and refuses write pointers that it did not give out. foreign: it takes "
         "any, because their manager is elsewhere.",
     )
-    cleanup_invalid: bool = Field(
-        default=True,
-        description="Take transactions off the invalid list in time. It is safe once "
+    cleanup_invalid: bool = setting(
+        True,
+        "Take transactions off the invalid list in time. It is safe once "
         "nothing is left of them that a reader could see.",
     )
-    cleanup_workers: int = Field(
-        default=2,
-        ge=0,
-        description="Regions of HBase cleaned up at a time. 0 leaves that to `tms prune`.",
+    cleanup_workers: int = setting(
+        2, "Regions of HBase cleaned up at a time. 0 leaves that to `tms prune`.", ge=0
     )
-    stop_grace_s: Advanced[float] = Field(
-        default=10.0,
-        ge=0,
-        description="How long requests under way may take when the server is told to stop.",
+    stop_grace_s: float = seldom(
+        10.0, "How long requests under way may take when the server is told to stop.", ge=0
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least level that is logged."
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "The least level that is logged."
     )
-    sync: bool = Field(
-        default=True,
-        description="Sync to disk before acknowledging. Without it, a crash of the machine (not "
+    sync: bool = setting(
+        True,
+        "Sync to disk before acknowledging. Without it, a crash of the machine (not "
         "of the server alone) loses what was acknowledged in the seconds before.",
     )
-    leveldb_write_buffer_bytes: Advanced[int] = Field(
-        default=16 * 1024 * 1024,
+    leveldb_write_buffer_bytes: int = seldom(
+        16 * 1024 * 1024,
+        "LevelDB gathers this much in memory before it writes a table file.",
         ge=64 * 1024,
         le=1024 * 1024 * 1024,
-        description="LevelDB gathers this much in memory before it writes a table file.",
     )
-    leveldb_block_cache_bytes: Advanced[int] = Field(
-        default=32 * 1024 * 1024,
-        gt=0,
-        description="LevelDB keeps this much of its files in memory.",
+    leveldb_block_cache_bytes: int = seldom(
+        32 * 1024 * 1024, "LevelDB keeps this much of its files in memory.", gt=0
     )
-    hbase_connections: int = Field(
-        default=8, gt=0, description="The most connections to HBase's Thrift gateway."
-    )
-    hbase_timeout_s: float = Field(
-        default=30.0,
-        gt=0,
-        description="How long to wait for an answer of the gateway. Let the gateway's own "
+    hbase_connections: int = setting(8, "The most connections to HBase's Thrift gateway.", gt=0)
+    hbase_timeout_s: float = setting(
+        30.0,
+        "How long to wait for an answer of the gateway. Let the gateway's own "
         "hbase.client.operation.timeout be shorter: then a call that is repeated has ended there.",
-    )
-    hbase_retry_s: Advanced[float] = Field(
-        default=15.0,
-        ge=0,
-        description="How long calls to HBase are repeated that fail; then publishers get 503.",
-    )
-    hbase_gateway_idle_s: float = Field(
-        default=60.0,
         gt=0,
-        description="When the gateway closes an idle connection. That is no more than its "
+    )
+    hbase_retry_s: float = seldom(
+        15.0, "How long calls to HBase are repeated that fail; then publishers get 503.", ge=0
+    )
+    hbase_gateway_idle_s: float = setting(
+        60.0,
+        "When the gateway closes an idle connection. That is no more than its "
         "hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
+        gt=0,
     )
-    hbase_transport: Advanced[Literal["buffered", "framed"]] = Field(
-        default="buffered", description="The gateway's Thrift transport."
+    hbase_transport: Literal["buffered", "framed"] = seldom(
+        "buffered", "The gateway's Thrift transport."
     )
-    hbase_protocol: Advanced[Literal["binary", "compact"]] = Field(
-        default="binary", description="The gateway's Thrift protocol."
+    hbase_protocol: Literal["binary", "compact"] = seldom(
+        "binary", "The gateway's Thrift protocol."
     )
-    hbase_tls: bool = Field(
-        default=False,
-        description="Talk TLS to the gateway. Its certificate must be its host's.",
-    )
-    hbase_tls_ca: str = Field(
-        default="",
-        description="A file of the certificates to trust the gateway by. Without it, the "
+    hbase_tls: bool = setting(False, "Talk TLS to the gateway. Its certificate must be its host's.")
+    hbase_tls_ca: str = setting(
+        "",
+        "A file of the certificates to trust the gateway by. Without it, the "
         "machine's own are trusted.",
     )
-    hbase_tls_certificate: str = Field(
-        default="",
-        description="A file with this server's certificate and key. It is for a gateway that asks "
-        "for one.",
+    hbase_tls_certificate: str = setting(
+        "", "A file with this server's certificate and key. It is for a gateway that asks for one."
     )
 
     @field_validator("*", mode="before")

@@ -1,24 +1,19 @@
-"""Avro: records by fastavro, and the primitives by hand where that does not do.
+"""Avro's primitives, by hand.
 
-`encode` and `decode` are fastavro with errors of ours. By hand are read what a publish, a
-can-commit and a poll ask: a library reads a whole array of messages before one can refuse its size,
-takes twice as long for messages of one length, and an eighth of a whole poll for what it asks.
+A library reads a whole array of messages before its size can be refused. It takes twice as long for
+messages of one length, and for the request of a poll an eighth of the time of the whole poll.
 
     number := zig-zag, seven bits a byte, low first, at most ten bytes
     bytes, string := length, bytes
     array := (count, item*)*, 0; where the count is negative, the items' size in bytes follows it
     union, enum := the number of the branch, of the symbol
 
-The schemas stand beside the codecs that use this; the tests hold those against the library's.
+The schemas stand beside the codecs that use this; tests compare those with the library's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from io import BytesIO
 from struct import Struct
-from typing import Any, cast
-
-import fastavro
 
 from tms.core.avro_lengths import MORE_FOLLOWS, avro_length, avro_varint
 from tms.core.errors import InvalidRequest
@@ -51,6 +46,11 @@ def sized(value: bytes) -> bytes:
     return avro_length(len(value)) + value
 
 
+def boolean(*, value: bool) -> bytes:
+    """Return the encoding of a boolean."""
+    return b"\x01" if value else b"\x00"
+
+
 def optional(value: bytes | None) -> bytes:
     """Return a union of something and null; `value` is the encoding of the something."""
     return NULL if value is None else b"\x00" + value
@@ -64,25 +64,6 @@ def array(items: Sequence[bytes]) -> bytes:
 def bytes_array(values: Sequence[bytes]) -> bytes:
     """Return an array of bytes, in one block."""
     return array([sized(value) for value in values])
-
-
-def encode(schema: Any, value: object) -> bytes:
-    """Return a value in the encoding of a schema that fastavro has parsed."""
-    out = BytesIO()
-    fastavro.schemaless_writer(out, schema, value)
-    return out.getvalue()
-
-
-def decode(schema: Any, body: bytes) -> dict[str, Any]:
-    """Return the record that a body is. Raises `InvalidRequest` (invalid_body)."""
-    source = BytesIO(body)
-    try:
-        value = fastavro.schemaless_reader(source, schema, None)
-    except (EOFError, IndexError, ValueError, OverflowError, MemoryError) as error:
-        raise invalid(str(error)) from None
-    if source.tell() != len(body):
-        raise invalid("bytes left over")
-    return cast("dict[str, Any]", value)
 
 
 @lru_cache(_CUTS_KEPT)
@@ -170,8 +151,11 @@ class AvroReader:
             yield from range(total, total + count)
             total += count
 
-    def bytes_array(self, cap: Cap, before: int = 0) -> list[bytes]:
-        """Return an array of bytes. Raises `TooLarge` where they are, with `before`, over `cap`."""
+    def messages(self, cap: Cap, before: int = 0) -> list[bytes]:
+        """Return an array of messages, which are bytes.
+
+        Raises `TooLarge` if they and the `before` that the request had already are over `cap`.
+        """
         found: list[bytes] = []
         while count := self._block(cap, before + len(found)):
             self._add_bytes(count, found)

@@ -1,23 +1,33 @@
-"""Bodies as raw Avro binary: CDAP's schemas, byte for byte.
+"""Bodies of messages as raw Avro binary: CDAP's schemas, byte for byte.
 
 No container, no fingerprint. The answer to a poll is an Avro array written in blocks, each as
-`avro_length(count)` and the items of a `MessageBlock`, closed by a zero byte.
-Source: `../shared/facts/cdap.md` section 2 as summed up in `docs/formats.md`.
+`avro_length(count)` and the items of a `MessageBlock`, closed by a zero byte. CDAP has no publish
+to several topics: its two schemas are our own. `docs/formats.md` has all schemas with examples.
 """
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import Any, ClassVar
 
-from tms.core.avro_lengths import MORE_FOLLOWS, avro_length
+from tms.core.avro_lengths import avro_length, read_length
 from tms.core.errors import InvalidRequest
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import ID_BYTES, KEY, MessageBlock
-from tms.core.messaging import Published, RollbackRange
-from tms.wire.avro import END, INT_BOUND, NULL, AvroReader, bytes_array, invalid, number, optional
+from tms.core.messaging import AllPublished, Published, RollbackRange
+from tms.wire.avro import (
+    END,
+    INT_BOUND,
+    NULL,
+    AvroReader,
+    array,
+    boolean,
+    bytes_array,
+    invalid,
+    number,
+    optional,
+    sized,
+)
 from tms.wire.avro_poll import decode_poll_request, encode_poll_request
-from tms.wire.avro_subscriptions import AvroSubscriptions
-from tms.wire.avro_transactions import AvroTransactions
-from tms.wire.bodies import PollRequest, PublishRequest
+from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest
 from tms.wire.caps import messages_cap
 from tms.wire.media_types import AVRO_TYPE
 
@@ -49,6 +59,14 @@ PUBLISH_RESPONSE_SCHEMA: dict[str, Any] = {
         },
     ],
 }
+PUBLISHED_ALL_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "PublishAllResponse",
+    "fields": [
+        {"name": "transaction_id", "type": "long"},
+        {"name": "duplicate", "type": "boolean"},
+    ],
+}
 CONSUME_REQUEST_SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "ConsumeRequest",
@@ -68,7 +86,27 @@ CONSUME_RESPONSE_SCHEMA: dict[str, Any] = {
     },
 }
 
-_VARINT_BYTES_MAX = 10
+
+def publish_all_schema(publish_request: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a publish to several topics, with the messages of a publish to one."""
+    topic = {"name": "topic", "type": "string"}
+    publication = {
+        "type": "record",
+        "name": "TopicMessages",
+        "fields": [topic, publish_request["fields"][1]],
+    }
+    return {
+        "type": "record",
+        "name": "PublishAllRequest",
+        "fields": [
+            {"name": "topics", "type": {"type": "array", "items": publication}},
+            {"name": "owner", "type": ["string", "null"]},
+            {"name": "sequence", "type": ["long", "null"]},
+        ],
+    }
+
+
+PUBLISH_ALL_SCHEMA = publish_all_schema(PUBLISH_REQUEST_SCHEMA)
 
 
 class AvroFormat:
@@ -76,20 +114,24 @@ class AvroFormat:
 
     content_type = AVRO_TYPE
     joined_messages = 0
-    transactions = AvroTransactions()
-    subscriptions = AvroSubscriptions()
+    _reader: ClassVar[type[AvroReader]] = AvroReader
+    """Reads the messages of a request."""
+
+    def encode_messages(self, bodies: Sequence[bytes]) -> bytes:
+        """Return an array of messages, for the client."""
+        return bytes_array(bodies)
 
     def encode_publish(self, request: PublishRequest) -> bytes:
         """Return the body of a publish or store, for the client."""
         pointer = request.write_pointer
         tagged = NULL if pointer is None else optional(number(pointer))
-        return tagged + bytes_array(request.payloads)
+        return tagged + self.encode_messages(request.payloads)
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
-        """Return what a publish or store asks."""
-        reader = AvroReader(body)
+        """Return the content of a publish or store."""
+        reader = self._reader(body)
         pointer = reader.number() if reader.has_value() else None
-        payloads = reader.bytes_array(messages_cap(messages_max))
+        payloads = reader.messages(messages_cap(messages_max))
         reader.end()
         return PublishRequest(pointer, payloads)
 
@@ -99,6 +141,49 @@ class AvroFormat:
         """Return what a publish or store asks: quick enough for one step."""
         yield from ()
         return self.decode_publish(body, messages_max)
+
+    def encode_publish_all(self, request: PublishAllRequest) -> bytes:
+        """Return the body of a publish to several topics, for the client."""
+        topics = [
+            sized(name.encode()) + self.encode_messages(bodies)
+            for name, bodies in request.topics.items()
+        ]
+        owner, sequence = request.owner, request.sequence
+        return b"".join(
+            (
+                array(topics),
+                NULL if owner is None else optional(sized(owner.encode())),
+                NULL if sequence is None else optional(number(sequence)),
+            )
+        )
+
+    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
+        """Return the content of a publish to several topics."""
+        cap = messages_cap(messages_max)
+        reader = self._reader(body)
+        topics: dict[str, Sequence[bytes]] = {}
+        count = 0
+        for _ in reader.items(cap):
+            name = reader.text()
+            if name in topics:
+                raise invalid("a topic stands twice")
+            topics[name] = found = reader.messages(cap, count)
+            count += len(found)
+        owner = reader.text() if reader.has_value() else None
+        sequence = reader.number() if reader.has_value() else None
+        reader.end()
+        return PublishAllRequest(topics, owner, sequence)
+
+    def encode_published_all(self, published: AllPublished) -> bytes:
+        """Return the answer to a publish to several topics."""
+        return number(published.write_pointer) + boolean(value=published.is_duplicate)
+
+    def decode_published_all(self, body: bytes) -> AllPublished:
+        """Return the answer to a publish to several topics, for the client."""
+        reader = AvroReader(body)
+        published = AllPublished(reader.number(), is_duplicate=reader.boolean())
+        reader.end()
+        return published
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
@@ -172,32 +257,23 @@ def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, in
     return pointer, start, end
 
 
-def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
-    """Return the zig-zag number at `at` and where it ends; None if `data` ends within it."""
-    zigzag = shift = 0
-    for end in range(at, min(at + _VARINT_BYTES_MAX, len(data))):
-        byte = data[end]
-        zigzag |= (byte & 0x7F) << shift
-        if byte < MORE_FOLLOWS:
-            return (zigzag >> 1) ^ -(zigzag & 1), end + 1
-        shift += 7
-    if len(data) - at >= _VARINT_BYTES_MAX:
-        raise InvalidRequest("invalid_body", format="avro", reason="a number of over 10 bytes")
-    return None
-
-
 def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | None]:
     """Return how many whole items, of at most `left`, begin at `start`, and where they end.
 
-    The third value is where the last one begins, None if there is none.
+    The third value is where the last one begins, None if there is none. Raises `InvalidRequest`.
     """
     end, last_start, count = start, None, 0
-    while count < left:
-        length = read_varint(received, end + 1 + ID_BYTES)
-        if length is None or length[1] + length[0] > len(received):
-            break
-        last_start, end = end, length[1] + length[0]
-        count += 1
+    try:
+        while count < left:
+            size, body = read_length(received, end + 1 + ID_BYTES)
+            if body + size > len(received):
+                break
+            last_start, end = end, body + size
+            count += 1
+    except IndexError:
+        pass  # the length is not there whole
+    except ValueError as error:
+        raise invalid(str(error)) from None
     return count, end, last_start
 
 

@@ -12,19 +12,18 @@ from typing import Any
 from tms.core.avro_lengths import avro_length
 from tms.core.frame import framed_of
 from tms.core.message import MessageBlock
-from tms.wire.avro import END, NULL, array, number, optional, sized
+from tms.wire.avro import END, array
 from tms.wire.avro_bodies import (
     CONSUME_RESPONSE_SCHEMA,
     PUBLISH_REQUEST_SCHEMA,
     AvroFormat,
+    publish_all_schema,
 )
 from tms.wire.avro_framed_items import framed_items, framed_message
 from tms.wire.avro_messages_reader import MessagesReader
-from tms.wire.avro_transactions import AvroTransactions, publish_all_of
-from tms.wire.bodies import PublishRequest, last_of
-from tms.wire.caps import Cap, messages_cap
+from tms.wire.bodies import PublishRequest
+from tms.wire.caps import messages_cap
 from tms.wire.media_types import AVRO_FRAMES_TYPE
-from tms.wire.transaction_bodies import PublishAllRequest
 
 _FRAME_FIELDS: list[dict[str, Any]] = [
     {"name": "key", "type": ["null", "bytes"], "default": None},
@@ -46,6 +45,7 @@ PUBLISH_FRAMES_SCHEMA: dict[str, Any] = {
         },
     ],
 }
+PUBLISH_ALL_FRAMES_SCHEMA = publish_all_schema(PUBLISH_FRAMES_SCHEMA)
 CONSUME_FRAMES_SCHEMA: dict[str, Any] = {
     "type": "array",
     "items": {
@@ -80,51 +80,18 @@ def _message(body: bytes, *, is_framed: bool) -> bytes:
     return _ABSENT + END + _PRESENT + avro_length(len(body)) + body
 
 
-def encode_messages(bodies: Sequence[bytes]) -> bytes:
-    """Return an array of messages, for the client."""
-    framed = frozenset(framed_of(bodies))
-    return array([_message(body, is_framed=index in framed) for index, body in enumerate(bodies)])
-
-
-class AvroFramesTransactions(AvroTransactions):
-    """Transactions as in `avro/binary`, but a publish to several topics has such messages."""
-
-    def encode_publish_all(self, request: PublishAllRequest) -> bytes:
-        """Return the body of a publish to several topics, for the client."""
-        topics = [
-            sized(name.encode()) + encode_messages(bodies)
-            for name, bodies in request.topics.items()
-        ]
-        owner, sequence = request.owner, request.sequence
-        return b"".join(
-            (
-                array(topics),
-                NULL if owner is None else optional(sized(owner.encode())),
-                NULL if sequence is None else optional(number(sequence)),
-            )
-        )
-
-    def decode_publish_all(self, body: bytes, cap: Cap) -> PublishAllRequest:
-        """Return what a publish to several topics asks. Raises `TooLarge`."""
-        reader = MessagesReader(body)
-        return publish_all_of(reader, cap, lambda before: last_of(reader.messages(cap, before)))
-
-
 class AvroFramesFormat(AvroFormat):
     """`avro/binary;version=2`."""
 
     content_type = AVRO_FRAMES_TYPE
-    transactions = AvroFramesTransactions()
+    _reader = MessagesReader
 
-    def encode_publish(self, request: PublishRequest) -> bytes:
-        """Return the body of a publish or store, for the client."""
-        pointer = request.write_pointer
-        tagged = NULL if pointer is None else optional(number(pointer))
-        return tagged + encode_messages(request.payloads)
-
-    def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
-        """Return what a publish or store asks."""
-        return last_of(self.publish_steps(body, messages_max))
+    def encode_messages(self, bodies: Sequence[bytes]) -> bytes:
+        """Return an array of messages, for the client."""
+        framed = frozenset(framed_of(bodies))
+        return array(
+            [_message(body, is_framed=index in framed) for index, body in enumerate(bodies)]
+        )
 
     def publish_steps(
         self, body: bytes, messages_max: int
@@ -132,7 +99,7 @@ class AvroFramesFormat(AvroFormat):
         """Return what a publish or store asks, in steps that others may have their turn between."""
         reader = MessagesReader(body)
         pointer = reader.number() if reader.has_value() else None
-        bodies = yield from reader.messages(messages_cap(messages_max))
+        bodies = yield from reader.steps(messages_cap(messages_max))
         reader.end()
         return PublishRequest(pointer, bodies)
 

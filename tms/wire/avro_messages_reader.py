@@ -19,7 +19,7 @@ from tms.core.frame import (
 )
 from tms.wire.avro import AvroReader, invalid
 from tms.wire.avro_message import MessageSpans, OtherForm, body_of, spans_of
-from tms.wire.bodies import MESSAGES_A_STEP
+from tms.wire.bodies import MESSAGES_A_STEP, last_of
 from tms.wire.caps import Cap
 
 _EQUAL_RUN_MIN = 4
@@ -54,8 +54,12 @@ class MessagesReader(AvroReader):
         self._names: set[bytes] = set()
         """Names of single headers, behind their lengths, that are known to be UTF-8."""
 
-    def messages(self, cap: Cap, before: int = 0) -> Generator[None, None, list[bytes]]:
-        """Return an array of messages, in steps. Raises as `bytes_array`."""
+    def messages(self, cap: Cap, before: int = 0) -> list[bytes]:
+        """Return an array of messages with keys and headers."""
+        return last_of(self.steps(cap, before))
+
+    def steps(self, cap: Cap, before: int = 0) -> Generator[None, None, list[bytes]]:
+        """Return an array of messages, in steps. Raises as `messages`."""
         bodies: list[bytes] = []
         framed: list[int] = []
         step_end = MESSAGES_A_STEP

@@ -9,7 +9,7 @@ The number in front of a union says which branch follows. The schema is in `avro
 hold this reader against the library's, on valid and on any other bytes.
 """
 
-from tms.wire.avro import INT_BOUND, NULL, AvroReader, number, optional, sized
+from tms.wire.avro import INT_BOUND, NULL, AvroReader, boolean, number, optional, sized
 from tms.wire.bodies import PollRequest
 
 
@@ -40,7 +40,7 @@ def encode_poll_request(request: PollRequest) -> bytes:
     return b"".join(
         (
             start,
-            b"\x01" if request.inclusive else b"\x00",
+            boolean(value=request.inclusive),
             NULL if request.limit is None else optional(number(request.limit)),
             NULL if request.transaction is None else optional(sized(request.transaction)),
         )

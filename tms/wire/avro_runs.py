@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from tms.core.avro_lengths import avro_length
+from tms.core.avro_lengths import avro_length, read_length
 from tms.core.message import ID_BYTES, ITEM_START, MessageBlock
 from tms.wire.avro import invalid
-from tms.wire.avro_bodies import plain_run, read_varint
+from tms.wire.avro_bodies import plain_run
 from tms.wire.avro_message import OtherForm, body_of, spans_of
 
 
@@ -38,11 +38,13 @@ class AvroRunsDecoder:
         count = at = 0
         while not self._ended:
             if not self._left:
-                announced = read_varint(received, at)
-                if announced is None:
+                try:
+                    announced, at = read_length(received, at)
+                except IndexError:
                     break
-                at = announced[1]
-                self._announced(announced[0])
+                except ValueError as error:  # also of a block that says its size: ours never does
+                    raise invalid(str(error)) from None
+                self._announced(announced)
                 continue
             if self._is_framed:
                 found = _framed_items(received, at, self._left)
@@ -65,8 +67,6 @@ class AvroRunsDecoder:
 
     def _announced(self, count: int) -> None:
         """Take note of the count that begins a block of an array, or of the array's end."""
-        if count < 0:
-            raise invalid("sized block")
         if self._is_framed is None:
             self._ended = count == 0
             self._runs = count

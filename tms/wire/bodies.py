@@ -1,6 +1,7 @@
-"""What the bodies of REST say, whatever their format, and the interface of a format.
+"""What the bodies of messages say, whatever their format, and the interface of a format.
 
-Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples.
+Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples. All that
+is not about messages has one format, JSON.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -8,9 +9,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
 from tms.core.message import MessageBlock
-from tms.core.messaging import Published, RollbackRange
+from tms.core.messaging import AllPublished, Published, RollbackRange
 from tms.core.payload_values import GivenValue
-from tms.wire.transaction_bodies import SubscriptionBodies, TransactionBodies
 
 MESSAGES_A_STEP = 2_000
 """So many messages are decoded before others have their turn."""
@@ -34,6 +34,15 @@ class PublishRequest(NamedTuple):
     payloads: Sequence[bytes]
     values: Mapping[int, GivenValue] = MappingProxyType({})
     """By their places among the payloads, messages that are still to be encoded by schemas."""
+
+
+class PublishAllRequest(NamedTuple):
+    """The body of a publish to several topics."""
+
+    topics: Mapping[str, Sequence[bytes]]
+    """Messages by the topic's name."""
+    owner: str | None = None
+    sequence: int | None = None
 
 
 class PollRequest(NamedTuple):
@@ -78,16 +87,6 @@ class BodyFormat(MessagesFormat, Protocol):
     A decode raises `InvalidRequest` where the body is not valid.
     """
 
-    @property
-    def transactions(self) -> TransactionBodies:
-        """The bodies of transactions in this format."""
-        ...
-
-    @property
-    def subscriptions(self) -> SubscriptionBodies:
-        """The bodies of subscriptions in this format."""
-        ...
-
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks. Raises `TooLarge` (too_many_messages)."""
         ...
@@ -99,6 +98,17 @@ class BodyFormat(MessagesFormat, Protocol):
 
         Raises as `decode_publish`.
         """
+        ...
+
+    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
+        """Return the content of a publish to several topics.
+
+        Raises `TooLarge` (too_many_messages) if all topics together have more messages.
+        """
+        ...
+
+    def encode_published_all(self, published: AllPublished) -> bytes:
+        """Return the answer to a publish to several topics."""
         ...
 
     def encode_range(self, published: RollbackRange) -> bytes:

@@ -1,4 +1,4 @@
-"""Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
+"""Bodies of messages as JSON: the records of the Avro schemas. How values stand: `json_values`."""
 
 from collections.abc import Generator, Sequence
 from typing import Annotated, Any
@@ -7,9 +7,15 @@ import msgspec
 
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, check_start_ms, parse_id
-from tms.core.messaging import Published, RollbackRange
+from tms.core.messaging import AllPublished, Published, RollbackRange
 from tms.core.payload_values import GivenValue
-from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_of
+from tms.wire.bodies import (
+    MESSAGES_A_STEP,
+    PollRequest,
+    PublishAllRequest,
+    PublishRequest,
+    last_of,
+)
 from tms.wire.caps import messages_cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
@@ -18,7 +24,10 @@ from tms.wire.json_fields import (
     MESSAGE_ID,
     NULL,
     TIME,
+    TOPIC_NAME,
     MessageIdText,
+    Owner,
+    OwnersSequence,
     SequenceId,
     Timestamp,
     described_by,
@@ -26,17 +35,17 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
-from tms.wire.json_ids import pointer_of
+from tms.wire.json_ids import ToldPointer, pointer_of
 from tms.wire.json_messages import (
     GivenMessage,
+    GivenPayload,
     are_all_text,
     encode_rows,
     given_bodies,
+    given_payloads,
     given_values,
 )
-from tms.wire.json_ranges import Isolation
-from tms.wire.json_subscriptions import JsonSubscriptions
-from tms.wire.json_transactions import JsonTransactions
+from tms.wire.json_ranges import IsolationName
 from tms.wire.json_values import (
     check_body,
     decode,
@@ -66,6 +75,36 @@ class RollbackRangeBody(msgspec.Struct, forbid_unknown_fields=True):
     startSequenceId: SequenceId  # noqa: N815
     endTimestamp: Timestamp  # noqa: N815
     endSequenceId: SequenceId  # noqa: N815
+
+
+class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages for several topics."""
+
+    topics: Annotated[
+        dict[
+            str,
+            Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})],
+        ],
+        msgspec.Meta(
+            description="Messages by the name of their topic.",
+            extra_json_schema={
+                "minProperties": 1,
+                "propertyNames": {"pattern": TOPIC_NAME["pattern"]},
+            },
+        ),
+    ]
+    owner: Owner = None
+    sequence: OwnersSequence = None
+
+
+class PublishedAllBody(msgspec.Struct):
+    """The transaction in which messages were published to several topics."""
+
+    transaction_id: ToldPointer
+    duplicate: Annotated[
+        bool,
+        msgspec.Meta(description="The sequence was committed before; nothing was done now."),
+    ]
 
 
 class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -120,7 +159,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
     end: Annotated[MessageIdText | None, msgspec.Meta(description="Nothing from this id on.")] = (
         None
     )
-    isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
+    isolation: Annotated[IsolationName | None, msgspec.Meta(description="As in the query.")] = None
 
 
 class _Outer(msgspec.Struct):
@@ -131,6 +170,7 @@ class _Outer(msgspec.Struct):
 
 _LONG_BYTES = 1_000
 _publish_decoder = msgspec.json.Decoder(PublishBody)
+_publish_all_decoder = msgspec.json.Decoder(PublishAllBody)
 _rollback_decoder = msgspec.json.Decoder(RollbackBody)
 _poll_decoder = msgspec.json.Decoder(PollBody)
 _outer_decoder = msgspec.json.Decoder(_Outer)
@@ -151,11 +191,9 @@ class JsonFormat:
 
     def __init__(self, *, base64_only: bool = False) -> None:
         """Choose how bytes are written; reading takes both, save a string, which is as chosen."""
-        self._base64_only = base64_only
+        self.base64_only = base64_only
         self.content_type = BASE64_TYPE if base64_only else JSON_TYPE
         self.joined_messages = 0
-        self.transactions = JsonTransactions(base64_only=base64_only)
-        self.subscriptions = JsonSubscriptions()
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks."""
@@ -179,11 +217,25 @@ class JsonFormat:
             if start:
                 yield
             given = messages[start : start + MESSAGES_A_STEP]
-            some = given_bodies(given, base64_only=self._base64_only)
-            found = given_values(given, base64_only=self._base64_only)
+            some = given_bodies(given, base64_only=self.base64_only)
+            found = given_values(given, base64_only=self.base64_only)
             values.update({start + index: value for index, value in found.items()})
             bodies += some
         return PublishRequest(pointer, bodies, values)
+
+    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
+        """Return the content of a publish to several topics."""
+        value = decode(_publish_all_decoder, body)
+        messages_cap(messages_max).check(sum(map(len, value.topics.values())))
+        topics = {
+            name: given_payloads(messages, base64_only=self.base64_only)
+            for name, messages in value.topics.items()
+        }
+        return PublishAllRequest(topics, value.owner, value.sequence)
+
+    def encode_published_all(self, published: AllPublished) -> bytes:
+        """Return the answer to a publish to several topics."""
+        return encode(PublishedAllBody(str(published.write_pointer), published.is_duplicate))
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
@@ -229,7 +281,7 @@ class JsonFormat:
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
         """Return the messages as elements of the answer's array."""
-        rows = encode_rows(block, base64_only=self._base64_only)
+        rows = encode_rows(block, base64_only=self.base64_only)
         return (b"[" if first else b",") + rows[1:-1]
 
     def encode_end(self, *, first: bool) -> bytes:

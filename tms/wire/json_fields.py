@@ -81,6 +81,14 @@ TimeMs = Annotated[Int64, described_by(TIME)]
 Timestamp = Annotated[int, described_by(TIME)]
 """A time whose 64 bits are checked later, by an error that names the field."""
 Count = Annotated[Int64, described_by(COUNT)]
+Owner = Annotated[
+    OwnerName | None,
+    Meta(description="The producer or job whose work this is. Its sequences commit once."),
+]
+OwnersSequence = Annotated[
+    Count | None,
+    Meta(description="The number of the work among its owner's, ascending; needs an owner."),
+]
 SequenceId = Annotated[
     int, described_by({"type": "integer", "minimum": 0, "maximum": UINT16_COUNT - 1})
 ]

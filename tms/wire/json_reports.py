@@ -1,4 +1,4 @@
-"""The answers to GET of transactions and subscriptions: JSON, both ways, for server and client."""
+"""The answers to GET of transactions and their owners: JSON, both ways."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -6,14 +6,10 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.owners import OwnerInfo
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.wire.json_fields import BASE64_TEXT, Count, TimeMs, described_by
 from tms.wire.json_ids import ToldPointer, pointer_of
-from tms.wire.json_subscriptions import SubscriptionBody, subscription_body
-from tms.wire.json_transactions import TYPES, Kind
+from tms.wire.json_transactions import TYPE_NAMES, TYPES, Kind
 from tms.wire.json_values import decode, encode
 
 
@@ -69,16 +65,13 @@ _info_decoder = msgspec.json.Decoder(OneInfoBody)
 _infos_decoder = msgspec.json.Decoder(list[InfoBody])
 _owners_decoder = msgspec.json.Decoder(list[OwnerBody])
 _size_decoder = msgspec.json.Decoder(SizeBody)
-_subscription_decoder = msgspec.json.Decoder(SubscriptionBody)
-_subscriptions_decoder = msgspec.json.Decoder(list[SubscriptionBody])
-_TYPE_NAMES: dict[TransactionType, Kind] = {kind: name for name, kind in TYPES.items()}
 
 
 def _info_body(info: TransactionInfo) -> OneInfoBody:
     return OneInfoBody(
         transaction_id=str(info.transaction_id),
         status=info.status,
-        type=_TYPE_NAMES[info.type],
+        type=TYPE_NAMES[info.type],
         write_pointers=[*map(str, info.write_pointers)],
         started_ms=info.started_ms,
         age_ms=info.age_ms,
@@ -181,23 +174,3 @@ def decode_size(body: bytes) -> int:
     """Return what was told of the size of the invalid list."""
     told: SizeBody = decode(_size_decoder, body)
     return told.size
-
-
-def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes:
-    """Return the list of a topic's subscriptions."""
-    return encode([subscription_body(subscription) for subscription in subscriptions])
-
-
-def decode_subscription(body: bytes, topic_id: TopicId) -> SubscriptionPosition:
-    """Return what was told of a subscription of a topic."""
-    return _subscription_of(decode(_subscription_decoder, body), topic_id)
-
-
-def decode_subscriptions(body: bytes, topic_id: TopicId) -> list[SubscriptionPosition]:
-    """Return what was told of a topic's subscriptions."""
-    return [_subscription_of(value, topic_id) for value in decode(_subscriptions_decoder, body)]
-
-
-def _subscription_of(body: Any, topic_id: TopicId) -> SubscriptionPosition:
-    after = None if body.after is None else bytes.fromhex(body.after)
-    return SubscriptionPosition(topic_id, body.name, after, body.version)

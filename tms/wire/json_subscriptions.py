@@ -1,12 +1,14 @@
-"""Bodies of subscriptions as JSON."""
+"""Bodies of subscriptions, both ways: JSON alone."""
+
+from collections.abc import Iterable
 
 import msgspec
 
 from tms.core.message import parse_id
-from tms.core.subscriptions import SubscriptionPosition
+from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.core.topic import TopicId
 from tms.wire.json_fields import MessageIdText, Version
-from tms.wire.json_values import decode, encode
-from tms.wire.transaction_bodies import Move
+from tms.wire.json_values import decode, decode_answer, encode
 
 
 class PositionBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,31 +34,60 @@ class SubscriptionBody(msgspec.Struct):
 
 _position_decoder = msgspec.json.Decoder(PositionBody)
 _move_decoder = msgspec.json.Decoder(MoveBody)
+_subscription_decoder = msgspec.json.Decoder(SubscriptionBody)
+_subscriptions_decoder = msgspec.json.Decoder(list[SubscriptionBody])
 
 
-def subscription_body(subscription: SubscriptionPosition) -> SubscriptionBody:
-    """Return what is told of a subscription."""
+def encode_position(after: bytes | None) -> bytes:
+    """Return the body that creates a subscription."""
+    return encode(PositionBody(None if after is None else after.hex()))
+
+
+def decode_position(body: bytes) -> bytes | None:
+    """Return the position of a new subscription. An empty body: before the oldest message."""
+    after = decode(_position_decoder, body).after if body else None
+    return None if after is None else parse_id(after)
+
+
+def encode_move(advance: Advance) -> bytes:
+    """Return the body that moves a subscription."""
+    return encode(MoveBody(advance.after.hex(), advance.expected_version))
+
+
+def decode_move(body: bytes, topic_id: TopicId, name: str) -> Advance:
+    """Return the move of a subscription of a topic."""
+    value = decode(_move_decoder, body)
+    return Advance(topic_id, name, parse_id(value.after), value.expected_version)
+
+
+def _body_of(subscription: SubscriptionPosition) -> SubscriptionBody:
     after = subscription.after
     return SubscriptionBody(
         subscription.name, None if after is None else after.hex(), subscription.version
     )
 
 
-class JsonSubscriptions:
-    """`application/json` of subscriptions, as the server uses it."""
+def _subscription_of(body: SubscriptionBody, topic_id: TopicId) -> SubscriptionPosition:
+    after = None if body.after is None else parse_id(body.after)
+    return SubscriptionPosition(topic_id, body.name, after, body.version)
 
-    def decode_position(self, body: bytes) -> bytes | None:
-        """Return where a new subscription starts. An empty body: before the oldest message."""
-        if not body:
-            return None
-        after = decode(_position_decoder, body).after
-        return None if after is None else parse_id(after)
 
-    def decode_move(self, body: bytes) -> Move:
-        """Return where a subscription is to be moved, and from which version."""
-        value = decode(_move_decoder, body)
-        return Move(parse_id(value.after), value.expected_version)
+def encode_subscription(subscription: SubscriptionPosition) -> bytes:
+    """Return the answer that tells a subscription."""
+    return encode(_body_of(subscription))
 
-    def encode_subscription(self, subscription: SubscriptionPosition) -> bytes:
-        """Return what is answered of a subscription."""
-        return encode(subscription_body(subscription))
+
+def decode_subscription(answer: bytes, topic_id: TopicId) -> SubscriptionPosition:
+    """Return the subscription of a topic that was answered."""
+    return _subscription_of(decode_answer(_subscription_decoder, answer), topic_id)
+
+
+def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes:
+    """Return the list of a topic's subscriptions."""
+    return encode([_body_of(subscription) for subscription in subscriptions])
+
+
+def decode_subscriptions(answer: bytes, topic_id: TopicId) -> list[SubscriptionPosition]:
+    """Return the list of a topic's subscriptions that was answered."""
+    told = decode_answer(_subscriptions_decoder, answer)
+    return [_subscription_of(each, topic_id) for each in told]

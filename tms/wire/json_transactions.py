@@ -1,25 +1,30 @@
-"""Bodies of transactions, and of a publish to several topics, as JSON."""
+"""Bodies of transactions, both ways: JSON alone.
 
-from collections.abc import Sequence
+The answers to GET are in `json_reports`.
+"""
+
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 
+from tms.core.errors import InvalidRequest
 from tms.core.message import parse_id
-from tms.core.messaging import AllPublished, Stored
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
-from tms.core.transaction import TransactionType
-from tms.core.transactions import IfOpen, StartRequest
+from tms.core.transaction import Transaction, TransactionType
+from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
 from tms.wire.caps import Cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
-    TOPIC_NAME,
     Count,
     MessageBytes,
     MessageIdText,
     NamespaceName,
+    Owner,
     OwnerName,
+    OwnersSequence,
     SubscriptionName,
     TimeMs,
     TopicName,
@@ -27,31 +32,13 @@ from tms.wire.json_fields import (
     described_by,
 )
 from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, pointer_of
-from tms.wire.json_messages import GivenPayload, given_payloads
-from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
-from tms.wire.transaction_bodies import (
-    CommitRequest,
-    PublishAllRequest,
-    StartedTransaction,
-    Truncation,
-    check_truncation,
-)
+from tms.wire.json_values import Int64, bytes_of, decode, decode_answer, encode
+from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
 Kind = Literal["short", "long"]
 TYPES: dict[Kind, TransactionType] = {"short": TransactionType.SHORT, "long": TransactionType.LONG}
+TYPE_NAMES: dict[TransactionType, Kind] = {kind: name for name, kind in TYPES.items()}
 _DEFAULT_START = StartRequest()
-
-
-Owner = Annotated[
-    OwnerName | None,
-    msgspec.Meta(description="The producer or job whose work this is. Its sequences commit once."),
-]
-OwnersSequence = Annotated[
-    Count | None,
-    msgspec.Meta(
-        description="The number of the work among its owner's, ascending; needs an owner."
-    ),
-]
 
 
 class StartBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -135,7 +122,7 @@ class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
 class EndedBody(msgspec.Struct):
     """How a transaction has ended."""
 
-    status: Annotated[str, described_by({"enum": ["aborted", "invalid"]})]
+    status: Annotated[TransactionStatus, described_by({"enum": ["aborted", "invalid"]})]
 
 
 class TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -151,133 +138,151 @@ class TruncatedBody(msgspec.Struct):
     truncated: Count
 
 
-class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Messages for several topics."""
-
-    topics: Annotated[
-        dict[
-            str,
-            Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})],
-        ],
-        msgspec.Meta(
-            description="Messages by the name of their topic.",
-            extra_json_schema={
-                "minProperties": 1,
-                "propertyNames": {"pattern": TOPIC_NAME["pattern"]},
-            },
-        ),
-    ]
-    owner: Owner = None
-    sequence: OwnersSequence = None
-
-
-class PublishedAllBody(msgspec.Struct):
-    """The transaction in which messages were published to several topics."""
-
-    transaction_id: ToldPointer
-    duplicate: Annotated[
-        bool,
-        msgspec.Meta(description="The sequence was committed before; nothing was done now."),
-    ]
-
-
 _start_decoder = msgspec.json.Decoder(StartBody)
+_started_decoder = msgspec.json.Decoder(StartedBody)
 _changes_decoder = msgspec.json.Decoder(ChangesBody)
 _commit_decoder = msgspec.json.Decoder(CommitBody)
+_ended_decoder = msgspec.json.Decoder(EndedBody)
 _truncation_decoder = msgspec.json.Decoder(TruncationBody)
-_publish_all_decoder = msgspec.json.Decoder(PublishAllBody)
+_truncated_decoder = msgspec.json.Decoder(TruncatedBody)
 
 
-class JsonTransactions:
-    """`application/json` of transactions, as the server uses it."""
+def encode_start(request: StartRequest) -> bytes:
+    """Return the body of a start."""
+    return encode(StartBody(TYPE_NAMES[request.type], *request[1:]))
 
-    def __init__(self, *, base64_only: bool) -> None:
-        """Choose how the strings of changes and messages are read, as `JsonFormat` does."""
-        self._base64_only = base64_only
 
-    def _all_bytes_of(self, values: Sequence[JsonBytes]) -> list[bytes]:
-        base64_only = self._base64_only
-        return [bytes_of(value, base64_only=base64_only) for value in values]
+def decode_start(body: bytes) -> StartRequest:
+    """Return the wishes of a start. An empty body has none."""
+    if not body:
+        return _DEFAULT_START
+    value = decode(_start_decoder, body)
+    return StartRequest(
+        type=TYPES[value.type],
+        timeout_s=value.timeout_s,
+        client=value.client,
+        owner=value.owner,
+        sequence=value.sequence,
+        origin=value.origin,
+        if_open=value.if_open,
+    )
 
-    def decode_start(self, body: bytes) -> StartRequest:
-        """Return what a start asks. An empty body asks for the defaults."""
-        if not body:
-            return _DEFAULT_START
-        value = decode(_start_decoder, body)
-        return StartRequest(
-            type=TYPES[value.type],
-            timeout_s=value.timeout_s,
-            client=value.client,
-            owner=value.owner,
-            sequence=value.sequence,
-            origin=value.origin,
-            if_open=value.if_open,
+
+def encode_started(transaction: Transaction, *, with_codec: bool) -> bytes:
+    """Return the answer to a start and to a checkpoint."""
+    return encode(
+        StartedBody(
+            str(transaction.transaction_id),
+            str(transaction.write_pointer),
+            str(transaction.read_pointer),
+            encode_transaction(transaction) if with_codec else msgspec.UNSET,
         )
+    )
 
-    def encode_started(self, answer: StartedTransaction) -> bytes:
-        """Return the answer to start and to checkpoint."""
-        return encode(
-            StartedBody(
-                str(answer.transaction_id),
-                str(answer.write_pointer),
-                str(answer.read_pointer),
-                msgspec.UNSET if answer.transaction is None else answer.transaction,
-            )
+
+def decode_started(answer: bytes) -> Transaction:
+    """Return the transaction that a start or a checkpoint answered with its codec."""
+    codec = decode_answer(_started_decoder, answer).transaction
+    return decode_transaction(b"" if codec is msgspec.UNSET else codec)
+
+
+def encode_changes(changes: Iterable[bytes]) -> bytes:
+    """Return the body of a can-commit, whose Content-Type has to be `BASE64_TYPE`."""
+    return encode({"changes": list(changes)})
+
+
+def decode_changes(body: bytes, cap: Cap, *, base64_only: bool) -> list[bytes]:
+    """Return the changes of a can-commit. Raises `TooLarge`.
+
+    `base64_only` says how strings are read, as in `JsonFormat`.
+    """
+    changes = decode(_changes_decoder, body).changes
+    cap.check(len(changes))
+    return [bytes_of(value, base64_only=base64_only) for value in changes]
+
+
+def encode_commit(advances: Iterable[Advance], publish: Iterable[Stored]) -> bytes:
+    """Return the body of a commit."""
+    return encode(
+        CommitBody(
+            [
+                AdvanceBody(
+                    advance.topic_id.namespace,
+                    advance.topic_id.name,
+                    advance.name,
+                    advance.after.hex(),
+                    advance.expected_version,
+                )
+                for advance in advances
+            ],
+            [
+                StoredBody(
+                    stored.topic_id.namespace, stored.topic_id.name, str(stored.write_pointer)
+                )
+                for stored in publish
+            ],
         )
+    )
 
-    def decode_changes(self, body: bytes, cap: Cap) -> Sequence[bytes]:
-        """Return the changes of a can-commit. Raises `TooLarge`."""
-        changes = decode(_changes_decoder, body).changes
-        cap.check(len(changes))
-        return self._all_bytes_of(changes)
 
-    def decode_commit(self, body: bytes) -> CommitRequest:
-        """Return what a commit moves and publishes."""
-        if not body:
-            return CommitRequest()
-        value = decode(_commit_decoder, body)
-        advances = [
-            Advance(
-                TopicId(advance.namespace, advance.topic),
-                advance.subscription,
-                parse_id(advance.after),
-                advance.expected_version,
-            )
-            for advance in value.advances
-        ]
-        publish = [
-            Stored(
-                TopicId(stored.namespace, stored.topic),
-                pointer_of(stored.write_pointer, "write_pointer"),
-            )
-            for stored in value.publish
-        ]
-        return CommitRequest(advances, publish)
+def decode_commit(body: bytes) -> tuple[list[Advance], list[Stored]]:
+    """Return the moves and the publications of a commit. An empty body has none."""
+    if not body:
+        return [], []
+    value = decode(_commit_decoder, body)
+    advances = [
+        Advance(
+            TopicId(advance.namespace, advance.topic),
+            advance.subscription,
+            parse_id(advance.after),
+            advance.expected_version,
+        )
+        for advance in value.advances
+    ]
+    publish = [
+        Stored(
+            TopicId(stored.namespace, stored.topic),
+            pointer_of(stored.write_pointer, "write_pointer"),
+        )
+        for stored in value.publish
+    ]
+    return advances, publish
 
-    def encode_status(self, status: str) -> bytes:
-        """Return the answer to an abort."""
-        return encode(EndedBody(status))
 
-    def decode_truncation(self, body: bytes) -> Truncation:
-        """Return what is to be taken off the invalid list, checked."""
-        value = decode(_truncation_decoder, body)
-        ids = value.ids and [pointer_of(one, "ids", "invalid_transaction_id") for one in value.ids]
-        return check_truncation(Truncation(ids, value.before_ms))
+def encode_ended(status: TransactionStatus) -> bytes:
+    """Return the answer to an abort."""
+    return encode(EndedBody(status))
 
-    def encode_truncated(self, count: int) -> bytes:
-        """Return the answer to a truncation."""
-        return encode(TruncatedBody(count))
 
-    def decode_publish_all(self, body: bytes, cap: Cap) -> PublishAllRequest:
-        """Return what a publish to several topics asks. Raises `TooLarge`."""
-        value = decode(_publish_all_decoder, body)
-        cap.check(sum(map(len, value.topics.values())))
-        topics = {
-            name: given_payloads(messages, base64_only=self._base64_only)
-            for name, messages in value.topics.items()
-        }
-        return PublishAllRequest(topics, value.owner, value.sequence)
+def decode_ended(answer: bytes) -> TransactionStatus:
+    """Return the status that an abort answered."""
+    status: TransactionStatus = decode_answer(_ended_decoder, answer).status
+    return status
 
-    def encode_published_all(self, published: AllPublished) -> bytes:
-        """Return the answer to it."""
-        return encode(PublishedAllBody(str(published.write_pointer), published.is_duplicate))
+
+def encode_truncation(*, ids: Iterable[int] | None = None, before_ms: int | None = None) -> bytes:
+    """Return the body of a truncation of the invalid list: by one of both."""
+    return encode(TruncationBody(None if ids is None else [*map(str, ids)], before_ms))
+
+
+def decode_truncation(body: bytes) -> list[int] | int:
+    """Return the ids, or the time in ms, of a truncation."""
+    value = decode(_truncation_decoder, body)
+    ids, before_ms = value.ids, value.before_ms
+    if (ids is None) == (before_ms is None):
+        raise InvalidRequest("invalid_body", format="json", expected="either ids or before_ms")
+    if ids is not None:
+        return [pointer_of(each, "ids", "invalid_transaction_id") for each in ids]
+    if before_ms < 0:
+        raise InvalidRequest("invalid_time", before_ms=before_ms)
+    return int(before_ms)
+
+
+def encode_truncated(count: int) -> bytes:
+    """Return the answer to a truncation."""
+    return encode(TruncatedBody(count))
+
+
+def decode_truncated(answer: bytes) -> int:
+    """Return how many a truncation took off the list, as it answered."""
+    return int(decode_answer(_truncated_decoder, answer).truncated)

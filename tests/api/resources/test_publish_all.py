@@ -9,7 +9,7 @@ from tests.api.rest import AVRO_TYPE, BASE64_TYPE, TOPICS, Rest, live, refusal
 from tms.core.limits import Limits
 from tms.core.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO
-from tms.wire.transaction_bodies import PublishAllRequest
+from tms.wire.bodies import PublishAllRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def test_it_is_one_transaction_in_all_topics(topics: Rest) -> None:
     ("content_type", "body"),
     [
         (BASE64_TYPE, b'{"topics": {"orders": ["/w=="]}}'),
-        (AVRO_TYPE, AVRO.transactions.encode_publish_all(PublishAllRequest({"orders": [b"\xff"]}))),
+        (AVRO_TYPE, AVRO.encode_publish_all(PublishAllRequest({"orders": [b"\xff"]}))),
     ],
 )
 async def test_bytes_in_other_formats(topics: Rest, content_type: str, body: bytes) -> None:
@@ -56,7 +56,7 @@ async def test_bytes_in_other_formats(topics: Rest, content_type: str, body: byt
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, content_type)
     if content_type == AVRO_TYPE:
-        assert not AVRO.transactions.decode_published_all(answer.content).is_duplicate
+        assert not AVRO.decode_published_all(answer.content).is_duplicate
     assert await payloads(topics, ORDERS) == [b"\xff"]
 
 
@@ -65,16 +65,14 @@ async def test_a_repetition_says_so_and_does_nothing(topics: Rest) -> None:
     again = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1)
     in_avro = await topics.http.post(
         PUBLISH,
-        content=AVRO.transactions.encode_publish_all(
-            PublishAllRequest({"orders": [b"1"]}, "shop", 1)
-        ),
+        content=AVRO.encode_publish_all(PublishAllRequest({"orders": [b"1"]}, "shop", 1)),
         headers={"content-type": AVRO_TYPE},
     )
 
     transaction_id = first.json()["transaction_id"]
     assert again.status_code == 200
     assert again.json() == {"transaction_id": transaction_id, "duplicate": True}
-    told = AVRO.transactions.decode_published_all(in_avro.content)
+    told = AVRO.decode_published_all(in_avro.content)
     assert told == AllPublished(int(transaction_id), is_duplicate=True)
     assert await payloads(topics, ORDERS) == [b"1"]
 

@@ -5,14 +5,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.rest import AVRO_TYPE, JSON_TYPE, NOW_MS, TOPIC, TOPICS, Rest, live, refusal
+from tests.api.rest import JSON_TYPE, NOW_MS, TOPIC, TOPICS, Rest, live, refusal
 from tests.api.transactions import started
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
-from tms.wire import json_reports
-from tms.wire.avro_bodies import AVRO
-from tms.wire.transaction_bodies import CommitRequest, Move
+from tms.wire import json_subscriptions
 
 pytestmark = pytest.mark.anyio
 
@@ -66,16 +64,12 @@ async def test_a_subscription_is_created_at_a_position(own: Rest) -> None:
 
     created = await own.http.put(SUBSCRIPTION, json={"after": ID.upper()})
     assert created.json() == {"name": "billing", "after": ID, "version": VERSION}
-    in_avro = await own.http.put(
-        f"{TOPIC}/subscriptions/a-1.B_2",
-        content=AVRO.subscriptions.encode_position(bytes.fromhex(ID)),
-        headers={"content-type": AVRO_TYPE},
-    )
-    found = AVRO.subscriptions.decode_subscription(in_avro.content, TOPIC_ID)
+    second = await own.http.put(f"{TOPIC}/subscriptions/a-1.B_2", json={"after": ID})
+    found = json_subscriptions.decode_subscription(second.content, TOPIC_ID)
     assert found == SubscriptionPosition(TOPIC_ID, "a-1.B_2", bytes.fromhex(ID), VERSION + 1)
 
     listed = await own.http.get(f"{TOPIC}/subscriptions")
-    names = [s.name for s in json_reports.decode_subscriptions(listed.content, TOPIC_ID)]
+    names = [s.name for s in json_subscriptions.decode_subscriptions(listed.content, TOPIC_ID)]
     assert names == ["a-1.B_2", "billing"]
 
 
@@ -91,13 +85,8 @@ async def test_a_position_moves_from_the_version_that_is_known(own: Rest) -> Non
     refused = await advance(own, OTHER_ID, VERSION)
     assert refusal(refused) == MOVED
     assert await position(own) == (ID, VERSION + 1)
-    in_avro = await own.http.post(
-        f"{SUBSCRIPTION}/advance",
-        content=AVRO.subscriptions.encode_move(Move(bytes.fromhex(OTHER_ID), VERSION + 1)),
-        headers={"content-type": AVRO_TYPE},
-    )
-    moved = AVRO.subscriptions.decode_subscription(in_avro.content, TOPIC_ID)
-    assert (moved.after, moved.version) == (bytes.fromhex(OTHER_ID), VERSION + 2)
+    moved = await advance(own, OTHER_ID, VERSION + 1)
+    assert moved.json() == {"name": "billing", "after": OTHER_ID, "version": VERSION + 2}
 
 
 async def test_a_subscription_is_deleted(own: Rest) -> None:
@@ -172,9 +161,7 @@ async def test_a_commit_moves_positions(own: Rest) -> None:
     await own.create()
     await own.http.put(SUBSCRIPTION)
     first, second = await started(own), await started(own)
-    in_avro = AVRO.transactions.encode_commit(
-        CommitRequest([Advance(TOPIC_ID, "billing", bytes.fromhex(OTHER_ID), VERSION + 1)])
-    )
+    advances = [moving(after=OTHER_ID, expected_version=VERSION + 1)]
 
     committed = await own.http.post(
         f"/v1/transactions/{first}/commit", json={"advances": [moving()]}
@@ -182,7 +169,7 @@ async def test_a_commit_moves_positions(own: Rest) -> None:
     assert committed.status_code == 200
     assert await position(own) == (ID, VERSION + 1)
     committed = await own.http.post(
-        f"/v1/transactions/{second}/commit", content=in_avro, headers={"content-type": AVRO_TYPE}
+        f"/v1/transactions/{second}/commit", json={"advances": advances}
     )
     assert committed.status_code == 200
     assert await position(own) == (OTHER_ID, VERSION + 2)

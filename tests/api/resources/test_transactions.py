@@ -1,4 +1,4 @@
-"""Transactions: what each request answers, in both formats, and by which code it is refused."""
+"""Transactions: what each request answers, and by which code it is refused."""
 
 import asyncio
 import base64
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.api.rest import (
-    AVRO_TYPE,
     BASE64_TYPE,
     JSON_TYPE,
     NOW_MS,
@@ -22,7 +21,12 @@ from tests.api.transactions import TRANSACTIONS, ask, invalid_size, shown, start
 from tms.core.limits import Limits
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionStatus
-from tms.wire.avro_bodies import AVRO
+from tms.wire.json_transactions import (
+    decode_ended,
+    decode_started,
+    encode_changes,
+    encode_start,
+)
 from tms.wire.transaction_codec import decode_transaction
 
 pytestmark = pytest.mark.anyio
@@ -33,20 +37,16 @@ UNKNOWN = (404, "transaction_unknown")
 
 
 @pytest.mark.parametrize(
-    ("body", "content_type"), [(None, ""), (b"", JSON_TYPE), ({}, ""), (b"", AVRO_TYPE)]
+    ("body", "content_type"), [(None, ""), (b"", JSON_TYPE), ({}, ""), (b"{}", BASE64_TYPE)]
 )
 async def test_a_start_without_wishes(own: Rest, body: Any, content_type: str) -> None:
     answer = await ask(own, "", body, content_type)
 
     assert answer.status_code == 200
-    assert answer.headers["content-type"] == (content_type or JSON_TYPE)
-    if content_type == AVRO_TYPE:
-        told = AVRO.transactions.decode_started(answer.content)._asdict()
-        codec = told["transaction"]
-    else:
-        told = answer.json()
-        codec = base64.b64decode(told["transaction"])
-    transaction = decode_transaction(codec)
+    assert answer.headers["content-type"] == JSON_TYPE
+    told = answer.json()
+    transaction = decode_transaction(base64.b64decode(told["transaction"]))
+    assert decode_started(answer.content) == transaction
     ids = [int(told[name]) for name in ("transaction_id", "write_pointer", "read_pointer")]
     assert ids == [transaction.transaction_id] * 2 + [transaction.read_pointer]
     assert transaction.read_pointer < transaction.transaction_id
@@ -55,10 +55,10 @@ async def test_a_start_without_wishes(own: Rest, body: Any, content_type: str) -
     assert info["expires_ms"] == NOW_MS + 30_000
 
 
-async def test_a_start_with_all_wishes_in_both_formats(own: Rest) -> None:
+async def test_a_start_with_all_wishes(own: Rest) -> None:
     wishes = StartRequest(timeout_s=60, client="me", owner="o", sequence=7)
-    answer = await ask(own, "", AVRO.transactions.encode_start(wishes), AVRO_TYPE)
-    first = AVRO.transactions.decode_started(answer.content).transaction_id
+    answer = await ask(own, "", encode_start(wishes), JSON_TYPE)
+    first = decode_started(answer.content).transaction_id
     second = await started(own, type="long", client="you")
 
     info = await shown(own, first)
@@ -115,13 +115,12 @@ async def test_a_transaction_commits(own: Rest) -> None:
     assert again.json()["error"]["detail"]["status"] == "committed"
 
 
-@pytest.mark.parametrize("content_type", [JSON_TYPE, BASE64_TYPE, AVRO_TYPE])
+@pytest.mark.parametrize("content_type", [JSON_TYPE, BASE64_TYPE])
 async def test_the_second_that_changed_the_same_conflicts(own: Rest, content_type: str) -> None:
     first, second = await started(own), await started(own)
     changes = {
         JSON_TYPE: b'{"changes": [{"base64": "/w=="}]}',
-        BASE64_TYPE: b'{"changes": ["/w=="]}',
-        AVRO_TYPE: AVRO.transactions.encode_changes([b"\xff"]),
+        BASE64_TYPE: encode_changes([b"\xff"]),
     }[content_type]
 
     assert (await ask(own, f"/{first}/can-commit", changes, content_type)).status_code == 200
@@ -151,9 +150,9 @@ async def test_an_abort_says_what_the_transaction_is_now(own: Rest) -> None:
 
     assert (await ask(own, f"/{clean}/abort")).json() == {"status": "aborted"}
     assert (await ask(own, f"/{dirty}/abort", {})).json() == {"status": "invalid"}
-    in_avro = await ask(own, f"/{long}/abort", b"", AVRO_TYPE)
-    assert AVRO.transactions.decode_status(in_avro.content) is TransactionStatus.INVALID
-    assert in_avro.headers["content-type"] == AVRO_TYPE
+    of_long = await ask(own, f"/{long}/abort", b"", JSON_TYPE)
+    assert decode_ended(of_long.content) is TransactionStatus.INVALID
+    assert of_long.headers["content-type"] == JSON_TYPE
 
 
 async def test_a_rolled_back_transaction_is_aborted(own: Rest) -> None:
@@ -180,15 +179,13 @@ async def test_a_transaction_is_invalidated(own: Rest) -> None:
 async def test_a_checkpoint_gives_another_write_pointer(own: Rest) -> None:
     transaction_id = await started(own)
 
-    answer = await ask(own, f"/{transaction_id}/checkpoint", b"", AVRO_TYPE)
+    answer = await ask(own, f"/{transaction_id}/checkpoint", b"", JSON_TYPE)
 
-    told = AVRO.transactions.decode_started(answer.content)
-    assert told.transaction_id == transaction_id < told.write_pointer
-    assert told.transaction is not None
-    transaction = decode_transaction(told.transaction)
-    assert transaction.checkpoint_write_pointers == (told.write_pointer,)
+    told, transaction = answer.json(), decode_started(answer.content)
+    assert int(told["transaction_id"]) == transaction_id < int(told["write_pointer"])
+    assert transaction.checkpoint_write_pointers == (int(told["write_pointer"]),)
     info = await shown(own, transaction_id)
-    assert info["write_pointers"] == [str(transaction_id), str(told.write_pointer)]
+    assert info["write_pointers"] == [str(transaction_id), told["write_pointer"]]
 
 
 async def test_too_many_checkpoints_are_refused() -> None:
@@ -201,12 +198,12 @@ async def test_too_many_checkpoints_are_refused() -> None:
         assert refusal(answer) == (413, "too_many_checkpoints")
 
 
-async def test_too_many_changes_are_refused_in_each_format() -> None:
+async def test_too_many_changes_are_refused_in_each_form() -> None:
     async with live(Limits(transaction_changes_max=2), own=True) as own:
         transaction_id = await started(own)
-        in_avro = AVRO.transactions.encode_changes([b"a"] * 3)
+        in_base64 = encode_changes([b"a"] * 3)
 
-        for body, content_type in ((in_avro, AVRO_TYPE), ({"changes": ["a"] * 3}, "")):
+        for body, content_type in ((in_base64, BASE64_TYPE), ({"changes": ["a"] * 3}, "")):
             answer = await ask(own, f"/{transaction_id}/can-commit", body, content_type)
             assert refusal(answer) == (413, "too_many_changes")
 

@@ -326,7 +326,7 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
     415: {
         "InvalidRequest": {
             "unsupported_content_type": (
-                "Send Content-Type: application/json or avro/binary; messages also as Arrow's "
+                "Send Content-Type: application/json; messages also as avro/binary or as Arrow's "
                 "application/vnd.apache.arrow.stream."
             ),
             "unsupported_content_encoding": "The only Content-Encoding taken is gzip.",

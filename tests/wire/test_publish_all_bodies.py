@@ -1,0 +1,76 @@
+"""Bodies of a publish to several topics, in Avro and in JSON."""
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.wire.avro_library import read, written
+from tms.core.errors import InvalidRequest, TooLarge
+from tms.core.messaging import AllPublished
+from tms.wire.avro_bodies import AVRO, PUBLISH_ALL_SCHEMA, PUBLISHED_ALL_SCHEMA
+from tms.wire.bodies import PublishAllRequest
+from tms.wire.json_bodies import JSON, JSON_BASE64
+
+MANY = 1000
+INT64 = st.integers(-(2**63), 2**63 - 1)
+NAMES = st.from_regex(r"[A-Za-z0-9_]{1,9}", fullmatch=True)
+PUBLISHES = st.builds(
+    PublishAllRequest,
+    st.dictionaries(NAMES, st.lists(st.binary(max_size=70), max_size=3), max_size=3),
+    st.none() | st.text(max_size=20),
+    st.none() | INT64,
+)
+
+
+def json_body(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@given(PUBLISHES)
+def test_a_publish_to_several_topics_survives(request: PublishAllRequest) -> None:
+    body = AVRO.encode_publish_all(request)
+    told = [{"topic": name, "messages": messages} for name, messages in request.topics.items()]
+    in_base64 = {
+        name: [base64.b64encode(message).decode() for message in messages]
+        for name, messages in request.topics.items()
+    }
+
+    assert AVRO.decode_publish_all(body, MANY) == request
+    assert body == written(PUBLISH_ALL_SCHEMA, {**request._asdict(), "topics": told})
+    in_json = json_body(topics=in_base64, owner=request.owner, sequence=request.sequence)
+    assert JSON_BASE64.decode_publish_all(in_json, MANY) == request
+
+
+@given(st.builds(AllPublished, INT64, st.booleans()))
+def test_the_answer_to_it_survives(published: AllPublished) -> None:
+    answer = AVRO.encode_published_all(published)
+    told = {"transaction_id": published.write_pointer, "duplicate": published.is_duplicate}
+    as_text = {**told, "transaction_id": str(published.write_pointer)}
+
+    assert AVRO.decode_published_all(answer) == published
+    assert read(PUBLISHED_ALL_SCHEMA, answer) == told
+    assert json.loads(JSON.encode_published_all(published)) == as_text
+
+
+def test_messages_of_all_topics_together_are_capped() -> None:
+    request = PublishAllRequest({"a": [b"1", b"2"], "b": [b"3"]})
+    told = json_body(topics={"a": ["1", "2"], "b": ["3"]})
+    for decode, body in (
+        (AVRO.decode_publish_all, AVRO.encode_publish_all(request)),
+        (JSON.decode_publish_all, told),
+    ):
+        assert decode(body, 3) == request
+        with pytest.raises(TooLarge):
+            decode(body, 2)
+
+
+def test_a_topic_that_stands_twice_is_refused() -> None:
+    """The messages of one of both would be lost."""
+    once = AVRO.encode_publish_all(PublishAllRequest({"a": [b"1"]}))
+    twice = b"\x04" + once[1:-3] + once[1:]
+
+    with pytest.raises(InvalidRequest, match="twice"):
+        AVRO.decode_publish_all(twice, MANY)
