@@ -56,9 +56,7 @@ StateOfTransactions = Callable[[], TransactionState | None] | None
 _ROWS_AT_ONCE = 1_000
 _ROWS_LOOKED_AT = 10_000
 """How far a newer message of the same key is looked for, or an older one in progress."""
-_COMPACTED = (
-    "The topic is compact: what is superseded, was rolled back or has no payload is taken away."
-)
+_COMPACTED = "The topic is compact: superseded and rolled back messages and tombstones are removed."
 _END = b"\xff"
 
 
@@ -184,15 +182,17 @@ class Inspection:
         value = self._store.get(MESSAGE, key)
         said = [] if topic.exists else ["The topic is deleted."]
         if parts.publish_timestamp < topic.first_live_ms(self._now_ms):
-            said.append("It has expired: no reader is given it.")
+            said.append("It has expired: no reader gets it.")
         if value is None:
-            said.append("There is no such row: never published, or cleaned up.")
+            said.append("There is no such row: it was never published, or it was cleaned up.")
             if topic.is_compact:
                 said.append(_COMPACTED)
             return facts | {"said": said}
         facts |= row_facts(MESSAGE, (key, value))
         if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
-            said.append("It is sealed: a server sent it when another led; no reader is given it.")
+            said.append(
+                "It is hidden by a seal: an earlier leader sent it too late; no reader gets it."
+            )
             return facts | {"said": said}
         said += self._said_of_readers(topic, key, facts)
         if topic.is_compact:
@@ -203,32 +203,33 @@ class Inspection:
             there = any(
                 self._store.get(PAYLOAD, key) is not None for key in (stored, stored + FRAMED_END)
             )
-            said.append("Its payload is there." if there else "Its payload is not there.")
+            said.append("Its payload is there." if there else "Its payload is missing.")
         return facts | {"said": said}
 
     def _said_of_compaction(self, topic: TopicMetadata, row_key: bytes, value: bytes) -> str:
         """Return what compaction does with an entry, and why."""
         key, is_tombstone = key_and_tombstone(value)
         if key is None:
-            return "It has no key: compaction leaves it."
+            return "It has no key: compaction keeps it."
         stop = after_prefix(prefix(topic.id, topic.generation))
         behind = islice(self.rows(MESSAGE, row_key + b"\x00", stop), _ROWS_LOOKED_AT)
         for count, (newer, newer_value) in enumerate(behind, 1):
             if key_and_tombstone(newer_value)[0] == key:
                 newer_id = (newer[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
-                return f"{newer_id} has the same key: once all see that, compaction takes this."
+                said = "has the same key: when all readers see that one, compaction removes this."
+                return f"{newer_id} {said}"
             if count == _ROWS_LOOKED_AT:
                 return f"None of the next {_ROWS_LOOKED_AT} messages has its key."
         if is_tombstone:
             tombstone_s = tombstone_s_of(topic.properties)
-            return f"It says that its key is gone: compaction takes it after {tombstone_s} s."
-        return "It is the newest of its key: compaction leaves it."
+            return f"It says that its key is gone: compaction removes it after {tombstone_s} s."
+        return "It is the newest message of its key: compaction keeps it."
 
     def _said_of_readers(self, topic: TopicMetadata, row_key: bytes, facts: Facts) -> list[str]:
         """Return what readers with a transaction do at an entry, and why; add where they stop."""
         pointer = int(facts.get("write_pointer", PLAIN))
         if pointer < PLAIN:
-            return ["It was rolled back: only readers without a transaction are given it."]
+            return ["It was rolled back: only readers without a transaction get it."]
         state = self.state()
         status = None if state is None else state.status(pointer)
         if status is TransactionStatus.INVALID:
@@ -236,11 +237,11 @@ class Inspection:
         stop = [] if state is None else self._said_of_stop(state, topic, row_key, facts)
         if pointer == PLAIN:
             return [
-                f"It belongs to no transaction{'' if stop else ': all readers are given it'}.",
+                f"It belongs to no transaction{'' if stop else ': all readers get it'}.",
                 *stop,
             ]
         if status is None:
-            known = "Its transaction is not known any more: it was committed, as far as is known."
+            known = "Its transaction is not known any more: it counts as committed."
             return [known, *stop]
         return [f"Its transaction is {status.value}.", *stop]
 
@@ -267,9 +268,9 @@ class Inspection:
                 if key != row_key:
                     where = f"before it, at {(key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()}"
                 told = standing(state.aged(info, self._transactions_ms))
-                return [f"Readers of what is committed are stopped {where}: stopped at {told}."]
+                return [f"Readers of committed messages stop {where}: stopped at {told}."]
             if count == _ROWS_LOOKED_AT and key != row_key:
-                return [f"Whether they stop before it was looked for in {count} messages only."]
+                return [f"Whether they stop before it was only searched in {count} messages."]
         return []
 
 

@@ -61,7 +61,7 @@ class CleanupMetrics:
         )
         yield SummaryMetricFamily(
             "tms_cleanup_pass_seconds",
-            "Seconds that passes of cleanup took, without those that failed.",
+            "Seconds that passes of cleanup took, without failed ones.",
             count_value=counts.passes,
             sum_value=counts.pass_seconds,
         )

@@ -132,10 +132,10 @@ class Verification(Inspection):
         if topic is None:
             yield f"{place}: its topic has no metadata"
         elif generation > abs(topic.generation):
-            yield f"{place}: its generation {generation} is to come"
+            yield f"{place}: its generation {generation} does not exist yet"
         elif policy.is_dead(generation, topic.generation):
             if is_cleaned and not self._is_greatest(table, key, topic):
-                yield f"{place}: of the dead generation {generation}"
+                yield f"{place}: its generation {generation} is dead"
         elif table == MESSAGE and self._seals[topic.id].range_of(key[-KEY_BYTES:]) is not None:
             self.sealed += 1
         elif table == MESSAGE:
@@ -161,7 +161,7 @@ class Verification(Inspection):
         if pointer == PLAIN:
             return
         if pointer > PLAIN and pointer <= self._bound and pointer in self._invalids:
-            yield f"{place}: it is of the invalid transaction {pointer}, which is below the bound"
+            yield f"{place}: its transaction {pointer} is invalid, but is below the bound"
         published_ms, _ = KEY.unpack(key[-KEY_BYTES:])
         if value[0] == REFERENCE_KIND and pointer > PLAIN:
             live_ms = topic.first_live_ms(self._now_ms)

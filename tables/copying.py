@@ -45,7 +45,7 @@ _ROWS_MAX = 5_000
 _BYTES_MAX = 4 * 1024 * 1024
 _ROWS_BETWEEN_STEPS = 10_000
 _PAGE = 500
-_ANOTHER = "the target has another topic of this name, or had, or one of the two has gone on"
+_ANOTHER = "the target has or had another topic with this name, or one of the two has changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,8 @@ class Copying:
         mark: dict[str, Any] = json.loads(value)
         if mark["source"] != self._name:
             raise CopyRefused(
-                topic=topic, reason=f"it is being copied from {mark['source']}; finish that first"
+                topic=topic,
+                reason=f"it is being copied from {mark['source']}; finish that copy first",
             )
         if mark["digest"] != digest:
             raise CopyRefused(
@@ -240,7 +241,7 @@ class Copying:
         is_new = self._target.compare_and_put(METADATA, topic, None, row)
         if not is_new and self._target.get(METADATA, topic) != row:
             raise CopyRefused(
-                topic=topic.decode(errors="replace"), reason="it was created there meanwhile"
+                topic=topic.decode(errors="replace"), reason="it was created there in the meantime"
             )
         self._put([], topic, {**mark, "table": METADATA, "key": ""})
 

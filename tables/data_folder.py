@@ -53,19 +53,19 @@ _FORMAT = "format.json"
 _LEVELDB = "leveldb"
 _CREATING = "tms.creating"
 _CREATING_TEXT = b"The store in this folder is being created, and holds nothing yet.\n"
-_THIS_ONE = ", which is this one: what opened it here has not closed it"
+_THIS_ONE = ", which is this process: it has not closed the store"
 
 
 _LASTING = {
-    errno.EEXIST: "there is a file of this name, not a folder",
+    errno.EEXIST: "there is a file with this name, not a folder",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
     errno.EACCES: "this user may not write there",
     errno.EPERM: "this user may not write there",
-    errno.EROFS: "the file system can only be read",
-    errno.ENOENT: "no folder can be made there",
-    errno.ELOOP: "the path goes round in links",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOENT: "a folder cannot be made there",
+    errno.ELOOP: "the path has a circle of links",
     errno.ENAMETOOLONG: "the path is too long",
-    errno.EISDIR: "there is a folder where a file has to be",
+    errno.EISDIR: "there is a folder in the place of a file",
 }
 """What stays so until somebody changes it, and what it means here."""
 

@@ -49,7 +49,7 @@ _CLOSED = "the store is closed"
 _FILE_LOST = (os.strerror(errno.ENOENT), os.strerror(errno.EINVAL))
 """How LevelDB ends its error for a table that is not there, or is empty."""
 _FOR_READING = "the store was opened for reading"
-_OPENED_ANEW = "the store was opened anew since the batch was made"
+_OPENED_ANEW = "the store was opened again after the batch was made"
 
 _log = logging.getLogger(__name__)
 

@@ -55,7 +55,7 @@ def check_files(leveldb: Path) -> None:
         table = _table(leveldb, number)
         found = table.stat().st_size
         if found != size:
-            raise _lost(table, f"it has {found} bytes, and {size} were written")
+            raise _lost(table, f"it has {found} bytes, but {size} were written")
     if manifest.oldest_log:
         log = leveldb / f"{manifest.oldest_log:06}.log"
         if not log.is_file():
@@ -67,7 +67,7 @@ def read_manifest(leveldb: Path) -> Manifest:
     current = leveldb / _CURRENT
     named = _MANIFEST.fullmatch(_read(current))
     if named is None:
-        raise _lost(current, "it names no MANIFEST")
+        raise _lost(current, "it does not name a MANIFEST")
     path = leveldb / named[1].decode()
     table_bytes: dict[tuple[int, int], int] = {}
     numbers: dict[int, int] = {}

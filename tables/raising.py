@@ -52,8 +52,8 @@ def check_writable_row(store: Store, row: bytes) -> None:
         names = sorted(filter(is_of_the_server, json.loads(row)))
         raise StoreUnavailable(
             properties=names,
-            reason="the store has an older format, in which these properties mean nothing, until "
-            "all servers of the cluster know the present one: replace the older servers first",
+            reason="the store still has an older format, in which these properties have no "
+            "meaning: replace the older servers of the cluster first",
         )
 
 
@@ -67,8 +67,8 @@ def raise_rows(store: Store) -> None:
     if topics:
         more = len(topics) - _TOPICS_NAMED
         _log.warning(
-            "properties whose names mean something to the server now were renamed, NAME to "
-            "user.NAME, in %s%s: to give them their meaning, set them anew",
+            "some names of properties have a meaning now, so they were renamed from NAME to "
+            "user.NAME in %s%s: if you want that meaning, set them again",
             ", ".join(topics[:_TOPICS_NAMED]),
             f" and {more} more topics" if more > 0 else "",
         )

@@ -36,7 +36,7 @@ def want_of_room(folder: Path, needed_bytes: int) -> str:
     if free_bytes >= needed_bytes:
         return ""
     return (
-        f"; a start may need {needed_bytes / _MIB:.0f} MiB of the disk, and "
+        f"; a start may need {needed_bytes / _MIB:.0f} MiB of the disk, but only "
         f"{free_bytes // _MIB} MiB are free"
     )
 

@@ -46,7 +46,7 @@ def test_a_token_in_a_setting_is_not_told(
 def test_a_token_in_a_flag_is_not_told() -> None:
     code, out, err = run_command("serve", "--auth-tokens", TOKEN)
     assert (code, out) == (2, "")
-    assert "auth_tokens is *** by --auth-tokens: ID:SHA256:PRINCIPAL is wanted" in err
+    assert "auth_tokens is *** by --auth-tokens: give ID:SHA256:PRINCIPAL" in err
 
 
 def test_a_token_is_not_in_the_error_of_who_makes_settings() -> None:

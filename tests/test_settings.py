@@ -87,23 +87,23 @@ def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> N
 @pytest.mark.parametrize(
     ("setting", "value", "reason"),
     [
-        ("listen", "11015", "HOST:PORT is wanted"),
-        ("listen", "::1:80", "HOST:PORT is wanted"),
-        ("listen", "host:65536", "the port from 0 to 65535"),
-        ("store", "postgres://x", "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX is wanted"),
-        ("store", "memory:x", "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX is wanted"),
+        ("listen", "11015", "give HOST:PORT"),
+        ("listen", "::1:80", "give HOST:PORT"),
+        ("listen", "host:65536", "a port from 0 to 65535"),
+        ("store", "postgres://x", "give leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"),
+        ("store", "memory:x", "give leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"),
         ("metadata", "nowhere", "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd:"),
-        ("advertise", "host:11015", "http://HOST:PORT is wanted"),
+        ("advertise", "host:11015", "give http://HOST:PORT"),
         ("lease_s", "0", "greater than or equal to 0.5"),
         ("topic_info", "other", "'seed' or 'flat'"),
         ("sync", "perhaps", "valid boolean"),
         ("poll_messages_max", "many", "valid integer"),
         ("poll_messages_max", "0", "greater than 0"),
-        ("poll_wait_s_max", "nan", "no duration"),
+        ("poll_wait_s_max", "nan", "not a valid duration"),
         ("stop_grace_s", "-1", "greater than or equal to 0"),
         ("registry_mode", "slave", "'active' or 'master'"),
-        ("registry_advertise", "host:8081", "http://HOST:PORT is wanted"),
-        ("registry_namespace", "a/b", "a path like /schema_registry is wanted"),
+        ("registry_advertise", "host:8081", "give http://HOST:PORT"),
+        ("registry_namespace", "a/b", "give a path such as /schema_registry"),
         ("registry_session_s", "0", "greater than 0"),
     ],
 )
@@ -154,7 +154,7 @@ def test_the_others_reach_a_master_by_a_url(flags: dict[str, object], url: str |
     assert settings.registry_url == url
     if url is None:
         (problem,) = problems({**flags, "registry_mode": "master"})
-        assert "registry_mode=master wants registry_advertise" in problem
+        assert "registry_mode=master needs registry_advertise" in problem
     else:
         name = url.partition("://")[2].rpartition(":")[0].strip("[]")
         assert name in settings.own_hosts
@@ -184,9 +184,9 @@ def test_unknown_names_are_refused_and_the_nearest_is_named(
     monkeypatch.setenv("TMS_LISTN", "x")
 
     assert problems({"log_level": "loud"}, file) == [
-        "environment variable TMS_LISTN is no setting; do you mean TMS_LISTEN?",
-        f"{file}: stor is no setting; do you mean store?",
-        f"{file}: xyzzy is no setting; `tms config` lists them all",
+        "environment variable TMS_LISTN is not a setting; do you mean TMS_LISTEN?",
+        f"{file}: stor is not a setting; do you mean store?",
+        f"{file}: xyzzy is not a setting; `tms config` lists them all",
         "log_level is 'loud' by --log-level: Input should be 'debug', 'info', 'warning' or 'error'",
     ]
 
@@ -198,10 +198,10 @@ def test_a_setting_in_the_wrong_section_is_told_where_it_belongs(tmp_path: Path)
     assert problems({}, file) == [
         f"{file}: stop_grace_s belongs into the section [advanced]",
         f"{file}: sync belongs above the section [advanced]",
-        f"{file}: stop_grac_s is no setting; do you mean stop_grace_s?",
+        f"{file}: stop_grac_s is not a setting; do you mean stop_grace_s?",
     ]
     file.write_text("advanced = 1")
-    assert problems({}, file) == [f"{file}: [advanced] is a table of settings"]
+    assert problems({}, file) == [f"{file}: [advanced] must be a table of settings"]
 
 
 def test_advanced_settings_are_settings_and_not_in_the_help() -> None:
@@ -260,7 +260,7 @@ def test_config_shows_values_sources_and_descriptions(monkeypatch: pytest.Monkey
     code, out, err = run_command("config", "--store", "memory:", "--no-sync")
 
     assert (code, err) == (0, "")
-    assert 'store = "memory:"  (--store)\n    Where all is kept' in out
+    assert 'store = "memory:"  (--store)\n    The place of the data. It is leveldb:' in out
     assert "sync = false  (--sync)\n" in out
     assert "ttl_s_default = 60  (TMS_TTL_S_DEFAULT)\n" in out
     assert 'listen = "127.0.0.1:11015"  (default)\n' in out
@@ -357,7 +357,7 @@ def test_durations_are_given_with_units_too(
     assert (limits.cleanup_period_s, limits.transaction_timeout_s_default) == (30, 120)
     assert (limits.poll_wait_s_max, limits.transaction_snapshot_s) == (90, 60)
     (wrong,) = problems({"ttl_s_default": "soon"}, file)
-    assert wrong.startswith("ttl_s_default is 'soon' by --ttl-s-default: 'soon' is no duration")
+    assert wrong.startswith("ttl_s_default is 'soon' by --ttl-s-default: 'soon' is not a")
     assert "ttl_s_default is '1.5s' by" in problems({"ttl_s_default": "1.5s"})[0]
     assert "queue_bytes_max is '1h' by" in problems({"queue_bytes_max": "1h"})[0]
     assert "--ttl-s-default DURATION" in run_command("serve", "--help")[1]

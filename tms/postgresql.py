@@ -66,7 +66,7 @@ class PostgresqlParticipant:
         `recover` ends what it finds under its name. Raises `ValueError`.
         """
         if not _NAME.fullmatch(name):
-            raise ValueError("a name has 1 to 100 letters, digits, _, - or dots")
+            raise ValueError("a name must have 1 to 100 letters, digits, _, - or dots")
         self.name = name
         self._connection = connection
         self._transaction_id = 0
@@ -80,7 +80,7 @@ class PostgresqlParticipant:
         self._has_begun = False
         self._check_waits_for_answers()
         if connection.autocommit or connection.info.transaction_status is not Status.IDLE:
-            raise RuntimeError("the connection is in autocommit mode, or in a transaction already")
+            raise RuntimeError("the connection is in autocommit mode, or already in a transaction")
         self._transaction_id = tx.transaction_id
         self._has_begun, self._is_ending, self._may_be_prepared = True, False, False
         self._check_server_prepares()

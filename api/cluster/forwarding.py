@@ -61,7 +61,7 @@ _OURS = frozenset({SEALED.lower().encode(), HEADER})
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
-_unsealed = RareLog("requests whose seals another server did not take", logging.WARNING)
+_unsealed = RareLog("requests whose seals another server refused", logging.WARNING)
 
 
 class _Way:
@@ -173,7 +173,7 @@ class Forwarder:
             elif watching.done():
                 raise ClientGone
             else:
-                raise OutcomeUnknown(reason="another server leads now")
+                raise OutcomeUnknown(reason="another server is the leader now")
         finally:
             for task in (working, watching):
                 task.cancel()
@@ -244,7 +244,7 @@ class _Forwarded:
             way.boot = told
             if told == boot or not is_whole:
                 _unsealed.add(f"{way.address}: its audit says why")
-                raise NoLeader(reason="the other server does not take what this one seals")
+                raise NoLeader(reason="the other server refuses the seals of this one")
 
     @contextmanager
     def _typed_errors(self) -> Iterator[None]:
@@ -270,7 +270,7 @@ class _Forwarded:
         path = client.base_url.raw_path.rstrip(b"/") + self._path.encode("latin-1")
         target = path + b"?" + exchange.query if exchange.query else path
         if not _is_target(target):
-            reason = "a target is of visible ASCII characters: percent-encode others"
+            reason = "a target must have only visible ASCII characters: percent-encode others"
             raise InvalidRequest("malformed_request", reason=reason)
         request = client.build_request(
             exchange.method,

@@ -305,7 +305,7 @@ class AccessControl:
         admission = _of(exchange)
         admission.rules_epoch = -1  # also for others that were let in by the same decision
         if operation is None:
-            reason = "the groups have changed while this was going on: ask again"
+            reason = "the groups have changed during the request: send it again"
             self.trail.unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
         admission.caller = self._caller_of(session, admission.caller.part)
 
@@ -313,7 +313,7 @@ class AccessControl:
         """Return who asks of whom that has ended: a password may hold on, all else does not."""
         header = exchange.authorization
         if session.mechanism is not Scheme.BASIC or header is None:
-            reason = "they have ended, or were revoked, while this was going on"
+            reason = "they have expired, or were revoked, during the request"
             self.trail.unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
         return self._sessions.known(header) or await self.verified(exchange)
 

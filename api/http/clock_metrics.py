@@ -20,7 +20,7 @@ class ClockMetrics:
         """Give the metrics as they are now."""
         yield GaugeMetricFamily(
             "tms_clock_step_seconds",
-            "By how much the machine's clock is ahead of the time that the server goes by.",
+            "How much the machine's clock is ahead of the server's time.",
             self._clock.state().step_s,
         )
         yield CounterMetricFamily(

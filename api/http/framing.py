@@ -137,7 +137,7 @@ class Chunked:
             raise malformed(f"there are more than {FIELDS_MAX} trailers")
         self._trailers_bytes += len(line) + len(LINE_END)
         if not _TRAILER.fullmatch(line) or self._trailers_bytes > _TRAILERS_BYTES_MAX:
-            raise malformed("what is behind the last chunk is no trailer")
+            raise malformed("the lines after the last chunk are not trailers")
 
 
 def framing_of(fields: Fields) -> Framing:

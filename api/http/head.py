@@ -147,7 +147,7 @@ class HeadParser:
             raise malformed("Host is missing")
         encoding = values.get(b"transfer-encoding")
         if encoding is not None and (is_http_10 or encoding.strip().lower() != b"chunked"):
-            raise malformed("the only Transfer-Encoding is chunked, in HTTP/1.1")
+            raise malformed("the only valid Transfer-Encoding is chunked, in HTTP/1.1")
         expected = values.get(b"expect", b"").lower()
         if expected not in (b"", b"100-continue"):
             raise InvalidRequest(
@@ -194,7 +194,7 @@ def _joined(lines: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
         if name not in values:
             values[name] = [value]
         elif name in _ONCE:
-            raise malformed(f"{name.decode('latin-1')} stands twice")
+            raise malformed(f"{name.decode('latin-1')} occurs twice")
         else:
             values[name].append(value)
     return {name: b", ".join(several) for name, several in values.items()}
@@ -207,7 +207,7 @@ def _in_origin_form(head: Head) -> Head:
     """
     method, target, fields, authorization = head
     if b"#" in target:
-        raise malformed("a target has no fragment")
+        raise malformed("a target must not have a fragment")
     if target.startswith(b"/") or target == b"*":
         return head
     scheme, _, rest = target.partition(b"://")

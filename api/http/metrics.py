@@ -51,7 +51,7 @@ class RestMetrics(Collector):
         """Give the metrics as they are now."""
         requests = CounterMetricFamily(
             f"{self._prefix}_requests",
-            "Requests by operation and status; 499 is a client that left before its answer.",
+            "Requests by operation and status; 499 means that the client left before its answer.",
             labels=("operation", "status"),
         )
         bytes_in = CounterMetricFamily(

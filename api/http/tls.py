@@ -47,11 +47,13 @@ class ServerTls:
         try:
             self._context = server_context(self._files)
         except ValueError as error:
-            _log.error("the changed certificate is not used, the last one stays: %s", error)
+            _log.error(
+                "the changed certificate is not valid, so the last one stays in use: %s", error
+            )
         else:
             if self._to_others is not None:
                 self._to_others.load_cert_chain(self._files.cert, self._files.key)
-            _log.info("new connections have the certificate that is in %s now", self._files.cert)
+            _log.info("new connections use the certificate in %s from now on", self._files.cert)
 
 
 def _state_of(files: TlsFiles) -> list[tuple[int, int, int] | None]:

@@ -10,12 +10,12 @@ from tms import __version__
 ENCODING = "content_encoding"
 """The shared parameter of operations with a body, if an interface has it."""
 SECURITY = "securitySchemes"
-"""The component that says how callers say who they are, if an interface has it."""
+"""The component with the ways to authenticate, if an interface has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """All that the document of one interface says besides its operations and schemas."""
+    """The parts of an interface's document besides its operations and schemas."""
 
     title: str
     description: str
@@ -74,7 +74,7 @@ def _operation(operation: Operation, info: Info) -> Json:
     headers = dict(operation.answer_headers)
     if operation.is_compressed:
         headers["Content-Encoding"] = {
-            "description": "Where the request accepts gzip.",
+            "description": "Present if the request accepts gzip.",
             "schema": {"const": "gzip"},
         }
     if headers:

@@ -43,7 +43,7 @@ def json_media(schema: Json, **examples: Any) -> Json:
 
 
 TTL: Json = {
-    "description": "Seconds after which a message is no longer given.",
+    "description": "The number of seconds after which a message expires.",
     "oneOf": [
         {"type": "integer", "minimum": 1, "maximum": TTL_S_MAX},
         {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"},

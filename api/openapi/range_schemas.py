@@ -57,20 +57,18 @@ BOUNDS_QUERY: tuple[Json, ...] = (
     parameter(
         "start", "The first id of the range.", MESSAGE_ID, is_required=True, example=FIRST_ID.hex()
     ),
-    parameter("end", "The id behind the range.", MESSAGE_ID, is_required=True, example=_LATER),
+    parameter("end", "The id after the range.", MESSAGE_ID, is_required=True, example=_LATER),
 )
-SPLITS_QUERY: Json = parameter("parts", "The most parts; 1 if it is not given.", _COUNT, example=4)
+SPLITS_QUERY: Json = parameter("parts", "The most parts; by default 1.", _COUNT, example=4)
 REACH_QUERY: tuple[Json, ...] = (
-    parameter(
-        "messages", "The most messages; any number if it is not given.", _COUNT, example=10_000
-    ),
+    parameter("messages", "The most messages; by default any number.", _COUNT, example=10_000),
     parameter(
         "bytes",
-        "The most bytes of payload; any number if it is not given.",
+        "The most bytes of payload; by default any number.",
         _COUNT,
         example=1_000_000,
     ),
 )
 ISOLATION_QUERY: Json = query_choice(
-    "isolation", _ISOLATION, "committed", "Which messages count: those that are committed, or all."
+    "isolation", _ISOLATION, "committed", "The messages that count: committed ones, or all."
 )

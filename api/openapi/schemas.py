@@ -94,7 +94,7 @@ SCHEMAS: Json = {
         "required": ["messages", "stoppedAt"],
         "properties": {
             "messages": {
-                "description": "As the answer is without that.",
+                "description": "The same as the answer without that parameter.",
                 "type": "array",
                 "items": {},
             },
@@ -106,7 +106,7 @@ SCHEMAS: Json = {
         "additionalProperties": False,
     },
     "Bytes": {
-        "description": "UTF-8 text as it is, any bytes as base64.",
+        "description": "UTF-8 text is given as text, other bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
     },
     "GivenBytes": {
@@ -117,15 +117,15 @@ SCHEMAS: Json = {
     "Properties": {
         "type": "object",
         "description": (
-            "`ttl` in seconds, and whatever else you want to keep with the topic. A `generation` "
-            "is ignored: only the server gives one."
+            "`ttl` in seconds, and other properties of your own. A `generation` is ignored, "
+            "because only the server sets it."
         ),
         "properties": {"ttl": TTL},
         "additionalProperties": {"type": ["string", "number"]},
     },
     "TopicProperties": {
         "type": "object",
-        "description": "All as strings. The whole answer of a server with `--topic-info flat`.",
+        "description": "All values are strings. With `--topic-info flat` this is the whole answer.",
         "required": ["generation", "ttl"],
         "additionalProperties": {"type": "string"},
     },
@@ -163,8 +163,8 @@ TOPICS_CONTENT = {
 }
 _PUBLISHED_COLUMNS = arrow_media(
     "`payload` or `value`, and if you like `key`: binary or string; and `headers`: "
-    "map<string, binary>, or a list of structs of both. Others are not looked at. A payload is "
-    "null only if there is a key. The batches are not compressed."
+    "map<string, binary>, or a list of structs of both. Other columns are ignored. A payload is "
+    "null only if there is a key. The batches must not be compressed."
 )
 PUBLISH_CONTENT = {
     "application/json": json_media(
@@ -216,14 +216,18 @@ RANGE_CONTENT = {
     "avro/binary": avro_media(avro_bodies.PUBLISH_RESPONSE_SCHEMA),
 }
 WRITE_QUERY: tuple[Json, ...] = (
-    parameter("write_pointer", "The transaction's, for Arrow, which has no place for it.", POINTER),
+    parameter(
+        "write_pointer",
+        "The transaction's write pointer, for Arrow, whose body has no place for it.",
+        POINTER,
+    ),
 )
 PUBLISH_QUERY: tuple[Json, ...] = (
     *WRITE_QUERY,
-    query_flag("ids", "Whether to tell the ids of the messages."),
+    query_flag("ids", "Whether to answer with the ids of the messages."),
     parameter(
         "if_last",
-        "Publish only if the topic has no entry behind this id; `empty`: none.",
+        "Publish only if the topic has no entry after this id; `empty`: no entry at all.",
         one_of(MESSAGE_ID, {"const": EMPTY}),
     ),
 )
@@ -266,7 +270,7 @@ MESSAGES_CONTENT = {
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),
     ARROW_TYPE: arrow_media(
-        f"{_POLLED_COLUMNS}. For who asks for it by Accept. A tombstone's payload is empty."
+        f"{_POLLED_COLUMNS}. For clients whose Accept names it. A tombstone's payload is empty."
     ),
     ARROW_FRAMES_TYPE: arrow_media(
         f"{_POLLED_COLUMNS}; `key` binary, `headers` map<string, binary>, both null if the message "
@@ -274,7 +278,7 @@ MESSAGES_CONTENT = {
     ),
 }
 POLL_QUERY: tuple[Json, ...] = (
-    query_wait("Where there is no message, wait up to so many seconds for one."),
+    query_wait("If there is no message, the number of seconds to wait for one."),
     parameter(
         "transaction_id", "A transaction in progress to read by, instead of `transaction`.", POINTER
     ),
@@ -282,13 +286,17 @@ POLL_QUERY: tuple[Json, ...] = (
         "isolation",
         ("all", "committed"),
         "all",
-        "Without a transaction: all messages, or those that are committed, up to the first that "
-        "may still commit.",
+        "Without a transaction: all messages, or only committed ones, up to the first one that may "
+        "still commit.",
     ),
     query_flag(
         "stopped_at",
-        "Answer in JSON with an object: the `messages`, and behind them in `stoppedAt` the "
-        "transaction at which the reader stopped.",
+        "Answer in JSON with an object: the `messages`, and in `stoppedAt` the transaction at "
+        "which the reader stopped.",
     ),
-    parameter("end", "Nothing from this id on. Contradicts `wait`.", MESSAGE_ID),
+    parameter(
+        "end",
+        "Where to end: no messages from this id on. It cannot be used with `wait`.",
+        MESSAGE_ID,
+    ),
 )

@@ -1,7 +1,7 @@
 """The OpenAPI document of the service.
 
-What an error is (status, message) comes from `tms.core.errors.catalogue`; which ones an operation
-may answer is in its row of the table.
+The status and the message of an error come from `tms.core.errors.catalogue`; the errors of an
+operation are in its row of the table.
 """
 
 import json
@@ -27,7 +27,9 @@ _TAGS = ("Namespaces", "Topics", "Messages", "Transactions", "Subscriptions", "A
 _PATH_PARAMETERS = path_parameters(
     {
         "namespace": {
-            "description": "Topics of one name in different namespaces are different topics.",
+            "description": (
+                "Topics with the same name in different namespaces are different topics."
+            ),
             "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$"},
             "example": "default",
         },
@@ -40,12 +42,12 @@ _PATH_PARAMETERS = path_parameters(
             "example": "billing",
         },
         "id": {
-            "description": "Of a rule or a token.",
+            "description": "The id of a rule or a token.",
             "schema": {"type": "string", "pattern": "^[a-z0-9]{12}$"},
             "example": "0f3a5c7e9b1d",
         },
         "transaction_id": {
-            "description": "The write pointer that the transaction started with.",
+            "description": "The first write pointer of the transaction.",
             "schema": POINTER,
             "example": WRITE_POINTER,
         },
@@ -66,7 +68,7 @@ _SECURITY_SCHEMES: Json = {
     "basic": {"type": "http", "scheme": "basic"},
     "certificate": {"type": "mutualTLS"},
 }
-"""How callers say who they are, where they have to."""
+"""The ways to authenticate."""
 
 
 def service_document(operations: Sequence[Operation], version: str = __version__) -> Json:
@@ -75,8 +77,7 @@ def service_document(operations: Sequence[Operation], version: str = __version__
         title="TMS, a transactional messaging service",
         description=(
             "Publish inside your transaction; poll by id or time. The answer to a poll or a "
-            "publish is in the format of the request. Errors are JSON whatever the format, "
-            "with a stable `code`."
+            "publish has the format of the request. Errors are always JSON, with a stable `code`."
         ),
         version=version,
         servers=("/",),
@@ -122,6 +123,9 @@ def _error_response(problems: list[Problem]) -> Json:
         is_fixed = problems[0].status == _UNAVAILABLE
         seconds = {"const": RETRY_AFTER_S} if is_fixed else {**COUNT, "minimum": 1}
         response["headers"] = {
-            "Retry-After": {"description": "Seconds after which to try again.", "schema": seconds}
+            "Retry-After": {
+                "description": "The number of seconds after which to try again.",
+                "schema": seconds,
+            }
         }
     return response

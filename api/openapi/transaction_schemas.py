@@ -183,24 +183,24 @@ MOVE_CONTENT = {
 }
 CODEC_PARAMETER = query_flag(
     "codec",
-    "Whether `transaction` is answered: with many invalid transactions it is large.",
+    "Whether the answer has `transaction`, which is large if there are many invalid transactions.",
     default=True,
 )
 STATUS_PARAMETER = query_choice(
     "status",
     (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID),
     TransactionStatus.IN_PROGRESS,
-    "Which transactions; those that are committing are in progress.",
+    "The state of the listed transactions; transactions that are committing are in progress.",
 )
 LIMIT_PARAMETER = parameter(
-    "limit", "How many at most, the oldest; by default all.", {**COUNT, "minimum": 1}
+    "limit", "The most transactions, oldest first; by default all.", {**COUNT, "minimum": 1}
 )
 OWNERS_LIMIT_PARAMETER = parameter(
     "limit",
-    f"How many, those that committed longest ago; {OWNERS_LISTED_MAX} at most.",
+    f"The most owners, oldest commit first; {OWNERS_LISTED_MAX} at most.",
     {**COUNT, "minimum": 1, "default": OWNERS_LISTED},
 )
-OWNERS_PRINCIPAL_PARAMETER = query_text("principal", "Those that are its own alone.")
+OWNERS_PRINCIPAL_PARAMETER = query_text("principal", "Only the owners of this principal.")
 OWNER_PARAMETER = parameter(
     "owner",
     "The owner's name.",

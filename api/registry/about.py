@@ -104,24 +104,25 @@ class AboutHandlers:
                 handler=self.root,
                 is_page=True,
                 summary="Is anybody there?",
-                description="An empty object.",
-                success="Yes.",
+                description="The answer is an empty object.",
+                success="The registry is there.",
             ),
             get(
                 name="registry_id",
                 path="/v1/metadata/id",
                 handler=self.id,
                 summary="Which registry is this?",
-                description="The topic that keeps its schemas.",
-                success="Its name.",
+                description="The answer names the topic that keeps its schemas.",
+                success="The name of the topic.",
             ),
             get(
                 name="registry_status",
                 path="/status",
                 handler=self.status,
-                summary="What this server is",
-                description="Whether it writes the log or who does, and how far it has read.",
-                success="Its status.",
+                summary="This server's part in the registry",
+                description="The answer says which server writes the log, and how far this one has "
+                "read it.",
+                success="The status.",
                 answer=p.body("Status"),
             ),
             get(
@@ -129,7 +130,7 @@ class AboutHandlers:
                 path="/v1/metadata/version",
                 handler=self.version,
                 summary="The version of the server",
-                description="Of TMS.",
+                description="This is the version of TMS.",
                 success="The version.",
             ),
             get(
@@ -137,7 +138,7 @@ class AboutHandlers:
                 path="/openapi.json",
                 handler=self.openapi,
                 summary="This document",
-                description="OpenAPI 3.1.",
+                description="The document is in OpenAPI 3.1.",
                 success="The document.",
             ),
         )
@@ -152,10 +153,11 @@ class AboutHandlers:
                 path="/contexts",
                 handler=self.contexts,
                 summary="The contexts",
-                description="The default one, and each that had schemas until it is deleted; "
-                "where callers are asked who they are, those with something that one may read.",
+                description="These are the default context, and each one that has or had schemas, "
+                "until it is deleted. With authentication, only contexts with something that the "
+                "caller may read are listed.",
                 query=(p.CONTEXT_PREFIX, *p.PAGE),
-                success="Their names.",
+                success="The names of the contexts.",
                 answer=p.NAMES,
             ),
             row(
@@ -165,9 +167,9 @@ class AboutHandlers:
                 path="/contexts/{context}",
                 handler=self.delete_context,
                 summary="Delete a context",
-                description="One that has no schemas any more, with its settings. Ids that it gave "
-                "are not given again.",
-                success="It is deleted.",
+                description="The context must not have schemas any more. Its settings are deleted "
+                "too. Its ids are not used again.",
+                success="The context is deleted.",
                 success_status=NO_CONTENT,
                 errors=("40401", "42205", "42208", "42211"),
             ),

@@ -59,7 +59,7 @@ class CompatibilityHandlers:
             takes_any_query=True,
             query=(p.NORMALIZE, p.VERBOSE),
             request=p.body("SchemaRequest"),
-            success="Whether it fits.",
+            success="Whether the schema is compatible.",
             answer=p.body("Compatibility"),
         )
         return (
@@ -67,16 +67,17 @@ class CompatibilityHandlers:
                 name="check_version",
                 action=Action.READ,
                 path=f"{VERSIONS}/{{version}}",
-                summary="Would a schema fit a version?",
-                description="By the level that counts for the subject.",
+                summary="Is a schema compatible with a version?",
+                description="The level of the subject decides.",
                 errors=("40402", "42201", "42202", "42209", *BODY_ERRORS),
             ),
             row(
                 name="check_versions",
                 action=Action.READ,
                 path=VERSIONS,
-                summary="Would a schema fit the versions?",
-                description="The latest one, or all if the level is transitive.",
+                summary="Is a schema compatible with the versions?",
+                description="It is compared with the latest version, or with all if the level is "
+                "transitive.",
                 errors=("42201", "42209", *BODY_ERRORS),
             ),
         )

@@ -62,9 +62,11 @@ def registry_document(operations: Sequence[Operation]) -> Json:
 
 def _errors(operation: Operation) -> Json:
     """Return the answers of errors by status."""
-    told: dict[int, list[str]] = {_NOT_ACCEPTABLE: ["no type of Accept is given here"]}
+    told: dict[int, list[str]] = {
+        _NOT_ACCEPTABLE: ["Accept allows none of the types of this operation"]
+    }
     if operation.request is not None:
-        told[_UNSUPPORTED] = ["the body is of another type"]
+        told[_UNSUPPORTED] = ["the body has another type"]
         told[422] = ["`422`: the body is empty"]
     codes: Iterable[str] = (
         *operation.errors,
@@ -79,7 +81,7 @@ def _errors(operation: Operation) -> Json:
             problem = CATALOGUE[code]
             told.setdefault(problem.status, []).append(problem.message)
     for status in (400, 403, 404, 421):
-        told.setdefault(status, []).append("the request is malformed, or not for this server")
+        told.setdefault(status, []).append("the request is malformed, or is not for this server")
     content = {bodies.CONTENT_TYPE: {"schema": reference("Error")}}
     return {
         str(status): {
@@ -92,8 +94,8 @@ def _errors(operation: Operation) -> Json:
 
 _INFO = Info(
     title="TMS, its schema registry",
-    description="Which schemas there are, under which subjects. The interface is that "
-    "of Confluent's registry; parameters that are not known are passed over.",
+    description="The registry stores schemas under subjects. Its interface is that of Confluent's "
+    "registry; unknown parameters are ignored.",
     servers=("/v1/registry", "/"),
     tags=_TAGS,
     parameters=_PATH_PARAMETERS,

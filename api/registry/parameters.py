@@ -4,41 +4,39 @@ from api.openapi.parts import parameter, query_flag, query_text
 from tms.wire.json_fields import Json, reference
 from tms.wire.registry_bodies import CONTENT_TYPE
 
-SUBJECT_HINT = query_text("subject", "The subject that the schema is of, and so its context.")
-_PREFIX = "How the subjects begin; `:*:` is all contexts, `:.ctx:` one"
+SUBJECT_HINT = query_text("subject", "A subject of the schema, which also gives the context.")
+_PREFIX = "The prefix of the subjects; `:*:` means all contexts, `:.ctx:` one"
 SUBJECT_PREFIX = query_text("subjectPrefix", f"{_PREFIX}.", default=":*:")
-SUBJECT_PREFIX_OF_SCHEMAS = query_text("subjectPrefix", f"{_PREFIX}, nothing the default one.")
-CONTEXT_PREFIX = query_text("contextPrefix", "How the contexts begin.")
-FETCH_MAX_ID = query_flag("fetchMaxId", "Tell the greatest id of the context too.")
+SUBJECT_PREFIX_OF_SCHEMAS = query_text("subjectPrefix", f"{_PREFIX}, and nothing the default one.")
+CONTEXT_PREFIX = query_text("contextPrefix", "The prefix of the contexts.")
+FETCH_MAX_ID = query_flag("fetchMaxId", "Include the greatest id of the context.")
 FORMAT = query_text(
     "format",
-    "`resolved`: an Avro schema with what it refers to; of Protobuf `serialized`: a descriptor in "
-    "base64, `ignore_extensions`: without the options that authors define.",
+    "For Avro, `resolved`: with the schemas that it refers to. For Protobuf, `serialized`: a "
+    "descriptor in base64, or `ignore_extensions`: without custom options.",
 )
 FIND_TAGS = query_text(
     "findTags",
-    "Tell what in the schema has this tag, with all its tags; may be given several times. `*` or "
-    "`true`: what has any.",
+    "Include the parts of the schema that have this tag, with all their tags; may be given several "
+    "times. `*` or `true`: parts with any tag.",
 )
-RULE_TYPE = query_text("ruleType", "Show only what has a rule of this type.")
+RULE_TYPE = query_text("ruleType", "Show only schemas with a rule of this type.")
 PROPERTY_NAME = query_text("key", "The name of a property.")
 PROPERTY_VALUE = query_text("value", "The value of that property.")
-DELETED = query_flag("deleted", "Show what was soft-deleted, too.")
-DELETED_ONLY = query_flag("deletedOnly", "Show only what was soft-deleted.")
+DELETED = query_flag("deleted", "Include soft-deleted ones.")
+DELETED_ONLY = query_flag("deletedOnly", "Show only soft-deleted ones.")
 LATEST_ONLY = query_flag("latestOnly", "Show only the latest version of each subject.")
-NORMALIZE = query_flag("normalize", "Compare and keep the normalized text.")
-PERMANENT = query_flag("permanent", "Delete for good what was soft-deleted.")
-VERBOSE = query_flag("verbose", "Tell why it does not fit.")
-FORCE = query_flag("force", "Import also where there are schemas.")
+NORMALIZE = query_flag("normalize", "Compare and store the normalized text.")
+PERMANENT = query_flag("permanent", "Delete for good, after the soft deletion.")
+VERBOSE = query_flag("verbose", "Include the reasons if it is not compatible.")
+FORCE = query_flag("force", "Allow importing although there are schemas.")
 DEFAULT_TO_GLOBAL = query_flag(
-    "defaultToGlobal", "Answer with what counts, if nothing is set here."
+    "defaultToGlobal", "If nothing is set here, answer with the value that applies."
 )
 PAGE = (
+    parameter("offset", "How many to skip at the beginning.", {"type": "integer", "default": 0}),
     parameter(
-        "offset", "How many to leave out at the beginning.", {"type": "integer", "default": 0}
-    ),
-    parameter(
-        "limit", "How many to give at most; below 1 all.", {"type": "integer", "default": -1}
+        "limit", "The most to return; below 1 means all.", {"type": "integer", "default": -1}
     ),
 )
 

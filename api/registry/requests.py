@@ -64,7 +64,7 @@ async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_
     try:
         given: B = strictly_decoded(decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RegistryError(MALFORMED, reason=f"The body is not as it must be: {error}") from None
+        raise RegistryError(MALFORMED, reason=f"The body is not valid: {error}") from None
     return given
 
 

@@ -164,7 +164,7 @@ def writable(
 
 def _without_words(error: RegistryError, subject: str) -> RegistryError:
     """Return a refusal that tells nothing of the versions that there are."""
-    hidden = "you may not read all that it is compared with"
+    hidden = "you may not read all the schemas that it is compared with"
     if error.code == INCOMPATIBLE:
         return RegistryError(INCOMPATIBLE, subject=subject, details=hidden)
     return RegistryError(INVALID_SCHEMA, reason=f"Invalid schema, details: {hidden}")

@@ -60,7 +60,7 @@ class VersionHandlers:
         names = [value for name, value in asked if name == "key"]
         values = [value for name, value in asked if name == "value"]
         if len(names) != len(values):
-            reason = "each `key` in the query wants a `value`"
+            reason = "each `key` in the query needs a `value`"
             raise RegistryError(MALFORMED, reason=reason)
         subject = subject_of(exchange)
         look = partial(
@@ -149,7 +149,7 @@ class VersionHandlers:
                 path=VERSION,
                 handler=self.version,
                 summary="A version",
-                description="By number from memory; `latest` is read from the log.",
+                description="A number is answered from memory; for `latest` the log is read.",
                 query=(p.DELETED, p.FORMAT, p.FIND_TAGS),
                 success="The version.",
                 answer=p.body("Version"),
@@ -159,7 +159,7 @@ class VersionHandlers:
                 path=f"{VERSION}/schema",
                 handler=self.version_text,
                 summary="A version's text",
-                description="As it is kept, not within JSON.",
+                description="The text is as it is stored, not within JSON.",
                 query=(p.DELETED, p.FORMAT),
                 success="The text.",
                 answer=p.TEXT,
@@ -168,8 +168,9 @@ class VersionHandlers:
                 name="version_with_metadata",
                 path=f"{SUBJECT}/metadata",
                 handler=self.with_metadata,
-                summary="The latest version that has some properties in its metadata",
-                description="`key` and `value` may be given several times, in turn.",
+                summary="The latest version with certain metadata",
+                description="`key` and `value` name a property, and may be given several times, in "
+                "turn.",
                 query=(p.PROPERTY_NAME, p.PROPERTY_VALUE, p.FORMAT),
                 success="The version.",
                 answer=p.body("Version"),
@@ -179,8 +180,8 @@ class VersionHandlers:
                 name="referrers",
                 path=f"{VERSION}/referencedby",
                 handler=self.referrers,
-                summary="What refers to a version",
-                description="Those that were not soft-deleted.",
+                summary="The schemas that refer to a version",
+                description="Soft-deleted ones are left out.",
                 query=p.PAGE,
                 success="The ids of the schemas.",
                 answer=p.NUMBERS,
@@ -197,9 +198,9 @@ class VersionHandlers:
                 path=VERSION,
                 handler=self.delete_version,
                 summary="Delete a version",
-                description="Softly first, then for good.",
+                description="The first deletion is soft, the second one is for good.",
                 query=(p.PERMANENT,),
-                success="Its number.",
+                success="The number of the version.",
                 answer=p.NUMBER,
                 errors=("40401", "40402", "40406", "40407", "42202", "42205", "42206"),
             ),
@@ -210,9 +211,10 @@ class VersionHandlers:
                 path=f"{VERSION}/tags",
                 handler=self.write_tags,
                 summary="Write tags into a version's schema",
-                description="A new version, or if nothing changes the one that there is.",
+                description="This makes a new version, or answers with the present one if nothing "
+                "changes.",
                 request=p.body("TagsRequest"),
-                success="Its id and version.",
+                success="The id and the version of the schema.",
                 answer=p.body("Registered"),
                 errors=(
                     *("409", "40401", "40402", "42201", "42202", "42205", "42209", "42210"),

@@ -18,29 +18,31 @@ _STATE = answer_of(
     CleanupState,
     {
         "PruneBound.start": "The first key of the range, in hexadecimal digits.",
-        "PruneBound.stop": "The key behind the range.",
+        "PruneBound.stop": "The key after the range.",
         "PruneBound.write_pointer": {
             **POINTER,
-            "description": "Nothing invalid is left up to here.",
+            "description": "The bound: up to here, no messages of invalid transactions are left.",
         },
         "PruneBound.transaction_ms": "Milliseconds since 1970.",
         "PruneBound.recorded_ms": "Milliseconds since 1970.",
         "InvalidState.count": "Write pointers on the invalid list.",
-        "InvalidState.not_inverted": "Those of them above the bound.",
+        "InvalidState.not_inverted": "Write pointers of them that are above the bound.",
         "InvalidState.oldest": one_of(POINTER, NULL),
         "InvalidState.held_by": {
             **one_of(POINTER, NULL),
-            "description": "The transaction that holds the bound.",
+            "description": "The transaction in progress that keeps the bound from moving.",
         },
         "InvalidState.waits_until_ms": "When the oldest can go, in milliseconds since 1970.",
         "CleanupState.last_started_ms": "Milliseconds since 1970.",
         "CleanupState.dropped_by_reason": (
-            "Rows by why they were deleted: `ttl`, `generation`, `sealed`; of compact topics "
+            "Rows by the reason of their deletion: `ttl`, `generation`, `sealed`; of compact "
+            "topics "
             "`superseded`, `tombstone`, `rolled_back`."
         ),
-        "CleanupState.last_rows": "Rows that it deleted or inverted.",
+        "CleanupState.last_rows": "Rows that the pass deleted or inverted.",
         "CleanupState.clock_step_s": (
-            "By how many seconds the clock is ahead, in doubt: meanwhile things wait (`getClock`)."
+            "How many seconds the clock is ahead while it is in doubt; until then some rules are "
+            "paused (`getClock`)."
         ),
     },
 )
@@ -80,7 +82,7 @@ _EXAMPLE = {
 _CONTENT = {
     "application/json": json_media(_STATE, state=_EXAMPLE),
 }
-_WAIT = query_wait("Wait up to so many seconds for its end.")
+_WAIT = query_wait("How many seconds to wait for the end of the pass.")
 
 
 def _cleanup_of(exchange: Exchange) -> Cleanup:
@@ -115,9 +117,10 @@ OPERATIONS = (
         path=CLEANUP,
         handler=show,
         tag="Server",
-        summary="Show how cleanup stands",
-        description="What was deleted since the server began, and what holds the invalid list.",
-        success="How it stands.",
+        summary="Show the state of cleanup",
+        description="The answer says what was deleted since the start of the server, and why "
+        "transactions stay on the invalid list.",
+        success="The state of cleanup.",
         answer=_CONTENT,
         errors=("not_found", *SERVICE_ERRORS),
     ),
@@ -129,9 +132,9 @@ OPERATIONS = (
         handler=run,
         tag="Server",
         summary="Clean up now",
-        description="A pass begins at once, or after the one that is running.",
+        description="A pass begins at once, or after the current one.",
         query=(_WAIT,),
-        success="How it stands after that, or after the wait.",
+        success="The state after the pass, or after the wait.",
         answer=_CONTENT,
         errors=("invalid_wait", "not_found", *SERVICE_ERRORS),
     ),

@@ -16,11 +16,16 @@ _STATE = answer_of(
     ClockState,
     {
         "ClockState.wall_ms": "The time of the machine's clock, in milliseconds since 1970.",
-        "ClockState.trusted_ms": "The time that the server goes by, in milliseconds since 1970.",
-        "ClockState.step_s": "By how many seconds the machine's clock is ahead of that, in doubt.",
+        "ClockState.trusted_ms": "The server's time, in milliseconds since 1970.",
+        "ClockState.step_s": (
+            "How many seconds the machine's clock is ahead of the server's time while it is in "
+            "doubt."
+        ),
         "ClockState.in_doubt_s": "For how many seconds it has been in doubt.",
-        "ClockState.ends_in_s": "After how many seconds it is believed, if it is not set again.",
-        "ClockState.held": "The rules that wait: `expiry` and `tombstones`, or `deletion`.",
+        "ClockState.ends_in_s": (
+            "After how many seconds the server believes it, if it is not set again."
+        ),
+        "ClockState.held": "The rules that are paused: `expiry` and `tombstones`, or `deletion`.",
     },
 )
 del _STATE["properties"]["step_s"]["minimum"]  # it is negative if the clock was set back
@@ -62,7 +67,7 @@ async def accept(exchange: Exchange) -> None:
     await exchange.answer(OK, encode_clock(state), JSON_TYPE)
 
 
-_OF_THE_ASKED = "Answered by the server that is asked, whoever leads."
+_OF_THE_ASKED = "The server that gets the request answers it itself, also if it is not the leader."
 OPERATIONS = (
     Operation(
         name="getClock",
@@ -73,7 +78,7 @@ OPERATIONS = (
         tag="Server",
         summary="Show whether a step of the server's clock is in doubt",
         description=_OF_THE_ASKED,
-        success="How it stands.",
+        success="The state of the clock.",
         answer=_CONTENT,
         errors=SERVICE_ERRORS,
     ),
@@ -84,14 +89,15 @@ OPERATIONS = (
         path=CLOCK_ACCEPT,
         handler=accept,
         tag="Server",
-        summary="Have the server believe its machine's clock now",
+        summary="Make the server believe its machine's clock now",
         description=(
-            "For a step that is in doubt and right. `step_s` is the step as it was told, so that "
-            "nobody accepts another one. For superusers, if anybody has to say who they are. "
+            "This is for a step that is in doubt although it is right. `step_s` is the step as the "
+            "server shows it, so that nobody accepts a different one. With authentication, only "
+            "superusers may do this. "
             f"{_OF_THE_ASKED}"
         ),
         request={"application/json": json_media(_STEP, step={"step_s": 7200})},
-        success="How it stands now.",
+        success="The state of the clock now.",
         answer=_CONTENT,
         errors=(
             "invalid_step",

@@ -14,17 +14,19 @@ _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _STATE = answer_of(
     ClusterState,
     {
-        "ClusterState.id": "Of the server that answers.",
-        "ClusterState.role": "Of the server that answers.",
-        "ClusterState.leader": "The instance that leads, or takes over.",
-        "ClusterState.token": "Grows with each change of the leader.",
-        "Instance.id": "No other server ever has it.",
-        "Instance.address": "The URL by which the others reach it.",
+        "ClusterState.id": "The id of the server that answers.",
+        "ClusterState.role": "The role of the server that answers.",
+        "ClusterState.leader": "The instance that is the leader, or is taking over.",
+        "ClusterState.token": "A number that grows with each change of the leader.",
+        "Instance.id": "A number that no other server ever has.",
+        "Instance.address": "The URL at which the other servers reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
-        "Instance.store_format": "The newest format of the store that it knows.",
-        "Instance.reaches_store_since_ms": "Milliseconds since 1970; null while it does not reach "
-        "the store, or if its version does not say so.",
-        "Instance.boot": "Which process it is; empty without authentication.",
+        "Instance.store_format": "The newest format of the store that this server knows.",
+        "Instance.reaches_store_since_ms": (
+            "Since when it reaches the store, in milliseconds since 1970; null if it does not, or "
+            "if its version cannot tell."
+        ),
+        "Instance.boot": "An id of the process; empty without authentication.",
     },
 )
 _FORMAT = {"store_format": 2, "reaches_store_since_ms": TIMESTAMP, "boot": "0f3a5c7e9b1d2468"}
@@ -59,12 +61,12 @@ OPERATIONS = (
         path=CLUSTER,
         handler=show,
         tag="Server",
-        summary="Show the servers of the cluster, and which of them leads",
+        summary="Show the servers of the cluster, and which one is the leader",
         description=(
-            "Answered by the server that is asked, which forwards most other requests to the "
-            "leader and then says so in the header `TMS-Forwarded-By`."
+            "The server that gets the request answers it itself. It forwards most other requests "
+            "to the leader; those answers have the header `TMS-Forwarded-By`."
         ),
-        success="How it stands.",
+        success="The state of the cluster.",
         answer=_CONTENT,
         errors=("no_leader", "metadata_unavailable", "metadata_closed", *SERVICE_ERRORS),
     ),

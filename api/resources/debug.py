@@ -41,22 +41,24 @@ _WITH_MESSAGES = ("message", "payload")
 _INTENT = b"\xffintent".hex()
 """How keys of the transaction table begin whose rows have messages of several topics (HBase)."""
 _NEXT = "Where the next part begins; null at the end."
-_FACTS: Json = {"type": "object", "description": "What it says, by name."}
-_ROWS = answer_of(Rows, {"Rows.rows": "What each says, by name.", "Rows.next": _NEXT})
+_FACTS: Json = {"type": "object", "description": "The row's values by name."}
+_ROWS = answer_of(Rows, {"Rows.rows": "The values of each row, by name.", "Rows.next": _NEXT})
 _SIZE = answer_of(
     Size,
     {
-        "Size.bytes": "Of the keys and values in this part.",
-        "Size.disk_bytes": "About what the whole table takes on disk.",
+        "Size.bytes": "The bytes of keys and values in this part.",
+        "Size.disk_bytes": "About how many bytes the whole table takes on disk.",
         "Size.next": _NEXT,
     },
 )
 _PROBLEMS = answer_of(
     Problems,
     {
-        "Problems.sealed": "Rows that a server sent when another led: hidden.",
+        "Problems.sealed": (
+            "Rows that are hidden, because a server sent them when another one was the leader."
+        ),
         "Problems.without_payloads": (
-            "References that nothing is stored for: no messages were published."
+            "References without stored messages: they published nothing."
         ),
         "Problems.next": _NEXT,
     },
@@ -74,17 +76,17 @@ _ROW = {
 
 
 def _table_parameter(choices: tuple[str, ...]) -> Json:
-    return query_choice("table", choices, "message", "Which one.")
+    return query_choice("table", choices, "message", "The table.")
 
 
 _AFTER = query_text(
     "after",
-    "The `next` of the part before.",
+    "The value `next` of the part before.",
     pattern=f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$",
 )
 _LIMIT = parameter(
     "limit",
-    "At most so many rows; fewer if they are large.",
+    "The most rows; there may be fewer if they are large.",
     {"type": "integer", "minimum": 1, "maximum": ROWS_MAX, "default": ROWS_MAX},
 )
 _NAMESPACE = query_text(
@@ -94,11 +96,15 @@ _NAMESPACE = query_text(
     default="default",
 )
 _TOPIC = query_text(
-    "topic", "The rows of one topic alone.", pattern=f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"
+    "topic", "Only the rows of this topic.", pattern=f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"
 )
-_TIME = parameter("from", "Messages of `topic` from then on, in milliseconds since 1970.", TIME)
+_TIME = parameter(
+    "from", "Only messages of `topic` from this time on, in milliseconds since 1970.", TIME
+)
 _CLEANED = query_flag(
-    "cleaned", "A pass of cleanup has just ended: no row of a dead generation may be left."
+    "cleaned",
+    "Also check that no row of a dead generation is left; use it when a pass of cleanup has just "
+    "ended.",
 )
 _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID_EXAMPLE}
 
@@ -211,9 +217,9 @@ OPERATIONS = (
         tag="Server",
         summary="Show rows of a table",
         description=(
-            "Decoded, in the order of their keys; nothing is changed. Rows with messages are for "
-            "those who may consume the topic too: of one topic that is asked, of all others are "
-            "left out."
+            "The rows are decoded, in the order of their keys; nothing is changed. To see rows "
+            "with messages, the caller needs `consume` on the topic: for one topic it is required, "
+            "and in a list of all, the rows of other topics are left out."
         ),
         query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
         success="The rows.",
@@ -229,9 +235,9 @@ OPERATIONS = (
         handler=size,
         tag="Server",
         summary="Count the rows of a table",
-        description="Of a part of it; the whole is the sum of all parts.",
+        description="This counts one part; the sum of all parts is the whole table.",
         query=(_table_parameter(TABLES), _AFTER, _LIMIT),
-        success="How large the part is.",
+        success="The size of the part.",
         answer={
             "application/json": json_media(
                 _SIZE,
@@ -248,9 +254,10 @@ OPERATIONS = (
         handler=problems,
         tag="Server",
         summary="Check a table, or the cache",
-        description="Whether its rows hold together with the others; none is expected not to.",
+        description="This checks that the rows are consistent with the other rows; no problems are "
+        "expected.",
         query=(_table_parameter(CHECKED), _AFTER, _LIMIT, _CLEANED),
-        success="What is wrong with the part, a line each.",
+        success="The problems of the part, one line each.",
         answer={
             "application/json": json_media(
                 _PROBLEMS,
@@ -273,9 +280,10 @@ OPERATIONS = (
         handler=explain,
         tag="Server",
         summary="Explain a message id",
-        description="What it says, what is stored under it, and which readers are given it.",
+        description="This shows the parts of the id, the stored rows, and which readers get the "
+        "message.",
         query=(_ID,),
-        success="What is known of it.",
+        success="The facts about the id.",
         answer={
             "application/json": json_media(
                 _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}

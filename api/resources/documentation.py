@@ -95,7 +95,7 @@ OPERATIONS = (
         handler=page_of(Starlette(routes=[Route("/docs", _show)])),
         tag="Server",
         summary="This documentation, as a page",
-        description="For people, in a browser.",
+        description="The page is for people, in a browser.",
         success="The page.",
         answer={"text/html": {"schema": {"type": "string"}}},
         errors=("internal",),

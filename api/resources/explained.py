@@ -83,13 +83,13 @@ _CALLER = {"principal": "shop", "groups": [], "mechanism": "token", "may": ["tra
 
 
 _EXPLAIN_QUERY = (
-    query_text("principal", "Whom it is about."),
-    query_text("groups", "The groups it is in, with commas between."),
+    query_text("principal", "The name of the principal."),
+    query_text("groups", "The groups of the principal, separated by commas."),
     query_text("action", "The action."),
-    query_text("namespace", "Of a topic; by default `default`."),
-    query_text("topic", "The topic; without it, all of the namespace."),
+    query_text("namespace", "The namespace of the topic; by default `default`."),
+    query_text("topic", "The topic; without it, all topics of the namespace."),
     query_text("subscription", "The subscription, for the action `subscribe`."),
-    query_text("subject", "The subject of the registry; without it, all."),
+    query_text("subject", "The subject of the registry; without it, all subjects."),
 )
 OPERATIONS = (
     Operation(
@@ -99,8 +99,8 @@ OPERATIONS = (
         path="/v1/auth/explain",
         handler=explain,
         tag=TAG,
-        summary="Tell whether somebody may do something, and why",
-        description="By the rules in force. Nothing is done.",
+        summary="Show whether somebody may do something, and why",
+        description="The answer follows the rules that hold now. Nothing is done.",
         query=_EXPLAIN_QUERY,
         success="The decision.",
         answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
@@ -114,9 +114,9 @@ OPERATIONS = (
         path="/v1/auth/whoami",
         handler=whoami,
         tag=TAG,
-        summary="Tell who asks",
-        description="As the server knows it. Without authentication that is nobody.",
-        success="Who asks.",
+        summary="Show who the caller is",
+        description="The answer has the caller's principal, which is null without authentication.",
+        success="The caller.",
         answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
         errors=SERVICE_ERRORS,
     ),

@@ -183,7 +183,7 @@ async def remove_token(exchange: Exchange) -> None:
     """Let a token in no more."""
     grants, token_id = grants_of(exchange), exchange.names["id"]
     if grants.is_setting(token_id):
-        reason = "it stands in the server's setting auth_tokens: take it out there"
+        reason = "the server's setting auth_tokens defines it: remove it there"
         raise InvalidRequest("invalid_token", id=token_id, reason=reason)
     token = await grants.token_now(token_id)
     exchange.about = f"token {token_id}" if token is None else _told(token)
@@ -232,8 +232,8 @@ OPERATIONS = (
         handler=list_rules,
         tag=TAG,
         summary="List the rules",
-        description="By whom they are for.",
-        success="The rules in force.",
+        description="They are in the order of the names that they are for.",
+        success="The rules that hold now.",
         answer=_listed("Rule", RULE),
         errors=LIST_ERRORS,
     ),
@@ -244,10 +244,10 @@ OPERATIONS = (
         path=RULES,
         handler=add_rule,
         tag=TAG,
-        summary="Allow or deny somebody something",
+        summary="Allow or deny somebody some actions",
         description=(
-            "In force at this server when it answers, at others within a second. The same rule has "
-            "the same id, so to send it twice changes nothing."
+            "The rule holds at this server when it answers, and at other servers within a second. "
+            "The same rule has the same id, so sending it twice changes nothing."
         ),
         request={"application/json": json_media(_ASKED["Rule"], rule=_RULE_ASKED)},
         success="The rule, with its id.",
@@ -261,9 +261,10 @@ OPERATIONS = (
         path=f"{RULES}/{{id}}",
         handler=remove_rule,
         tag=TAG,
-        summary="Take a rule away",
-        description="What was decided by it is decided anew; polls that wait are ended within 5 s.",
-        success="The rule is not in force any more.",
+        summary="Remove a rule",
+        description="Decisions that used the rule are made again; waiting polls that it allowed "
+        "end within 5 s.",
+        success="The rule does not hold any more.",
         errors=("rule_not_found", *_CHANGE_ERRORS),
     ),
     Operation(
@@ -274,8 +275,8 @@ OPERATIONS = (
         handler=list_tokens,
         tag=TAG,
         summary="List the tokens",
-        description="Their ids and whose they are; never what they are.",
-        success="The tokens that are let in, and those that have ended.",
+        description="The answer has their ids and principals, but never the tokens themselves.",
+        success="The tokens that are valid, and those that have expired.",
         answer=_listed("Token", _TOLD_TOKEN),
         errors=LIST_ERRORS,
     ),
@@ -287,7 +288,7 @@ OPERATIONS = (
         handler=add_token,
         tag=TAG,
         summary="Make a token",
-        description="The answer is the only place where it is told: the server keeps a hash.",
+        description="Only this answer shows the token, because the server keeps only its hash.",
         request={"application/json": json_media(_ASKED["Token"], token={"principal": "shop"})},
         success="The token.",
         answer={"application/json": json_media(_SCHEMAS["NewToken"], token=_NEW_TOKEN)},
@@ -301,8 +302,9 @@ OPERATIONS = (
         handler=remove_token,
         tag=TAG,
         summary="Revoke a token",
-        description="Whoever shows it gets 401 from now on; polls that wait are ended within 5 s.",
-        success="The token is not let in any more.",
+        description="Requests with the token get 401 from now on; its waiting polls end within 5 "
+        "s.",
+        success="The token is not valid any more.",
         errors=("invalid_token", "token_not_found", *_CHANGE_ERRORS),
     ),
 )

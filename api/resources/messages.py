@@ -189,26 +189,28 @@ OPERATIONS = (
         tag="Messages",
         summary="Publish messages",
         description=(
-            "When this is answered, the messages are durable and later ones come after them. With "
-            "`transactionWritePointer` they belong to that transaction; without messages, what was "
-            "stored under the pointer before is published. With `if_last` they are published only "
-            "if the topic has no entry behind that id, or none at all: 409 `topic_moved` "
-            "otherwise. Every entry counts, also one that is rolled back, in progress or expired. "
-            "If an answer is lost, asking again gives 409 if it was done: read behind the id. With "
-            "`ids=true` the messages' ids are told: in JSON as a list; in Avro by the first and "
-            "the last one, between which sequence ids ascend by one, and behind 65,535 go on at 0 "
-            "of the next millisecond. Of what was stored before no ids are told. A message with a "
+            "When the server answers, the messages are durable, and later messages come after "
+            "them. With `transactionWritePointer` the messages belong to that transaction; if "
+            "there are no messages, those that were stored under the pointer before are published. "
+            "With `if_last` the messages are published only if the topic has no entry after that "
+            "id, or none at all; otherwise the answer is 409 `topic_moved`. Every entry counts, "
+            "also if it is rolled back, in progress or expired. If an answer is lost, a repeated "
+            "request gives 409 if the first one was carried out: then read after the id. With "
+            "`ids=true` the answer has the messages' ids: in JSON as a list; in Avro only the "
+            "first and the last one. Sequence ids between them grow by one, and 65,535 is followed "
+            "by 0 of the next millisecond. Messages that were stored before have no ids in the "
+            "answer. A message with a "
             "`value` is encoded by the latest schema of the topic's subject. If the topic has a "
-            "`schema_check`, payloads that do not fit are refused: 422."
+            "`schema_check`, payloads that do not match are refused with 422."
         ),
         query=PUBLISH_QUERY,
         request=PUBLISH_CONTENT,
         success=(
             "The messages were published. The answer is empty, except in three cases. In a "
-            "transaction it is a `PublishResponse` in the format of the request, which a rollback "
-            "takes as it is. With `ids=true` it has the `ids` too; without a transaction it has "
-            "them alone. For Arrow it is JSON with the number of `messages`, and with what the "
-            "other cases give."
+            "transaction it is a `PublishResponse` in the format of the request, and is the body "
+            "of a rollback. With `ids=true` it also has the `ids`; without a transaction it has "
+            "only these. For Arrow it is JSON with the number of `messages`, and with the fields "
+            "of the other cases."
         ),
         errors=(
             "empty_publish",
@@ -231,9 +233,10 @@ OPERATIONS = (
         tag="Messages",
         summary="Publish messages to several topics at once",
         description=(
-            "In a transaction of its own, started and committed at once: all or nothing, also for "
-            "readers. With an `owner` and a `sequence` it may be repeated: the second time it "
-            "changes nothing, and says so."
+            "The messages are published in a transaction of their own, which is started and "
+            "committed at once: readers see all of them or none. With an `owner` and a `sequence` "
+            "the request may be repeated: the second time it changes nothing, and the answer says "
+            "so."
         ),
         request=PUBLISH_ALL_CONTENT,
         success="The messages were published, now or the first time.",
@@ -268,8 +271,8 @@ OPERATIONS = (
         tag="Messages",
         summary="Store messages under a write pointer, to be published later",
         description=(
-            "Can be called many times. A publish with the same pointer and no messages then "
-            "publishes all of them at once."
+            "The request may be sent many times with the same pointer. A publish with that pointer "
+            "and without messages then publishes all of them at once."
         ),
         query=WRITE_QUERY,
         request=STORE_CONTENT,
@@ -293,9 +296,9 @@ OPERATIONS = (
         path=f"{TOPIC}/rollback",
         handler=rollback,
         tag="Messages",
-        summary="Roll back what one publish wrote",
+        summary="Roll back the messages of one publish",
         description=(
-            "Takes the very body that the publish answered. Doing it twice is the same as once."
+            "The body is the unchanged answer of the publish. A second rollback changes nothing."
         ),
         request=RANGE_CONTENT,
         success="The messages are rolled back: no transaction will see them.",

@@ -80,7 +80,7 @@ async def declare(exchange: Exchange) -> None:
 
 
 async def delete(exchange: Exchange) -> None:
-    """Take a namespace's settings away."""
+    """Delete a namespace's settings."""
     await exchange.context.services.namespaces.delete(exchange.namespace)
     await exchange.answer(OK)
 
@@ -99,8 +99,8 @@ OPERATIONS = (
         tag="Namespaces",
         summary="List the declared namespaces",
         description=(
-            "In the order of their names. A namespace need not be declared: without settings of "
-            "its own it works by the server's limits."
+            "They are in the order of their names. A namespace need not be declared: without "
+            "settings of its own, the server's limits apply."
         ),
         success="The namespaces that have settings.",
         answer=_NAMESPACES_CONTENT,
@@ -113,8 +113,8 @@ OPERATIONS = (
         path=NAMESPACE,
         handler=show,
         tag="Namespaces",
-        summary="Show a namespace's settings and what holds in it",
-        description="Also of one that was never declared, which has no settings.",
+        summary="Show a namespace's settings and its limits",
+        description="This also works for a namespace that was never declared: it has no settings.",
         success="The namespace.",
         answer=_NAMESPACE_CONTENT,
         errors=_NAME_ERRORS,
@@ -128,9 +128,10 @@ OPERATIONS = (
         tag="Namespaces",
         summary="Give a namespace settings",
         description=(
-            "These and no others: what the body does not have is left to the server. They hold "
-            "from the answer on, for publishes and for topics that are created or changed then; "
-            "topics that are there keep their ttl. The server's own limits hold besides. The body "
+            "The settings replace the earlier ones; for those that the body does not have, the "
+            "server's limits apply. They hold from the answer on, for publishes and for topics "
+            "that are created or changed; existing topics keep their ttl. The server's own limits "
+            "hold in any case. The body "
             "may be empty, and is read as JSON whatever its Content-Type."
         ),
         request=_SETTINGS_CONTENT,
@@ -153,8 +154,8 @@ OPERATIONS = (
         path=NAMESPACE,
         handler=delete,
         tag="Namespaces",
-        summary="Take a namespace's settings away",
-        description="Its topics stay, and work by the server's limits.",
+        summary="Delete a namespace's settings",
+        description="Its topics stay, and the server's limits apply.",
         success="The namespace is not declared any more.",
         errors=("namespace_not_declared", "no_metadata_store", *_NAME_ERRORS),
     ),

@@ -48,8 +48,8 @@ OPERATIONS = (
         path=_PATH,
         handler=list_owners,
         tag="Transactions",
-        summary="List the owners whose last sequence is remembered",
-        description="Oldest commit first.",
+        summary="List the owners of transactions that are remembered",
+        description="The owner with the oldest commit comes first.",
         query=(OWNERS_LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER),
         success="The owners.",
         answer=OWNERS_CONTENT,
@@ -65,8 +65,9 @@ OPERATIONS = (
         tag="Transactions",
         summary="Forget an owner",
         description=(
-            "Its sequences may be committed again, and it is anybody's. An owner is forgotten by "
-            "itself once it has committed nothing for `transaction_owner_retention_s`."
+            "After that, its sequences may be committed again, and anybody may use the owner. The "
+            "server forgets an owner itself when it has committed nothing for "
+            "`transaction_owner_retention_s`."
         ),
         query=(OWNER_PARAMETER,),
         success="The owner was forgotten.",

@@ -287,27 +287,28 @@ OPERATIONS = (
         tag="Messages",
         summary="Read messages",
         description=(
-            "Gives messages in order, from `startFrom` on: a message id, a publish time in "
-            "milliseconds since 1970, or the oldest message. Without a transaction, all "
-            "messages, rolled back ones included; with one, those that it can see, up to the first "
-            "that may still commit; with `isolation=committed`, what a transaction would see that "
-            "started now. "
-            "A poll keeps no position at the server: to go on, poll from the last id with "
-            "`inclusive` false. An answer that breaks off without its end is incomplete. For many "
-            "messages, Accept `application/vnd.apache.arrow.stream`. With Accept "
-            "`application/json;decode=true` each message has a `value`, as its schema says."
+            "A poll gives messages in order, from `startFrom` on: a message id, a publish time in "
+            "milliseconds since 1970, or the oldest message. Without a transaction it gives all "
+            "messages, also rolled back ones; with a transaction, it gives those that the "
+            "transaction can see, up to the first one that may still commit; with "
+            "`isolation=committed`, it gives those that a new transaction would see. The server "
+            "keeps no position of a poll: to continue, poll from the last id with `inclusive` "
+            "false. An answer that breaks off before its end is incomplete. For many messages, use "
+            "Accept `application/vnd.apache.arrow.stream`. With Accept "
+            "`application/json;decode=true` each message has a decoded `value`."
         ),
         query=POLL_QUERY,
         request=POLL_CONTENT,
-        success="The messages, in the format of the request or of Accept; gzip if accepted.",
+        success="The messages, in the format of the request or of Accept; with gzip if the client "
+        "accepts it.",
         answer=MESSAGES_CONTENT,
         answer_headers={
             "TMS-Stopped-At-Transaction": {
                 "description": (
                     "The id of the transaction at which the reader stopped, because it may still "
-                    "commit. An answer of one page has it, and one that waits for it: that begins "
-                    "after a second, and its body follows. Of an answer of several pages, the next "
-                    "poll tells."
+                    "commit. An answer of one page has this header. An answer that waits for that "
+                    "transaction has it too: it begins after a second, and its body follows. After "
+                    "an answer of several pages, the next poll has it."
                 ),
                 "schema": POINTER,
             }

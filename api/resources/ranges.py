@@ -79,9 +79,9 @@ OPERATIONS = (
         tag="Messages",
         summary="Show where topics begin and end",
         description=(
-            "`end` is stable: what is below it has the same messages whenever it is read, until "
-            "they expire. With `isolation` `committed` it stands before the first message of a "
-            "transaction in progress. A topic that does not exist is null. Nothing is read."
+            "`end` is stable: a range below it has the same messages whenever it is read, until "
+            "they expire. With `isolation` `committed`, `end` is before the first message of a "
+            "transaction in progress. A topic that does not exist is null. No messages are read."
         ),
         request=RANGES_ASKED_CONTENT,
         success="The positions of each topic.",
@@ -103,9 +103,9 @@ OPERATIONS = (
         tag="Messages",
         summary="Split a range of a topic into parts of about equal size",
         description=(
-            "At most `parts` ranges, one behind the other, that make up the whole. The messages "
-            "are not read: sizes are the store's estimates. A part may begin inside of what was "
-            "stored in a transaction."
+            "The answer has at most `parts` ranges, one after the other, which together are the "
+            "whole range. The messages are not read: sizes are estimates of the store. A part may "
+            "begin inside the stored messages of a transaction."
         ),
         query=(*BOUNDS_QUERY, SPLITS_QUERY),
         success="The parts in order.",
@@ -119,14 +119,14 @@ OPERATIONS = (
         path=f"{TOPIC}/reach",
         handler=reach,
         tag="Messages",
-        summary="Find how far so many messages reach",
+        summary="Find the end of a number of messages",
         description=(
-            "The furthest end, at most `end`, with no more than so many messages and bytes of "
-            "payload from `start` on, but at least one message. It is no further than the topic's "
-            "own stable end."
+            "The answer is the furthest end, at most `end`, with no more than the given number of "
+            "messages and bytes of payload from `start` on, but at least one message. It is not "
+            "after the topic's own stable end."
         ),
         query=(*BOUNDS_QUERY, *REACH_QUERY, ISOLATION_QUERY),
-        success="The end, exclusive, and what is before it.",
+        success="The end, exclusive, and the size of the range before it.",
         answer=REACH_CONTENT,
         errors=("transactions_elsewhere", *_RANGE_ERRORS),
     ),

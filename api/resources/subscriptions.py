@@ -84,7 +84,8 @@ OPERATIONS = (
         tag="Subscriptions",
         summary="Create a subscription",
         description=(
-            "A position in the topic, by default before the oldest message. The body may be empty."
+            "A subscription is a position in the topic, by default before the oldest message. The "
+            "body may be empty."
         ),
         request=POSITION_CONTENT,
         is_body_required=False,
@@ -105,7 +106,7 @@ OPERATIONS = (
         handler=show,
         tag="Subscriptions",
         summary="Show a subscription's position",
-        description="To go on, poll from `after` with `inclusive` false.",
+        description="To continue, poll from `after` with `inclusive` false.",
         success="The subscription.",
         answer=SUBSCRIPTION_CONTENT,
         errors=("subscription_not_found", *_NAME_ERRORS),
@@ -131,7 +132,7 @@ OPERATIONS = (
         handler=list_subscriptions,
         tag="Subscriptions",
         summary="List a topic's subscriptions",
-        description="In the order of their names.",
+        description="They are in the order of their names.",
         success="The subscriptions.",
         answer=SUBSCRIPTIONS_CONTENT,
         errors=_TOPIC_ERRORS,
@@ -145,12 +146,12 @@ OPERATIONS = (
         tag="Subscriptions",
         summary="Move a subscription's position",
         description=(
-            "Forwards or back, from the version that the consumer knows: of two consumers that "
-            "share a name by mistake, one is told `subscription_moved`. To move it together with "
-            "what is published, move it with the commit of a transaction."
+            "The position moves forwards or back, from the version that the consumer knows: if two "
+            "consumers share a name by mistake, one of them gets `subscription_moved`. To move it "
+            "together with published messages, move it with the commit of a transaction."
         ),
         request=MOVE_CONTENT,
-        success="The subscription as it is now.",
+        success="The subscription with its new position.",
         answer=SUBSCRIPTION_CONTENT,
         errors=("subscription_not_found", "subscription_moved", *_NAME_ERRORS, *_POSITION_ERRORS),
     ),

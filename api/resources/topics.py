@@ -149,7 +149,7 @@ OPERATIONS = (
         handler=create,
         tag="Topics",
         summary="Create a topic",
-        description="The body may be empty. It is JSON, and its Content-Type need not say so.",
+        description="The body may be empty. It is JSON, with any Content-Type.",
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
@@ -170,8 +170,8 @@ OPERATIONS = (
         tag="Topics",
         summary="Replace a topic's properties",
         description=(
-            "All properties are replaced: one that the body does not have is gone, and `ttl` is "
-            "back at its default."
+            "All properties are replaced: those that the body does not have are removed, and `ttl` "
+            "gets its default again."
         ),
         request=PROPERTIES_CONTENT,
         is_body_required=False,
@@ -190,11 +190,11 @@ OPERATIONS = (
         path=f"{TOPIC}/trim",
         handler=trim,
         tag="Topics",
-        summary="Let expire what is older than a time",
+        summary="Expire all messages before a time",
         description=(
-            "All messages from before the time, or before that of the id, are given to nobody any "
-            "more, and cleanup takes them away. Of a stored message the time counts at which it "
-            "was stored. Doing it twice is the same as once."
+            "Readers do not get messages from before the time, or before the time of the id, any "
+            "more, and cleanup deletes them. For a stored message, the time at which it was stored "
+            "counts. A second request changes nothing."
         ),
         request=TRIM_CONTENT,
         success="The topic is trimmed.",
@@ -219,7 +219,7 @@ OPERATIONS = (
         tag="Topics",
         summary="Show a topic's properties",
         description=(
-            "All values are strings, `ttl` and `generation` among them. A server started with "
+            "All values are strings, also `ttl` and `generation`. A server started with "
             "`--topic-info flat` answers with the properties alone, as CDAP does."
         ),
         success="The topic's name and properties.",
@@ -234,7 +234,7 @@ OPERATIONS = (
         handler=delete,
         tag="Topics",
         summary="Delete a topic and all of its messages",
-        description="A topic created again under the same name has none of the old messages.",
+        description="A new topic with the same name has none of the old messages.",
         success="The topic was deleted.",
         errors=("topic_not_found", "topic_of_the_service", *TOPIC_ERRORS),
     ),
@@ -248,8 +248,8 @@ OPERATIONS = (
         tag="Topics",
         summary="List the topics of a namespace",
         description=(
-            "In the order of the metadata table's row keys, which end in `:`; so `t-1` comes "
-            "before `t`. A namespace without topics has an empty list."
+            "They are in the order of the metadata table's row keys, which end in `:`; so `t-1` "
+            "comes before `t`. A namespace without topics has an empty list."
         ),
         success="The names of the topics.",
         answer=TOPICS_CONTENT,

@@ -96,7 +96,7 @@ OPERATIONS = (
         handler=list_transactions,
         tag="Transactions",
         summary="List the transactions in progress, or the invalid ones",
-        description="Oldest first.",
+        description="The oldest one comes first.",
         query=(STATUS_PARAMETER, LIMIT_PARAMETER),
         success="The transactions.",
         answer=INFOS_CONTENT,
@@ -111,7 +111,7 @@ OPERATIONS = (
         handler=state,
         tag="Transactions",
         summary="Download the state of all transactions",
-        description="In the form of Tephra's snapshots, version 4, with more behind it.",
+        description="The form is that of Tephra's snapshots, version 4, with more data at the end.",
         success="The snapshot.",
         answer=STATE_CONTENT,
         errors=MANAGER_ERRORS,
@@ -125,8 +125,8 @@ OPERATIONS = (
         handler=invalid_size,
         tag="Transactions",
         summary="Count the write pointers of the invalid list",
-        description="Each transaction that starts carries all of them.",
-        success="How many there are.",
+        description="Each new transaction carries all of them.",
+        success="The number of write pointers.",
         answer=SIZE_CONTENT,
         errors=MANAGER_ERRORS,
     ),
@@ -137,13 +137,13 @@ OPERATIONS = (
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
         tag="Transactions",
-        summary="Take write pointers off the invalid list",
+        summary="Remove write pointers from the invalid list",
         description=(
-            "By their ids, or all that started before a time. Only once nothing written under them "
-            "is left anywhere: it would become visible."
+            "The body has their ids, or a time before which all of them started. Do it only if no "
+            "messages of them are left anywhere, because these would become visible."
         ),
         request=TRUNCATE_CONTENT,
-        success="How many were on the list.",
+        success="The number of removed write pointers.",
         answer=TRUNCATED_CONTENT,
         errors=(
             "invalid_body",
@@ -162,11 +162,12 @@ OPERATIONS = (
         path=TRANSACTION,
         handler=show,
         tag="Transactions",
-        summary="Show where a transaction stands",
+        summary="Show the state of a transaction",
         description=(
-            "Also one that ended of late: this is how a client that lost the answer to a commit "
-            "learns of it. `topics` are those it published to, as far as the server remembers. One "
-            "that is in progress or invalid is shown to the principal that began it alone."
+            "It may have ended recently: if a client has lost the answer to a commit, it can ask "
+            "here. `topics` are those that it published to, as far as the server remembers. A "
+            "transaction that is in progress or invalid is shown only to the principal that began "
+            "it."
         ),
         query=(CODEC_PARAMETER,),
         success="The transaction.",

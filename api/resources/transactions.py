@@ -118,10 +118,10 @@ OPERATIONS = (
         summary="Start a transaction",
         description=(
             "The answer has the write pointer to publish with, and the snapshot to poll by. With "
-            "an `owner` and a `sequence` the work is committed once, however often it is started: "
-            "`transaction_duplicate` says that it is done. With an `origin`, only for the same "
-            "one: another is told `owner_elsewhere`. The transaction, and its owner, belong to who "
-            "asks. The body may be empty."
+            "an `owner` and a `sequence` the work is committed once, even if it is started several "
+            "times: `transaction_duplicate` says that it is done. With an `origin` that holds only "
+            "for the same origin: another one gets `owner_elsewhere`. The transaction and its "
+            "owner belong to the caller. The body may be empty."
         ),
         query=(CODEC_PARAMETER,),
         request=START_CONTENT,
@@ -148,14 +148,14 @@ OPERATIONS = (
         path=f"{TRANSACTION}/can-commit",
         handler=can_commit,
         tag="Transactions",
-        summary="Ask whether a transaction can commit, with the keys of what it changed",
+        summary="Check whether a transaction can commit, by the keys of its changes",
         description=(
-            "Refused if a transaction that committed since this one started changed one of the "
-            "same keys. To be called before changes are made persistent; a transaction that "
-            "changes nothing but messages needs no call."
+            "It is refused if another transaction, which committed since this one started, changed "
+            "one of the same keys. Call it before changes are made persistent; a transaction that "
+            "only publishes messages does not need it."
         ),
         request=CHANGES_CONTENT,
-        success="It can, unless another that changed the same commits before it.",
+        success="It can commit, unless another transaction that changed the same commits first.",
         errors=(
             "invalid_body",
             "transaction_conflict",
@@ -175,10 +175,11 @@ OPERATIONS = (
         tag="Transactions",
         summary="Commit a transaction",
         description=(
-            "Makes all it has published visible as a whole, and moves the positions of "
-            "subscriptions in the same step. What was stored under the write pointers of `publish` "
-            "is published by it, in that order; what was stored under others stays unreachable. "
-            "Where this is refused, the transaction is still in progress, and should be aborted. "
+            "The commit makes all its messages visible at once, and moves the positions of "
+            "subscriptions in the same step. It also publishes the messages that were stored under "
+            "the write pointers of `publish`, in that order; those stored under other pointers "
+            "cannot be read. If the commit is refused, the transaction is still in progress, and "
+            "should be aborted. "
             "The body may be empty."
         ),
         request=COMMIT_CONTENT,
@@ -214,8 +215,8 @@ OPERATIONS = (
         tag="Transactions",
         summary="Abort a transaction whose writes were rolled back",
         description=(
-            "It is aborted if all that it published was rolled back. Otherwise, or if it is a long "
-            "one, it becomes invalid, so that readers skip what it left."
+            "It is aborted if all its publishes were rolled back. Otherwise, or if it is a long "
+            "transaction, it becomes invalid, so that readers skip its messages."
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,
@@ -230,7 +231,7 @@ OPERATIONS = (
         handler=invalidate,
         tag="Transactions",
         summary="End a transaction whose writes cannot be rolled back",
-        description="Readers with a transaction skip what it has written, from now on.",
+        description="From now on, readers with a transaction skip its messages.",
         success="The transaction is invalid.",
         errors=(*ID_ERRORS, *BODY_ERRORS),
     ),
@@ -243,8 +244,8 @@ OPERATIONS = (
         tag="Transactions",
         summary="Give a transaction a new write pointer",
         description=(
-            "What is written from now on can be told from what was written before, and rolled back "
-            "alone. All of it commits together."
+            "Later writes have another pointer than earlier ones, and can be rolled back "
+            "separately. All of them commit together."
         ),
         query=(CODEC_PARAMETER,),
         success="The transaction with its new write pointer.",

@@ -127,7 +127,7 @@ class Worker:
                 yield from self._clean(part)
             except TopicChanged:
                 self.is_whole = False
-                _log.info("the topic %s has changed meanwhile: the next pass goes on", topic_id)
+                _log.info("the topic %s has changed: the next pass continues", topic_id)
             except StoreCorrupt:
                 self.is_whole = False
                 _log.exception("the topic %s is not cleaned up", topic_id)

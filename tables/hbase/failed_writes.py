@@ -59,7 +59,7 @@ class FailedWrites:
             with self._lock:
                 if not self._left:
                     self._failure = None
-                    _log.warning("HBase has taken what had failed; writes go on")
+                    _log.warning("HBase has taken the failed write; writes continue")
                     return
                 first = self._left[0]
             try:
@@ -68,7 +68,7 @@ class FailedWrites:
                 self._failure, pause_s = str(failure), _EVERY_S
                 continue
             except Refused as refusal:
-                _log.error("HBase refuses for good what had failed: %s", refusal)
+                _log.error("HBase refuses the failed write for good: %s", refusal)
             del self._left[0]
             pause_s = 0
 

@@ -70,7 +70,7 @@ def parse(url: str) -> Place:
         or any(not 1 <= number <= BUCKETS_MAX for number in buckets)
     ):
         raise ValueError(
-            f"hbase://HOST:PORT/PREFIX is wanted, with ?buckets=1 to {BUCKETS_MAX} behind it or not"
+            f"give hbase://HOST:PORT/PREFIX, if needed with ?buckets=1 to {BUCKETS_MAX} at the end"
         )
     return Place(host, port, prefix, buckets[0] if buckets else None)
 
@@ -116,7 +116,7 @@ def recorded_buckets(place: Place, row: bytes | None) -> int:
         buckets, number = int(recorded["buckets"]), recorded["format"]
     except (ValueError, TypeError, KeyError):
         raise StoreFormatUnknown(
-            prefix=place.prefix, reason="no store was created there; `tms init` creates one"
+            prefix=place.prefix, reason="there is no store; `tms init` creates one"
         ) from None
     if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT:
         raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT)

@@ -16,7 +16,7 @@ from tables.store import TRANSACTION
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
 from tms.core.limits import INT64_MAX
 
-_HAD_BY_LATER = "a later leader has had this store: is the metadata store another one than before?"
+_HAD_BY_LATER = "a later leader has used this store: was the metadata store replaced?"
 
 _log = logging.getLogger(__name__)
 
@@ -85,8 +85,8 @@ def _wait_for_the_last(
     mark = marks.get(open_marks.OPEN_KEY)
     if mark:
         _log.warning(
-            "an earlier server did not close the store (%s): waiting %.0f s, by when none "
-            "of its writes can be under way",
+            "an earlier server did not close the store (%s): waiting %.0f s, until none of its "
+            "writes can be under way",
             mark.decode(errors="replace"),
             timeout_s,
         )
@@ -94,14 +94,14 @@ def _wait_for_the_last(
 
 
 def _finish(rows: StoreRows, left: intents.Intent, token: int) -> None:
-    _log.warning("an earlier server left a write half-done, which is finished now")
+    _log.warning("an earlier server left a write half-done; it is finished now")
     for run in left.runs:
         try:
             rows.carry_out([run])
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" not in error.detail:
                 raise
-            _log.exception("HBase refuses a part of it for good, as it did then")
+            _log.exception("HBase refuses a part of it for good, as it did before")
     rows.carry_out([intents.done(left.number, token)])
 
 

@@ -38,7 +38,7 @@ class Sealing:
                 _log.warning("not all topics are sealed yet: %s", error)
                 self._stop.wait(_RETRY_S)
             except StoreCorrupt:
-                _log.exception("topics are not sealed before they are used")
+                _log.exception("topics are not sealed before their use")
                 return
             else:
                 _log.info("all topics are sealed, %d", count)

@@ -199,4 +199,4 @@ def is_seal(key: bytes) -> bool:
     return payload_key_of(key) == SEAL_KEY
 
 
-_SEALED_LATER = "a later leader has sealed what was stored under the write pointer"
+_SEALED_LATER = "a later leader has sealed the messages that were stored under the write pointer"

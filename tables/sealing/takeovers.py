@@ -65,7 +65,7 @@ def decode_crossings(row: bytes) -> Crossings:
     body = row[_START.size :]
     is_whole = row[: _START.size] == _START.pack(_VERSION, crc32(body))
     if not is_whole or not body or len(body) % _NUMBER.size:
-        raise StoreCorrupt(table=TRANSACTION, reason="what went on over takeovers is damaged")
+        raise StoreCorrupt(table=TRANSACTION, reason="the record of takeovers is damaged")
     since, *pointers = (number for [number] in _NUMBER.iter_unpack(body))
     return Crossings(since, frozenset(pointers))
 

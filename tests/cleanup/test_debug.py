@@ -160,14 +160,14 @@ def test_why_readers_are_not_given_a_message_yet(
     ids, (first, _) = asyncio.run(_leave_open(store))
     before, open_one, plain, committed, other, rolled_back = ids
     stopped = f"stopped at transaction {first}, host:123, 45 s old, ends in 15 s by itself."
-    behind = f"Readers of what is committed are stopped before it, at {open_one}: {stopped}"
-    at, free = str(first), "It belongs to no transaction: all readers are given it."
+    behind = f"Readers of committed messages stop before it, at {open_one}: {stopped}"
+    at, free = str(first), "It belongs to no transaction: all readers get it."
 
     assert _explained(store, before) == ([free], None)
     assert _explained(store, open_one) == (
         [
             "Its transaction is in_progress.",
-            f"Readers of what is committed are stopped at it: {stopped}",
+            f"Readers of committed messages stop at it: {stopped}",
         ],
         at,
     )
@@ -176,7 +176,7 @@ def test_why_readers_are_not_given_a_message_yet(
     assert _explained(store, other) == (["Its transaction is in_progress.", behind], at)
     assert "rolled back" in _explained(store, rolled_back)[0][0]
     monkeypatch.setattr(inspection, "_ROWS_LOOKED_AT", 1)
-    assert "looked for in 1 messages only" in _explained(store, plain)[0][1]
+    assert "only searched in 1 messages" in _explained(store, plain)[0][1]
 
 
 async def _fill_compact(store: str) -> list[str]:
@@ -193,10 +193,10 @@ async def _fill_compact(store: str) -> list[str]:
 def test_a_message_of_a_compact_topic_explained(tmp_path: Path) -> None:
     store = f"leveldb:{tmp_path / 'compact'}"
     superseded, newest, newer, tombstone = asyncio.run(_fill_compact(store))
-    said = "has the same key: once all see that, compaction takes this"
+    said = "has the same key: when all readers see that one, compaction removes this"
     assert f"{newer} {said}" in debug(store, "explain", "prices", superseded)[1]
-    assert "newest of its key" in debug(store, "explain", "prices", newest)[1]
-    assert "compaction takes it after 60 s" in debug(store, "explain", "prices", tombstone)[1]
+    assert "newest message of its key" in debug(store, "explain", "prices", newest)[1]
+    assert "compaction removes it after 60 s" in debug(store, "explain", "prices", tombstone)[1]
     gone = MessageId(NOW_MS - 5, 0).encode().hex()
     assert "The topic is compact" in debug(store, "explain", "prices", gone)[1]
 
@@ -216,7 +216,7 @@ def test_what_had_expired_when_the_ttl_was_raised_is_explained(
     [metadata] = lines(store, "rows", "--table", "metadata")
 
     assert facts["live_from_ms"] == NOW_MS + 1_000
-    assert "It has expired: no reader is given it." in facts["said"]
+    assert "It has expired: no reader gets it." in facts["said"]
     assert "live_from_ms" not in metadata["properties"]
 
 
@@ -238,7 +238,7 @@ def test_bounds_and_what_holds_them(store: str, filled: tuple[list[str], int]) -
     assert "inverted up to" in text
     assert "stays until" in text
     assert "rolled back" in debug(store, "explain", "orders", filled[0][2])[1]
-    assert debug(store, "verify", "--cleaned")[:2] == (0, "All tables hold together.\n")
+    assert debug(store, "verify", "--cleaned")[:2] == (0, "All tables are consistent.\n")
 
 
 def test_a_publish_of_no_messages_is_no_damage(store: str) -> None:
@@ -255,8 +255,8 @@ def test_a_publish_of_no_messages_is_no_damage(store: str) -> None:
 
     assert code == 0
     held, counted = out.splitlines()
-    assert held == "All tables hold together."
-    assert counted.startswith("1 references have no payloads: nothing was stored before them")
+    assert held == "All tables are consistent."
+    assert counted.startswith("1 references have no payloads: no messages were stored for them")
 
 
 def test_an_export_is_a_line_of_json_a_row(store: str, filled: tuple[list[str], int]) -> None:
@@ -283,7 +283,7 @@ def test_what_does_not_hold_together_is_found(store: str) -> None:
 
     assert code == 1
     assert len(out.splitlines()) == 4
-    for part in ("1 references have no payloads", "to come", "no metadata", "store"):
+    for part in ("1 references have no payloads", "does not exist yet", "no metadata", "store"):
         assert part in out.lower()
 
 

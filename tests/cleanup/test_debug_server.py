@@ -97,14 +97,14 @@ def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerP
                 told = debug(server, "explain", "waiting", message_id.hex())[1]
                 assert said in told
                 assert "old, ends in 16 min by itself." in told
-                assert "all readers are given it" not in told
-        assert "all readers are given it" in debug(server, "explain", "waiting", behind.hex())[1]
+                assert "all readers get it" not in told
+        assert "all readers get it" in debug(server, "explain", "waiting", behind.hex())[1]
         topic.delete()
 
 
 def test_bounds_and_a_check_of_a_server(server: ServerProcess) -> None:
     assert "1 write pointers are on the invalid list" in debug(server, "bounds")[1]
-    assert debug(server, "verify")[:2] == (0, "All tables hold together.\n")
+    assert debug(server, "verify")[:2] == (0, "All tables are consistent.\n")
 
 
 @pytest.mark.anyio

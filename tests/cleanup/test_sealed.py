@@ -45,9 +45,9 @@ def test_it_is_told_why_nobody_is_given_a_row(second: SealedStore) -> None:
     late, shown = [inspection.explain(TOPIC, MessageId(ms, 0).encode()) for ms in (30, 110)]
 
     assert late["said"] == [
-        "It is sealed: a server sent it when another led; no reader is given it."
+        "It is hidden by a seal: an earlier leader sent it too late; no reader gets it."
     ]
-    assert shown["said"] == ["It belongs to no transaction: all readers are given it."]
+    assert shown["said"] == ["It belongs to no transaction: all readers get it."]
     assert [row["published_ms"] for row in inspection.decoded(MESSAGE, TOPIC, None)] == [
         *(10, 20),
         *(30, 110),

@@ -70,7 +70,7 @@ def test_it_overwrites_nothing(tmp_path: Path, there: str) -> None:
     code, _, err = run_command("auth", "init", str(folder))
 
     assert code == 2
-    assert f"{there} is there already" in err
+    assert f"{there} exists already" in err
     assert names_in(folder) == [there]
     assert not (tmp_path / "elsewhere").exists()
 
@@ -89,7 +89,7 @@ def test_what_is_no_host_is_told(tmp_path: Path, host: str) -> None:
     code, _, err = run_command("auth", "init", str(tmp_path / "own"), "--host", host)
 
     assert code == 2
-    assert "is no name of a host" in err
+    assert "is not a valid host name" in err
     assert not (tmp_path / "own").exists()
 
 

@@ -125,14 +125,14 @@ def test_who_may_grant_makes_no_superuser(served: Set) -> None:
     ("arguments", "told"),
     [
         (("grant", "x", "publsh", "a:b"), "do you mean publish?"),
-        (("grant", "x", "operate", "a:b"), "nothing done to a topic"),
+        (("grant", "x", "operate", "a:b"), "not an action on a topic"),
         (("grant", "x", "publish", "orders"), "NAMESPACE:TOPIC"),
         (("grant", "x", "publish", "a:b*c"), "expected"),
-        (("grant", "server:1", "publish", "a:b"), "something else"),
-        (("token", "anonymous"), "something else"),
+        (("grant", "server:1", "publish", "a:b"), "cannot be principals"),
+        (("token", "anonymous"), "cannot be principals"),
         (("token", "a", "--expires", "-1"), "DURATION"),
-        (("revoke", "0123456789ab"), "no token of this id"),
-        (("revoke", "../x"), "no id"),
+        (("revoke", "0123456789ab"), "no token with this id"),
+        (("revoke", "../x"), "not a valid id"),
     ],
 )
 def test_what_is_wrong_is_told(served: Set, arguments: tuple[str, ...], told: str) -> None:

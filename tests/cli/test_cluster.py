@@ -44,9 +44,9 @@ def test_the_servers_are_shown_and_who_leads() -> None:
     assert second.split()[:3] == ["7", "standby", "http://b:1"]
     assert not first.endswith("not reached")
     assert second.endswith("  not reached")
-    assert last == "4 leads, under token 2; 7 answered."
+    assert last == "the leader is 4, with token 2; 7 answered."
     assert "7   taking over  http://b:1" in told(role="taking over", leader=7)[1]
-    assert told(leader=None, token=None)[1].endswith("nobody leads now; 7 answered.\n")
+    assert told(leader=None, token=None)[1].endswith("there is no leader now; 7 answered.\n")
 
 
 def test_an_answer_that_is_none_is_told() -> None:

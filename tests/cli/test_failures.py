@@ -37,7 +37,7 @@ def test_no_topic(run: Run) -> None:
 def test_other_refusals_say_what_the_server_says(run: Run) -> None:
     run("topic", "create", "orders")
 
-    assert run("topic", "create", "orders")[::2][1].startswith("A topic of this name exists")
+    assert run("topic", "create", "orders")[::2][1].startswith("A topic with this name exists")
     assert run("topic", "create", "more", "--ttl", "0")[2].startswith("A topic's ttl is a whole")
     assert run("topic", "create", "a.b")[2].startswith("A topic's name has")
     assert run("publish", "orders", "x", "--tx", "5")[2].startswith("The transaction ")
@@ -64,7 +64,7 @@ def test_a_server_of_something_else() -> None:
 
     assert code == 1
     assert err == (
-        f"{server.url} answers, but not as TMS does: it answers 404. Check --url or TMS_URL.\n"
+        f"{server.url} answers, but it is not TMS: it answers 404. Check --url or TMS_URL.\n"
     )
 
 
@@ -92,18 +92,18 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
         (("publish", "t", "x", "--buffer"), "give --tx"),
         (("publish", "t", "--tx", "5", "--buffer"), "give messages"),
         (("publish", "t", "x", "--tx", "0"), "--tx"),
-        (("poll", "t", "--from", "noon"), "'noon' is no time"),
+        (("poll", "t", "--from", "noon"), "'noon' is not a valid time"),
         (("poll", "t", "--from", "z" * 40), "40 hexadecimal digits"),
         (("poll", "t", "--from", "1785585600"), "multiply it by 1000"),
         (("poll", "t", "--after", "12"), "40 hexadecimal digits"),
         (("poll", "t", "--from", "1", "--after", ID), "either --from or --after"),
-        (("poll", "t", "--follow", "--wait", "1"), "neither --tx nor --wait"),
+        (("poll", "t", "--follow", "--wait", "1"), "cannot be used with --tx or --wait"),
         (("poll", "t", "--tx", "?"), "not base64"),
         (("poll", "t", "--tx", "AAAA"), "not a Tephra TransactionCodec"),
         (("poll", "t", "--tx", "@/no/such"), "cannot be read"),
         (("poll", "t", "--limit", "0"), "--limit"),
         (("poll", "t", "--tx", "5", "--committed"), "either --tx or --committed"),
-        (("poll", "t", "--subscription", "s", "--from", "1"), "--subscription goes with none"),
+        (("poll", "t", "--subscription", "s", "--from", "1"), "--subscription cannot be used with"),
         (("subscription", "create", "t", "s", "--after", "12"), "40 hexadecimal digits"),
         (("subscription", "set", "t", "s"), "--after"),
         (("tx", "truncate"), "either ids or --before"),
@@ -114,12 +114,12 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
         (("tx", "show", "x"), "valid integer"),
         (("publish-all", "/no/such"), "/no/such cannot be read"),
         (("schema", "register", "s", "/no/such"), "/no/such cannot be read: No such file"),
-        (("rollback", "t", "5"), "is no rollback range"),
+        (("rollback", "t", "5"), "is not a valid rollback range"),
         (("topic", "create", "t", "x"), "is not KEY=VALUE"),
         (("topic", "create", "t", "ttl=5"), "--ttl DURATION"),
         (("--url", "localhost", "topic", "list"), "give http://HOST:PORT"),
-        (("topic", "create", "t", "--ttl", "soon"), "'soon' is no duration"),
-        (("topic", "create", "t", "--ttl", "1.5s"), "no whole number of seconds"),
+        (("topic", "create", "t", "--ttl", "soon"), "'soon' is not a valid duration"),
+        (("topic", "create", "t", "--ttl", "1.5s"), "not a whole number of seconds"),
         (("poll", "t", "--wait", "-1"), "-1 is less than 0 s"),
         (("tx", "start", "--timeout", "0s"), "0s is less than 1 s"),
         (("nothing",), "No such command"),

@@ -88,7 +88,7 @@ def test_a_message_is_published_only_if_nothing_is_behind_the_last(prices: Run) 
 
     code, _, err = prices("publish", "prices", "c", "--if-last", first)
     assert code == 1
-    assert "topic_moved" in err or "behind the id" in err
+    assert "topic_moved" in err or "after the id" in err
     assert second in err
     assert prices("publish", "prices", "--tombstone", "--key", "k", "--if-last", second)[0] == 0
     assert prices("publish", "prices", "--stdin", "--if-last", second)[0] == 2

@@ -73,7 +73,7 @@ def test_expected_versions_are_compared(metadata: Metadata) -> None:
     assert metadata("put", "/a", "two", "--new")[0] == 1
     assert metadata("put", "/a", "two", "--version", "1")[0] == 1
     assert metadata("put", "/a", "two", "--version", "0")[0] == 0
-    assert metadata("rm", "/a", "--version", "0")[2].startswith("The value at this path has ano")
+    assert metadata("rm", "/a", "--version", "0")[2].startswith("The value at this path does")
     assert metadata.version("/a") == 1
     assert metadata("rm", "/a", "--version", "1")[0] == 0
 
@@ -113,7 +113,7 @@ def test_a_url_that_names_no_store_is_told() -> None:
     code, _, err = run_command("metadata", "ls", "--store", "nowhere")
 
     assert code == 2
-    assert "no metadata store at 'nowhere'" in " ".join(err.replace("│", " ").split())
+    assert "there is no metadata store at 'nowhere'" in " ".join(err.replace("│", " ").split())
 
 
 def test_the_settings_of_namespaces_are_there(tmp_path: Path) -> None:

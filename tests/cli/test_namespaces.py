@@ -47,7 +47,7 @@ def test_who_goes_beyond_them_is_told_what_to_do(run: Run) -> None:
 
     code, _, err = run("topic", "create", "t", "--ttl", "101", *tight)
     assert code == 1
-    assert "give a shorter one, or raise that with `tms namespace set`" in err
+    assert "give a shorter one, or raise that limit with `tms namespace set`" in err
     run("topic", "create", "t", *tight)
     code, _, err = run("publish", "t", "1234", *tight)
     assert code == 1

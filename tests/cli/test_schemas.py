@@ -61,7 +61,7 @@ def test_properties_are_kept_and_shown(run: Run) -> None:
     assert told["metadata"] == {"properties": {"a": "b=c", "owner": "billing"}}
     code, out, err = run("schema", "register", "owned", "-", "--property", "x", given=A.encode())
     assert (code != 0, out) == (True, "")
-    assert err.startswith("--property x: NAME=VALUE is wanted")
+    assert err.startswith("--property x: give NAME=VALUE")
 
 
 def test_the_status_is_told(run: Run) -> None:
@@ -128,8 +128,8 @@ def test_schemas_of_each_type_are_checked_and_compared(
     ("arguments", "told"),
     [
         (("show", "nosuch"), "Subject 'nosuch' not found. (error code 40401)\n"),
-        (("show", "x", "--id"), "x is no id: a number is wanted with --id\n"),
-        (("register", "s", "-", "--reference", "x"), "--reference x: NAME=SUBJECT/VERSION"),
+        (("show", "x", "--id"), "x is not a valid id: with --id, give a number\n"),
+        (("register", "s", "-", "--reference", "x"), "--reference x: give NAME=SUBJECT/VERSION"),
         (("compatibility", "--set", "x"), "Invalid compatibility level."),
     ],
 )

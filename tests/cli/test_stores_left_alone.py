@@ -279,6 +279,8 @@ def test_a_lost_file_is_named_by_every_command(
     code, out, err = run_command(*command, where, f"leveldb:{folder}")
 
     assert (code, out) == (1, "")
-    assert err.startswith("A file of the store is lost or was cut: restore the whole data folder")
+    assert err.startswith(
+        "A file of the store is missing or too short: restore the whole data folder"
+    )
     assert f"file={folder}/leveldb/CURRENT" in err
     assert err.count("\n") == 1

@@ -76,18 +76,18 @@ def test_what_is_wrong_is_told(run: Run, files: Path) -> None:
     order = str(files / "order.avsc")
     code, _, err = run("publish", "wrong", "--schema", order, '{"id":"a"}', '{"id":1}')
     assert code == 1
-    assert "index=1, field=id, reason=1 is no string" in err
+    assert "index=1, field=id, reason=1 is not of type string" in err
     code, _, err = run("publish", "wrong", "--schema", order, '{"id":"a","id":"b"}')
     assert (code, "the name 'id' twice" in " ".join(err.split())) == (2, True)
     code, _, err = run("publish", "wrong", "--schema", str(files / "none"), "1")
     assert code == 2
     assert "none cannot be read: No such file" in err
     assert (
-        "is none of AVRO"
+        "give one of AVRO"
         in run("publish", "wrong", "--schema", order, "--schema-type", "x", "1")[2]
     )
     assert "is for --schema" in run("publish", "wrong", "--schema-type", "AVRO", "1")[2]
     code, _, err = run("publish", "wrong", "--schema", order, "{")
     assert code == 1
-    assert "no JSON" in err
+    assert "not valid JSON" in err
     assert run("poll", "wrong")[1] == ""

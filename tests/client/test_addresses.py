@@ -59,7 +59,7 @@ def test_capitals_spaces_and_a_slash_at_the_end_do_not_matter(given: str, meant:
         ("http://a:-1", "a port that is not from 1"),
         ("http://a b:1", "characters that hosts do not have"),
         ("http://a;b", "characters that hosts do not have"),
-        ("http://a:1,ftp://b", "is not of a server"),
+        ("http://a:1,ftp://b", "is not a URL of a server"),
         ("http://a:1,leveldb:x", "is not a URL"),
         ("http:/a:1", "cannot connect to"),
         ("http//a:1", "cannot connect to"),

@@ -60,7 +60,7 @@ def test_timeouts_of_a_client_are_durations() -> None:
         pytest.raises(tms.ServerUnreachable),
     ):
         client.topics()
-    with pytest.raises(ValueError, match="'long' is no duration"):
+    with pytest.raises(ValueError, match="'long' is not a valid duration"):
         tms.connect("http://127.0.0.1:1", timeout_s="long")
 
 

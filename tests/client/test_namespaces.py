@@ -31,7 +31,7 @@ def test_who_goes_beyond_them_is_refused(client: tms.Client, topic: tms.Topic) -
 
     with pytest.raises(tms.TooLarge, match="the limit of its namespace"):
         topic.publish(b"123456")
-    with pytest.raises(tms.InvalidRequest, match="longest of the topic's namespace"):
+    with pytest.raises(tms.InvalidRequest, match="longest ttl of the topic's namespace"):
         client.topic("long").create(ttl=101)
     topic.publish(b"12345")
     with pytest.raises(tms.InvalidRequest):

@@ -158,7 +158,7 @@ def test_of_what_nobody_may_look_at_the_id_is_told(
     assert list(client.topic("orders").poll(committed=True, wait_s=wait_s)) == []
     until(lambda: told(caplog))
     assert told(caplog)[0].endswith(
-        f"stopped at transaction {open_one.transaction_id}; what is behind it is given once it has "
+        f"stopped at transaction {open_one.transaction_id}; later messages are given when it has "
         "ended"
     )
 

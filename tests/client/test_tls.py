@@ -118,6 +118,6 @@ def test_a_url_without_tls_is_told_as_what_it_is(secured: ServerProcess) -> None
                 call()
             assert wrong.value.detail == {"url": url, "reason": reason}
 
-    told = f"{url} answers, but not as TMS does: {reason}. Check --url or TMS_URL.\n"
+    told = f"{url} answers, but it is not TMS: {reason}. Check --url or TMS_URL.\n"
     assert run_command("--url", url, "topic", "list") == (1, "", told)
     assert run_command("--url", url, "publish", "t", "x") == (1, "", told)

@@ -70,7 +70,7 @@ def test_a_ttl_and_a_timeout_are_durations(client: tms.Client) -> None:
         topic.replace_properties(ttl="1h30m")
         assert topic.properties()["ttl"] == "5400"
         topic.delete()
-    with pytest.raises(ValueError, match="'soon' is no duration"):
+    with pytest.raises(ValueError, match="'soon' is not a valid duration"):
         topic.create(ttl="soon")
     with client.transaction(timeout_s="2m") as tx:
         info = client.transactions.info(tx.transaction_id)

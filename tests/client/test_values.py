@@ -76,7 +76,7 @@ def test_keys_have_schemas_where_the_topic_says_so(client: tms.Client, namespace
     assert [each.key[5:] for each in plain] == [b"\x0e", b"\x10"]
     with pytest.raises(tms.PayloadRefused) as refused:
         topic.publish(tms.Record(A, key="x"), schema=ORDER, key_schema='"int"')
-    assert "'x' is no int" in refused.value.detail["reason"]
+    assert "'x' is not of type int" in refused.value.detail["reason"]
 
 
 def test_the_latest_schema_and_a_version_of_one_are_used(
@@ -222,7 +222,7 @@ DAMAGED = {
     b"": "it does not begin with a zero byte and a schema's id",
     b"\0\x7f\xff\xff\xff\x02a": "2147483647",
     b"cut": "id: it is cut off",
-    b"left": "2 bytes are left behind the value",
+    b"left": "2 bytes are left after the value",
 }
 
 

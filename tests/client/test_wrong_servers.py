@@ -25,7 +25,7 @@ SAID = {
     "a page of an error": (HTML % 404, "it answers 404 text/html"),
     "a refusal": (HTML % 403, "it answers 403 text/html"),
     "an answer of another kind": (answer(404, b"no such thing"), "it answers 404"),
-    "no HTTP": (NO_HTTP, "it speaks no HTTP, it says 'SSH-2.0-OpenSSH_9.2p1'"),
+    "no HTTP": (NO_HTTP, "it does not speak HTTP, it says 'SSH-2.0-OpenSSH_9.2p1'"),
 }
 CALLS: dict[str, Call] = {
     "topics": lambda client: client.topics(),
@@ -63,7 +63,7 @@ def test_a_command_tells_it_in_a_line(said: bytes, reason: str) -> None:
         code, out, err = run_command("--url", server.url, "topic", "list")
 
     assert (code, out) == (1, "")
-    assert err == f"{server.url} answers, but not as TMS does: {reason}. Check --url or TMS_URL.\n"
+    assert err == f"{server.url} answers, but it is not TMS: {reason}. Check --url or TMS_URL.\n"
 
 
 def test_a_port_that_takes_connections_and_says_nothing() -> None:
@@ -84,7 +84,7 @@ def test_a_command_tells_of_silence_too() -> None:
         code, _, err = run_command("--url", server.url, "publish", "t", "x")
 
     assert code == 1
-    assert err.startswith(f"{server.url} takes connections and says nothing")
+    assert err.startswith(f"{server.url} accepts connections but does not answer")
 
 
 def test_a_server_that_is_only_slow_is_waited_for() -> None:

@@ -69,7 +69,7 @@ def test_whole_seconds_survive_in_any_form(seconds: int) -> None:
 
 
 def test_a_part_of_a_second_is_refused_where_it_must_be_whole() -> None:
-    with pytest.raises(ValueError, match=r"'1\.5s' is no whole number of seconds"):
+    with pytest.raises(ValueError, match=r"'1\.5s' is not a whole number of seconds"):
         whole_seconds_of("1.5s")
 
 

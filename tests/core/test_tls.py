@@ -36,10 +36,10 @@ def _exchange(issued: Issued, authority: Authority) -> None:
     [
         (lambda issued, _: issued.cert.unlink(), "tls_cert", "cannot be read: No such file"),
         (lambda issued, _: issued.key.unlink(), "tls_key", "cannot be read: No such file"),
-        (lambda issued, _: issued.cert.write_text("CANARY"), "tls_cert", "is no certificate"),
-        (lambda issued, _: issued.key.write_text("CANARY"), "tls_key", "is no key in PEM form"),
-        (lambda issued, _: issued.cert.write_text(""), "tls_cert", "is no certificate"),
-        (_exchange, "tls_key", "is not that of the certificate"),
+        (lambda issued, _: issued.cert.write_text("CANARY"), "tls_cert", "is not a certificate"),
+        (lambda issued, _: issued.key.write_text("CANARY"), "tls_key", "is not a usable key"),
+        (lambda issued, _: issued.cert.write_text(""), "tls_cert", "is not a certificate"),
+        (_exchange, "tls_key", "does not belong to the certificate"),
         (_encrypt, "tls_key", "is encrypted"),
     ],
 )

@@ -13,7 +13,7 @@ def test_the_state_diagram_is_made_from_the_table() -> None:
 
 
 def test_each_crash_names_a_test() -> None:
-    _, _, table = PAGE.partition("| crash | what is there after the restart | shown by |\n")
+    _, _, table = PAGE.partition("| crash | state after the restart | shown by |\n")
     rows = table.partition("\n\n")[0].splitlines()[1:]
 
     assert rows

@@ -87,7 +87,7 @@ def test_a_pass_that_is_killed_takes_nothing_that_lives(
     for number in range(ROUNDS):
         asyncio.run(one_round(number))
         told = run_command("debug", "verify", "--store", f"leveldb:{tmp_path}")
-        assert told[:2] == (0, "All tables hold together.\n")
+        assert told[:2] == (0, "All tables are consistent.\n")
     with serve(tmp_path, *CLEANS) as server:
         asyncio.run(check_log(server.url, LASTING, ledger, settled=True))
         asyncio.run(rebirths.check(server.url))

@@ -76,11 +76,11 @@ def test_a_second_store_in_the_same_process_is_refused(tmp_path: Path, other_nam
             with pytest.raises(StoreLocked) as caught:
                 await open_services(f"leveldb:{other}")
             assert f"process {os.getpid()}" in str(caught.value)
-            assert "which is this one" in str(caught.value)
+            assert "which is this process" in str(caught.value)
             exit_code, log = await asyncio.to_thread(refusal, folder)
             assert exit_code == 1  # the failed opening did not drop the holder's lock
             assert f"process {os.getpid()}" in log
-            assert "which is this one" not in log
+            assert "which is this process" not in log
         finally:
             await holder.close()
         again = await open_services(f"leveldb:{other}")

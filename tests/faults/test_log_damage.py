@@ -147,7 +147,7 @@ def test_a_missing_file_is_refused_by_name(killed: Killed) -> None:
 
         exit_code, log = refusal(killed.folder)
         assert exit_code == 1, log
-        assert "A file of the store is lost or was cut: restore the whole data folder" in log
+        assert "A file of the store is missing or too short: restore the whole data folder" in log
         assert f"file={path}" in log
         assert "Traceback" not in log
 

@@ -22,7 +22,7 @@ def test_values_are_put_shown_listed_and_deleted(remote: str) -> None:
     assert on(remote, "put", "/a/b", "one", "--new")[1].startswith("/a/b: version 0, modified ")
     assert on(remote, "put", "/a/b", "two", "--version", "0")[0] == 0
     code, _, err = on(remote, "put", "/a/b", "three", "--version", "0")
-    assert (code, err.startswith("The value at this path has another version")) == (1, True)
+    assert (code, err.startswith("The value at this path does not have the")) == (1, True)
 
     assert on(remote, "get", "/a/b")[1].endswith("\ntwo\n")
     assert json.loads(on(remote, "ls", "/a", "--json")[1]) == [{"name": "b", "version": 1}]
@@ -56,4 +56,4 @@ def test_a_server_that_is_not_there_is_told() -> None:
     code, out, err = on("zk://127.0.0.1:1/tms?session_timeout_s=2", "ls")
 
     assert (code, out) == (1, "")
-    assert err.startswith("The metadata store was not reached")
+    assert err.startswith("The metadata store could not be reached")

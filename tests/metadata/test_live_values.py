@@ -113,7 +113,7 @@ async def test_what_cannot_be_read_leaves_what_was_before(
         await sessions[1].put("/live/new", b"[]")
         await sessions[1].put("/live/last", b"3")
         await here.until(a=1, last=3)
-    assert "/live/a is left as it was" in caplog.text
+    assert "/live/a keeps its last valid value" in caplog.text
     await sessions[1].put("/live/a", b"2")
     await here.until(a=2, last=3)
     await sessions[1].put("/live/a", b"")

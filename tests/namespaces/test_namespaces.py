@@ -188,7 +188,7 @@ async def test_settings_that_cannot_be_understood_change_nothing(
     for wrong in (b"{", b"[]", b'{"message_bytes_max": "5"}', b'{"message_bytes_max": -5}'):
         caplog.clear()
         await writer.put("/namespaces/shop", wrong)
-        await until(lambda: "left as it was" in caplog.text)
+        await until(lambda: "keeps its last valid value" in caplog.text)
         assert here.rules == {"shop": rules_of(SMALL, LIMITS)}
         with pytest.raises(ValueUnreadable):
             await here.namespace("shop")

@@ -357,7 +357,7 @@ def test_what_cannot_take_part_is_refused(
     part: PostgresqlParticipant,
     postgresql: PostgresqlServer,
 ) -> None:
-    with pytest.raises(ValueError, match="a name has"):
+    with pytest.raises(ValueError, match="a name must have"):
         PostgresqlParticipant(connection, "a:b")
     insert(connection, "own")
     with pytest.raises(RuntimeError, match="already"), client.transaction(participants=[part]):

@@ -124,7 +124,7 @@ async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) 
     checker = ProcessChecker(30.0)
     with monkeypatch.context() as patched:
         patched.setattr(checker_module, "_answers_in_worker", die)
-        with pytest.raises(SchemasUnavailable, match="the process that checks has ended twice"):
+        with pytest.raises(SchemasUnavailable, match="checks schemas has ended twice"):
             await checker.answers([INT])
     assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]
 

@@ -158,7 +158,7 @@ def test_it_is_good_for_a_moment(pair: Pair) -> None:
     pair.clock.advance(30_000)
     assert pair.open(headers[0])
     pair.clock.advance(1)
-    assert "not of now" in pair.refusal(headers[1])
+    assert "its time is not now" in pair.refusal(headers[1])
 
 
 def test_clocks_may_differ_by_half_a_minute(pair: Pair) -> None:
@@ -257,7 +257,7 @@ def test_what_is_kept_of_senders_is_bounded(pair: Pair) -> None:
     pair.clock.advance(SILENCE_MS + 1)
     assert pair.open(pair.seal())
     assert len(pair.opener._replays) == SENDERS_MAX
-    assert "not of now" in pair.refusal(first)
+    assert "its time is not now" in pair.refusal(first)
 
 
 def test_a_key_that_is_gone_opens_nothing(pair: Pair) -> None:

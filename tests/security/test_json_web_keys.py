@@ -91,7 +91,7 @@ def test_a_key_that_is_for_nothing_is_passed_over(what: str) -> None:
         (b'{"keys": [5]}', "no key for"),
         (b" " * 1_048_577, "over 1048576 bytes"),
         (json.dumps({"keys": [{}] * (KEYS_MAX + 1)}).encode(), "over 100 keys"),
-        (key_set(jwk("EdDSA", ED, "x"), jwk("ES256", EC, "x")), "two keys of one id"),
+        (key_set(jwk("EdDSA", ED, "x"), jwk("ES256", EC, "x")), "two keys have the same id"),
     ],
 )
 def test_what_is_no_set_of_keys_is_refused(data: bytes, reason: str) -> None:

@@ -45,7 +45,7 @@ def test_a_constant_is_not_a_setting(
     with pytest.raises(WrongSettings) as wrong:
         load({}, file)
     by_variable, by_file = wrong.value.problems
-    assert by_variable.startswith(f"environment variable {variable_of(name)} is no setting")
-    assert by_file.startswith(f"{file}: {name} is no setting")
+    assert by_variable.startswith(f"environment variable {variable_of(name)} is not a setting")
+    assert by_file.startswith(f"{file}: {name} is not a setting")
     code, _, told = run_command("serve", flag_of(name), "1")
     assert (code, f"No such option: {flag_of(name)}" in told) == (2, True)

@@ -64,7 +64,7 @@ def test_archive_replay_transform_and_count(
             ("transform", "a", "b", "--errors", "e", "--checkpoint", "c", "--function", "no:no"),
             "No module named 'no'",
         ),
-        (("prune", "--store", "leveldb:x"), "no store on HBase"),
+        (("prune", "--store", "leveldb:x"), "not a store on HBase"),
     ],
 )
 def test_wrong_usage(spark: SparkSession, arguments: tuple[str, ...], said: str) -> None:

@@ -72,7 +72,7 @@ def test_who_says_nothing_is_told_what_to_do(
     spark: SparkSession, connection: dict[str, str]
 ) -> None:
     rows = spark.read.format("tms").options(**connection, subscribe="orders").load()
-    with pytest.raises(Exception, match=r"say who they are"):
+    with pytest.raises(Exception, match=r"requires credentials"):
         rows.collect()
 
 

@@ -169,7 +169,7 @@ def test_the_first_row_with_wrong_headers_is_named(
     assert caught.value.problem.code == "invalid_body"
     assert caught.value.detail["key"] == repr(b"%d" % bad[0])
     assert caught.value.detail["row"] == bad[0] - skipped
-    assert "or stands twice" in str(caught.value)
+    assert "or occurs twice" in str(caught.value)
 
 
 def test_wrong_headers_of_a_map_are_named_too() -> None:

@@ -50,7 +50,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "file").chmod(0o666)
 
-    with pytest.raises(FolderUnusable, match="there is a file of this name"):
+    with pytest.raises(FolderUnusable, match="there is a file with this name"):
         LevelDBStore(tmp_path / "file")
     with pytest.raises(FolderUnusable, match="a part of the path is a file"):
         LevelDBStore(tmp_path / "file" / "data")
@@ -71,7 +71,7 @@ def test_files_of_another_user_within_the_folder(theirs: Path) -> None:
 
 
 def test_a_place_in_which_no_folder_can_be() -> None:
-    with pytest.raises(FolderUnusable, match="no folder can be made there"):
+    with pytest.raises(FolderUnusable, match="a folder cannot be made there"):
         LevelDBStore(Path("/proc/tms"))
 
 
@@ -83,5 +83,5 @@ def test_a_command_tells_it_in_a_line(tmp_path: Path, command: tuple[str, ...]) 
 
     assert (code, out) == (1, "")
     assert err.startswith("The data folder cannot be used: name another")
-    assert "there is a file of this name, not a folder" in err
+    assert "there is a file with this name, not a folder" in err
     assert err.count("\n") == 1

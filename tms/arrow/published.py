@@ -38,12 +38,12 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
         first = next(messages)
         if first.type != "schema":
-            raise _invalid("the first message is no schema")  # which Arrow takes it for, unasked
+            raise _invalid("the first message is not a schema")  # which Arrow takes it for, unasked
         schema = pa.ipc.read_schema(first)
         columns = _Columns.of(schema)
         for message in messages:
             if message.type != "record batch" or _is_compressed(bytes(message.metadata)):
-                raise _invalid("batches are neither compressed nor of dictionaries")
+                raise _invalid("batches must not be compressed or have dictionaries")
             batch = pa.ipc.read_record_batch(message, schema)
             messages_cap(messages_max).check(len(bodies) + batch.num_rows)
             bodies += bodies_of(list(columns.bodies(batch)))
@@ -66,13 +66,13 @@ class _Columns(NamedTuple):
         """Find the columns. Raises `InvalidRequest` (invalid_body)."""
         payload = [*schema.get_all_field_indices(PAYLOAD), *schema.get_all_field_indices(VALUE)]
         if len(payload) != 1 or schema.field(payload[0]).type not in _BYTES_TYPES:
-            raise _invalid("one column `payload`, or `value`, of binary or string is wanted")
+            raise _invalid("give one column `payload`, or `value`, of binary or string")
         key = schema.get_all_field_indices(KEY)
         if len(key) > 1 or any(schema.field(each).type not in _BYTES_TYPES for each in key):
-            raise _invalid("at most one column `key` of binary or string is wanted")
+            raise _invalid("give at most one column `key`, of binary or string")
         headers = schema.get_all_field_indices(HEADERS)
         if len(headers) > 1 or any(not _are_headers(schema.field(each).type) for each in headers):
-            raise _invalid("at most one column `headers`, a map of string to binary, is wanted")
+            raise _invalid("give at most one column `headers`, a map of string to binary")
         return cls(payload[0], key[0] if key else None, headers[0] if headers else None)
 
     def bodies(self, batch: pa.RecordBatch) -> Iterable[tuple[bytes, bool]]:
@@ -98,7 +98,7 @@ def _body(
         name, value = header.values() if isinstance(header, dict) else header
         if name is None or value is None or name in named:
             raise _invalid(
-                f"a header of message {number} of its batch has no name or no value, or stands "
+                f"a header of message {number} of its batch has no name or no value, or occurs "
                 f"twice: {shortened(str(name), _NAME_CHARS)}"
             )
         named[name] = value.encode() if isinstance(value, str) else value

@@ -25,7 +25,7 @@ from tms.core.limits import MS_PER_S
 from tms.security.tokens import new_token
 
 app = typer.Typer(
-    help="Who may use a server: certificates, tokens and passwords.", no_args_is_help=True
+    help="Manage access to a server by certificates, tokens and passwords.", no_args_is_help=True
 )
 
 app.command()(password)
@@ -47,7 +47,9 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder,
 AuthorityArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The folder of `tms auth init`.")
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whom it names: the principal.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The principal that the certificate names.")
+]
 HostOption = Annotated[
     list[str] | None,
     typer.Option("--host", metavar="NAME", help="Another name, or IP address, of the server."),
@@ -69,9 +71,9 @@ def init(
     listen: ListenOption = _LISTEN,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Make all that a server with authentication needs: certificates, a token, its settings.
+    """Make everything that a server with authentication needs: certificates, a token, settings.
 
-    Needs no server. The token is the first superuser's, `admin`.
+    It needs no server. The token belongs to `admin`, the first superuser.
     """
     authority = _authority_module()
     folder = folder.absolute()
@@ -102,10 +104,13 @@ def certificate(
     name: NameArgument,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Make a certificate by which a client is NAME, signed by the authority in DIR."""
+    """Make a certificate for the client NAME, signed by the authority in DIR."""
     authority = _authority_module()
     if not _FILE_NAME.fullmatch(name) or name in _KEPT_NAMES or name.endswith("-key"):
-        stop("NAME is of letters, digits, and _ @ . - behind the first; not ca, server, or …-key.")
+        stop(
+            "NAME has letters and digits, and after the first character also _ @ . -; it is not "
+            "ca, server or …-key."
+        )
     try:
         own = authority.Signed(*((folder / each).read_bytes() for each in _AUTHORITY_FILES))
     except OSError as error:
@@ -185,7 +190,7 @@ def _what_next(folder: Path, listen: str) -> str:
   {_shown(TMS_TOKEN_FILE=token, TMS_CA=ca)} tms --url {url} topic create hello
   curl --cacert {shlex.quote(str(ca))} -H {header} {url}/v1/namespaces/default/topics
 
-Keep ca-key.pem elsewhere: who has it can be any server and any client."""
+Keep ca-key.pem elsewhere: anybody who has it can pretend to be any server or client."""
 
 
 def _shown(**variables: Path) -> str:

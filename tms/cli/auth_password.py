@@ -10,14 +10,14 @@ from tms.cli.configured import stop
 from tms.core import extras
 from tms.security.principals import reason_against
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose password it is.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
 
 
 def password(name: NameArgument) -> None:
     """Ask for a password, and print the line for the file of the setting auth_passwords."""
     reason = reason_against(name)
     if reason is None and ":" in name:
-        reason = "a name has no colon: that ends it in the file"
+        reason = "a name must not have a colon, because a colon ends the name in the file"
     if reason is not None:
         stop(reason)
     try:
@@ -36,5 +36,5 @@ def _asked_password() -> str:
         return sys.stdin.readline().rstrip("\r\n")
     given = getpass.getpass("Password: ")
     if getpass.getpass("Again: ") != given:
-        stop("The two are not the same.")
+        stop("The two passwords are not the same.")
     return given

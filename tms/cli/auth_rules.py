@@ -45,29 +45,42 @@ Examples:
 
 _RULES, _TOKENS = "v1/auth/rules", "v1/auth/tokens"
 _MS_PER_S = 1000
-_WHAT = "NAMESPACE:TOPIC, server, or subject:NAME; a prefix has * behind."
+_WHAT = "NAMESPACE:TOPIC, server, or subject:NAME; a prefix ends with *."
 _SUBJECT, _SERVER = "subject:", "server"
 
 WhoArgument = Annotated[
-    str, typer.Argument(metavar="WHO", help="A principal, group:NAME, or '*' for all known.")
+    str,
+    typer.Argument(
+        metavar="WHO", help="A principal, group:NAME, or '*' for everybody who is authenticated."
+    ),
 ]
-PrincipalArgument = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Whom it is about.")]
+PrincipalArgument = Annotated[
+    str, typer.Argument(metavar="PRINCIPAL", help="The name of the principal.")
+]
 ActionsArgument = Annotated[
-    str, typer.Argument(metavar="ACTIONS", help="Of " + ", ".join(sorted(Action)) + "; by commas.")
+    str,
+    typer.Argument(
+        metavar="ACTIONS", help="Some of " + ", ".join(sorted(Action)) + "; with commas."
+    ),
 ]
 ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="The action.")]
 WhatArgument = Annotated[str, typer.Argument(metavar="WHAT", help=_WHAT)]
-IdsArgument = Annotated[list[str], typer.Argument(metavar="ID...", help="Of rules or tokens.")]
-DenyOption = Annotated[bool, typer.Option("--deny", help="Deny it, whatever else allows it.")]
+IdsArgument = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="The ids of rules or tokens.")
+]
+DenyOption = Annotated[
+    bool, typer.Option("--deny", help="Deny it, even if another rule allows it.")
+]
 SubscriptionOption = Annotated[
-    str, typer.Option("--subscription", metavar="PATTERN", help="For subscriptions of such names.")
+    str,
+    typer.Option("--subscription", metavar="PATTERN", help="Only subscriptions with such names."),
 ]
 GroupOption = Annotated[
-    list[str] | None, typer.Option("--group", metavar="NAME", help="A group that it is in.")
+    list[str] | None, typer.Option("--group", metavar="NAME", help="A group of the principal.")
 ]
-WhoOption = Annotated[str, typer.Option("--who", metavar="WHO", help="Only those for it.")]
+WhoOption = Annotated[str, typer.Option("--who", metavar="WHO", help="Only rules for this name.")]
 ExpiresOption = Annotated[
-    float | None, duration("--expires", told="How long it is let in.", show_default=False)
+    float | None, duration("--expires", told="How long the token is valid.", show_default=False)
 ]
 
 
@@ -82,7 +95,7 @@ def grant(
     deny: DenyOption = False,
     subscription: SubscriptionOption = "*",
 ) -> None:
-    """Allow somebody something, or deny it; in force when it returns."""
+    """Allow or deny somebody some actions; the rule holds when the command returns."""
     kind, namespace, name = _place(what)
     effect = "deny" if deny else "allow"
     chosen = _actions(actions, kind)
@@ -94,7 +107,7 @@ def grant(
 @app.command()
 @with_target
 def revoke(target: Target, ids: IdsArgument) -> None:
-    """Take rules away, or tokens; each by its id."""
+    """Remove rules or tokens, each by its id."""
     rules = {rule.id for rule in _send(target, "GET", _RULES, list[RuleBody])}
     for each in ids:
         path = _RULES if each in rules else _TOKENS
@@ -105,7 +118,7 @@ def revoke(target: Target, ids: IdsArgument) -> None:
 @app.command("list")
 @with_target
 def list_rules(target: Target, who: WhoOption = "") -> None:
-    """List the rules in force."""
+    """List the rules that hold."""
     found = _send(target, "GET", _RULES, list[RuleBody])
     rules = [rule for rule in found if who in ("", rule.who)]
     rows = [
@@ -126,7 +139,7 @@ def explain(
     group: GroupOption = None,
     subscription: SubscriptionOption = "",
 ) -> None:
-    """Tell whether somebody may do something, and by which rule."""
+    """Show whether somebody may do something, and which rule decides it."""
     kind, namespace, name = _place(what)
     [chosen] = _actions(action, kind)
     asked = {"principal": principal, "action": chosen, "groups": ",".join(group or [])}
@@ -149,7 +162,7 @@ def token(
     group: GroupOption = None,
     expires: ExpiresOption = None,
 ) -> None:
-    """Make a token and print it: it is shown this once, as the server keeps only a hash."""
+    """Make a token and print it. It is shown only once, because the server keeps only a hash."""
     ends_ms = None if expires is None else SystemClock().now_ms() + int(expires * _MS_PER_S)
     made = _send(
         target, "POST", _TOKENS, NewTokenBody, TokenRequest(principal, group or [], ends_ms)
@@ -165,7 +178,7 @@ def token(
 @app.command()
 @with_target
 def tokens(target: Target) -> None:
-    """List the tokens: whose they are and when they end, never what they are."""
+    """List the tokens, with their principals and expiry times, but never the tokens themselves."""
     found = _send(target, "GET", _TOKENS, list[TokenBody])
     rows = [
         (
@@ -184,10 +197,10 @@ def tokens(target: Target) -> None:
 @app.command()
 @with_target
 def whoami(target: Target) -> None:
-    """Tell who you are to the server."""
+    """Show who you are for the server."""
     caller = _send(target, "GET", "v1/auth/whoami", CallerBody)
     if caller.principal is None:
-        target.answer("This server asks nobody who they are.", caller)
+        target.answer("Authentication is off at this server.", caller)
         return
     groups = f", in {', '.join(caller.groups)}" if caller.groups else ""
     may = f"; may {', '.join(caller.may)} at the server" if caller.may else ""
@@ -204,7 +217,7 @@ def _send(
 
 def _safe(given: str) -> str:
     if not given.isalnum() or not given.isascii():
-        stop(f"{given!r} is no id: `tms auth list` and `tms auth tokens` show them.")
+        stop(f"{given!r} is not a valid id: `tms auth list` and `tms auth tokens` show the ids.")
     return given
 
 
@@ -216,7 +229,7 @@ def _place(what: str) -> tuple[Kind, str, str]:
         return Kind.SUBJECT, "", what.removeprefix(_SUBJECT)
     namespace, colon, name = what.partition(":")
     if not (namespace and colon and name):
-        stop(f"{what!r} is nothing to have rules on: {_WHAT}")
+        stop(f"{what!r} cannot have rules. Give {_WHAT}")
     return Kind.TOPIC, namespace, name
 
 
@@ -228,7 +241,10 @@ def _actions(given: str, kind: Kind) -> list[str]:
         if each not in may_be:
             close = difflib.get_close_matches(each, may_be, n=1)
             meant = f"; do you mean {close[0]}?" if close else ""
-            stop(f"{each!r} is nothing done to a {kind}{meant} There are {', '.join(may_be)}.")
+            stop(
+                f"{each!r} is not an action on a {kind}{meant}. The actions are "
+                f"{', '.join(may_be)}."
+            )
     if not chosen:
         stop(f"Name an action: {', '.join(may_be)}.")
     return chosen

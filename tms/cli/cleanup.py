@@ -11,21 +11,21 @@ from tms.core.cleanup import CleanupState
 from tms.wire.json_states import decode_cleanup, told_bounds
 
 app = typer.Typer(
-    help="See how a server's cleanup stands, and have it clean up now.", no_args_is_help=True
+    help="Show what a server's cleanup has done, and start a pass now.", no_args_is_help=True
 )
 
 _PATH = "v1/cleanup"
 _ANSWER_S_MAX = 120.0
 
 Wait = Annotated[
-    float, duration("--wait-s", told="Wait so long for the end of the pass.", least_s=0)
+    float, duration("--wait-s", told="How long to wait for the end of the pass.", least_s=0)
 ]
 
 
 @app.command()
 @with_target
 def show(target: Target) -> None:
-    """Show what was deleted, and what holds the invalid list."""
+    """Show what cleanup deleted, and why transactions stay on the invalid list."""
     state = decode_cleanup(target.ask("GET", _PATH))
     target.answer(_text(state), told_bounds(state))
 

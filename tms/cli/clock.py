@@ -17,7 +17,9 @@ app = typer.Typer(rich_markup_mode=None)
 
 Step = Annotated[
     int,
-    typer.Option("--step-s", metavar="SECONDS", help="The step as it was told, in seconds."),
+    typer.Option(
+        "--step-s", metavar="SECONDS", help="The step in seconds, as `tms clock` shows it."
+    ),
 ]
 
 
@@ -32,9 +34,9 @@ def clock(target: Target) -> None:
 @app.command()
 @with_target
 def accept(target: Target, *, step_s: Step) -> None:
-    """Have the server believe its clock now: it is right as it is.
+    """Tell the server that its clock is right, so that it believes it now.
 
-    Superusers may, if anybody has to say who they are.
+    With authentication, only superusers may do this.
     """
     body = encode_step(step_s)
     state = decode_clock(target.ask("POST", f"{_PATH}/accept", body, JSON.content_type))
@@ -46,8 +48,8 @@ def _text(state: ClockState) -> str:
         return "The clock is believed."
     side = "ahead of" if state.step_s >= 0 else "behind"
     return (
-        f"The clock is {span(abs(state.step_s) * MS_PER_S)} {side} the time that the server goes "
-        f"by, for {span(state.in_doubt_s * MS_PER_S)}. It is believed in "
-        f"{span(state.ends_in_s * MS_PER_S)} if it stays so; until then these wait: "
-        f"{', '.join(state.held)}.\nIf it is right: tms clock accept --step-s {state.step_s}"
+        f"The clock is {span(abs(state.step_s) * MS_PER_S)} {side} the server's time, for "
+        f"{span(state.in_doubt_s * MS_PER_S)}. The server will believe it in "
+        f"{span(state.ends_in_s * MS_PER_S)} if it stays so; until then these are paused: "
+        f"{', '.join(state.held)}.\nIf the clock is right: tms clock accept --step-s {state.step_s}"
     )

@@ -22,7 +22,7 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @app.callback(invoke_without_command=True)
 @with_target
 def cluster(target: Target) -> None:
-    """Show the servers of the cluster, and which of them leads."""
+    """Show the servers of the cluster, and which one is the leader."""
     state = decode_cluster(target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
 
@@ -36,13 +36,13 @@ def release(
 ) -> None:
     """Let a server without --advertise open a store that a cluster used.
 
-    Say it only once none of the cluster's servers runs. Nobody checks that.
+    Use it only if no server of the cluster runs any more. The command cannot check that.
     """
     from tms.server.stores import release_store  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):
-        stop(f"{settings.store} is no cluster's: a cluster is on HBase.")
+        stop(f"{settings.store} is not the store of a cluster: a cluster needs HBase.")
     try:
         was_released = release_store(settings.store, settings)
     except ValueError as error:
@@ -65,6 +65,6 @@ def _text(state: ClusterState) -> str:
         store = "not reached" if reached_ms is None else span(max(0, now_ms - reached_ms))
         row = (str(instance.id), role.value, instance.address, instance.version, since, store)
         rows.append(row)
-    leads = "nobody leads now" if state.leader is None else f"{state.leader} leads"
-    token = "" if state.token is None else f", under token {state.token}"
+    leads = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
+    token = "" if state.token is None else f", with token {state.token}"
     return f"{aligned(_HEADS, rows)}\n{leads}{token}; {state.id} answered."

@@ -22,13 +22,13 @@ Examples:
 No server may have the source open, nor a target on local disk. A source on local disk keeps its
 rows and its format; LevelDB recovers its log there. A target on local disk is created.
 
-Exit codes: 0 all is copied and compared; 1 it is not, and can be asked for again; 2 wrong usage."""
+Exit codes: 0 all is copied and compared; 1 it is not, and can be run again; 2 wrong usage."""
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="leveldb:DIR or hbase://HOST:PORT/PREFIX.")
 ]
 TargetArgument = Annotated[
-    str, typer.Argument(metavar="TARGET", help="Another one; `tms init` creates one on HBase.")
+    str, typer.Argument(metavar="TARGET", help="Another store; `tms init` creates one on HBase.")
 ]
 
 
@@ -63,7 +63,7 @@ def _check(source: str, target: str) -> None:
         kind = kind_of(url)
         if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):
             shown = without_credentials(url)
-            raise ValueError(f"no store at {shown!r}: give {written(kept=True)}")
+            raise ValueError(f"{shown!r} is not a store: give {written(kept=True)}")
     if source == target:
         raise ValueError("source and target are the same")
 
@@ -108,6 +108,6 @@ def _text(facts: dict[str, Any]) -> str:
         f"{facts['topics']} topics are there, after {facts['seconds']:.1f} s.",
         f"Copied {copied} rows, {facts['copied_bytes']} bytes; compared {compared}: the same.",
         f"The target has {facts['target_transactions']} transactions.",
-        f"What {facts['invalid_pointers']} invalid write pointers wrote is marked as rolled back.",
+        f"{facts['invalid_pointers']} invalid write pointers: their messages are rolled back.",
     )
     return "\n".join(lines)

@@ -32,7 +32,7 @@ Examples:
   tms debug rows --topic orders --from 2024-05-01 --limit 20
   tms debug verify --store leveldb:./tms-data"""
 
-_NO_PAYLOADS = "nothing was stored before them, unless the store has lost some"
+_NO_PAYLOADS = "no messages were stored for them, or the store has lost some"
 
 StoreOption = Annotated[
     str | None,
@@ -44,21 +44,23 @@ StoreOption = Annotated[
 ]
 TableOption = Annotated[str, typer.Option(metavar="TABLE", help=f"One of {', '.join(TABLES)}.")]
 TopicOption = Annotated[
-    str | None, typer.Option("--topic", metavar="TOPIC", help="The rows of one topic alone.")
+    str | None, typer.Option("--topic", metavar="TOPIC", help="Only the rows of this topic.")
 ]
 FromOption = Annotated[
     str | None,
     typer.Option(
         "--from",
         metavar="TIME",
-        help="Messages of --topic from then on: ISO 8601, or milliseconds since 1970.",
+        help="Only messages of --topic from this time on: ISO 8601, or milliseconds since 1970.",
     ),
 ]
-LimitOption = Annotated[int, typer.Option(min=1, metavar="COUNT", help="At most so many rows.")]
+LimitOption = Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most rows.")]
 Cleaned = Annotated[
     bool,
     typer.Option(
-        "--cleaned", help="A pass of cleanup has just ended: no row of a dead topic may be left."
+        "--cleaned",
+        help="Also check that no row of a deleted topic is left; use it when a pass of cleanup has "
+        "just ended.",
     ),
 ]
 
@@ -66,7 +68,7 @@ Cleaned = Annotated[
 @app.command(epilog=EXAMPLES)
 @with_target
 def tables(target: Target, *, store: StoreOption = None) -> None:
-    """List the tables with their rows and sizes; reads all of them."""
+    """List the tables with their rows and sizes. This reads all rows."""
     found = asyncio.run(_sizes(target, store))
     heads = ("TABLE", "ROWS", "BYTES", "ON DISK")
     rows = [
@@ -100,7 +102,7 @@ def rows(
     start: FromOption = None,
     limit: LimitOption = 100,
 ) -> None:
-    """Print rows decoded, a line of JSON each."""
+    """Print decoded rows, one line of JSON for each."""
     topic_id = None if topic is None else TopicId(target.namespace, topic)
     from_ms = None if start is None else parse_time_ms(start, "--from")
     wanted = Wanted(_table(table), topic_id, from_ms, limit)
@@ -109,7 +111,7 @@ def rows(
 
 def _table(name: str) -> str:
     if name not in TABLES:
-        raise typer.BadParameter(f"one of {', '.join(TABLES)} is wanted", param_hint="--table")
+        raise typer.BadParameter(f"give one of {', '.join(TABLES)}", param_hint="--table")
     return name
 
 
@@ -130,7 +132,7 @@ def explain(
     *,
     store: StoreOption = None,
 ) -> None:
-    """Tell what a message id says, what is stored, and which readers are given it."""
+    """Explain a message id: its parts, its stored rows, and which readers get the message."""
     topic_id, wanted = TopicId(target.namespace, topic), parse_id(message_id)
 
     async def ask() -> Facts:
@@ -147,7 +149,7 @@ def explain(
 @app.command()
 @with_target
 def bounds(target: Target, *, store: StoreOption = None) -> None:
-    """Print how far invalid transactions are cleaned up, and what holds their list."""
+    """Print how far cleanup has removed invalid transactions, and why the others stay listed."""
 
     async def ask() -> Bounds:
         async with inspected(target, store) as inspection:
@@ -171,7 +173,7 @@ def bounds_text(found: Iterable[PruneBound], invalid: InvalidState | None) -> st
     if invalid.not_inverted:
         lines.append(f"{invalid.not_inverted} of them are above the bound, not yet cleaned up.")
     if invalid.held_by is not None:
-        lines.append(f"Transaction {invalid.held_by} is in progress, and holds the bound.")
+        lines.append(f"Transaction {invalid.held_by} is in progress, so the bound cannot move.")
     if invalid.waits_until_ms is not None:
         lines.append(
             f"The oldest, {invalid.oldest}, stays until {_moment(invalid.waits_until_ms)}."
@@ -186,14 +188,14 @@ def _moment(time_ms: int) -> str:
 @app.command()
 @with_target
 def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
-    """Check that all tables hold together; exit with 1 if they do not."""
+    """Check that all tables are consistent; exit with 1 if they are not."""
     checked = asyncio.run(_problems(target, store, is_cleaned=cleaned))
     problems = list(checked.problems)
-    lines = problems or ["All tables hold together."]
+    lines = problems or ["All tables are consistent."]
     if checked.sealed:
         lines = [
             *lines,
-            f"{checked.sealed} rows are sealed: sent late by a server that led before.",
+            f"{checked.sealed} rows are hidden: an earlier leader sent them too late.",
         ]
     if checked.without_payloads:
         lines = [*lines, f"{checked.without_payloads} references have no payloads: {_NO_PAYLOADS}."]
@@ -228,9 +230,9 @@ def export(
     *,
     store: StoreOption = None,
     table: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="One table alone; all by default.")
+        str | None, typer.Option(metavar="TABLE", help="Only this table; by default all.")
     ] = None,
 ) -> None:
-    """Print all rows decoded, a line of JSON each."""
+    """Print all rows decoded, one line of JSON for each."""
     names = TABLES if table is None else (_table(table),)
     asyncio.run(_print_rows(target, store, [Wanted(name) for name in names]))

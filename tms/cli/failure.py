@@ -40,11 +40,11 @@ def _of_transport(error: TmsError, url: str) -> str | None:
             f"No server at {place} ({reason}): start one with `tms serve`, or give the address of "
             "one with --url or TMS_URL."
         ),
-        "not_tms": f"{place} answers, but not as TMS does: {reason}. Check --url or TMS_URL.",
-        "answer_lost": f"No answer from {place} ({reason}): try again, or see what its log says.",
+        "not_tms": f"{place} answers, but it is not TMS: {reason}. Check --url or TMS_URL.",
+        "answer_lost": f"No answer from {place} ({reason}): try again, or read its log.",
         "server_silent": (
-            f"{place} takes connections and says nothing: check --url or TMS_URL, and that the "
-            "server does not hang. Whether it did something is not known."
+            f"{place} accepts connections but does not answer: check --url or TMS_URL, and that "
+            "the server does not hang. It is not known whether the request was carried out."
         ),
     }
     return lines.get(error.problem.code)
@@ -55,16 +55,16 @@ def _of_credentials(error: TmsError, url: str) -> str | None:
     reason = f" ({error.detail['reason']})" if error.detail.get("reason") else ""
     lines = {
         "credentials_required": (
-            f"The server wants to know who asks: {_GIVE_ONE}, or keep it in ~/.config/tms/token."
+            f"The server requires credentials: {_GIVE_ONE}, or keep it in ~/.config/tms/token."
         ),
         "credentials_invalid": (
-            f"The server refuses the credentials{reason}: {_GIVE_ONE}, one that holds. "
+            f"The server refuses the credentials{reason}: {_GIVE_ONE}, a valid one. "
             "`tms auth token` makes new ones."
         ),
         "not_permitted": f"{error} `tms auth explain` says why.",
         "plaintext_credentials": (
             f"A token would go unencrypted to {error.detail.get('url', url)}: write https://, or "
-            "say TMS_ALLOW_PLAINTEXT=1 if the way there is safe."
+            "set TMS_ALLOW_PLAINTEXT=1 if the network is safe."
         ),
     }
     return lines.get(error.problem.code)

@@ -63,7 +63,7 @@ def frames_of(key: bytes | None, headers: list[bytes], key_separator: bytes | No
         except UnicodeDecodeError:
             wrong = "its name is not UTF-8"
         else:
-            wrong = "its name stands twice" if decoded in named else wrong
+            wrong = "its name occurs twice" if decoded in named else wrong
         if wrong is not None:
             raise typer.BadParameter(f"--header {shown_of(text)!r}: {wrong}")
         named[decoded] = value

@@ -15,16 +15,16 @@ Examples:
   tms init --store hbase://gateway:9090/tms?buckets=16 --admin gateway:9091"""
 
 _ADMIN_HELP = (
-    "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), which "
-    "alone can create tables in several regions."
+    "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), "
+    "because only that interface can create tables in several regions."
 )
 
 StoreOption = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="hbase://HOST:PORT/PREFIX, with ?buckets=N behind it for another number than 8 of "
-        "parts that each table has; it stays so for good.  [env: TMS_STORE]",
+        help="hbase://HOST:PORT/PREFIX. Each table has 8 parts, or N with ?buckets=N at the end; "
+        "that number cannot be changed later.  [env: TMS_STORE]",
     ),
 ]
 AdminOption = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=_ADMIN_HELP)]
@@ -37,18 +37,18 @@ def init(
     config: ConfigOption = None,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Create the tables of a store on HBase; those that are there stay as they are."""
+    """Create the tables of a store on HBase. Tables that exist are not changed."""
     from tms.server.stores import create_tables  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):
-        stop(f"{settings.store} needs no tables: `tms serve` creates what it needs there.")
+        stop(f"{settings.store} needs no tables: `tms serve` creates everything there.")
     try:
         created = create_tables(settings.store, settings, _address(admin))
     except ValueError as error:
         stop(f"{settings.store}: {error}")
     facts = {"buckets": created.buckets, "created": created.tables}
-    lines = [f"created {name}" for name in created.tables] or ["All tables were there."]
+    lines = [f"created {name}" for name in created.tables] or ["All tables existed already."]
     lines.append(f"Each table has {created.buckets} buckets.")
     if created.splits:
         lines += [
@@ -68,5 +68,5 @@ def _address(text: str | None) -> tuple[str, int] | None:
         return None
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal():
-        raise typer.BadParameter("HOST:PORT is wanted", param_hint="--admin")
+        raise typer.BadParameter("give HOST:PORT", param_hint="--admin")
     return host.strip("[]"), int(port)

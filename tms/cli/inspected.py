@@ -52,7 +52,7 @@ def _opened(store: str) -> Any:
     from tms.server.stores import inspect  # noqa: PLC0415  the whole server
 
     if folder_of(store) is None and not has_scheme(store, HBASE):
-        raise typer.BadParameter(f"{written(kept=True)} is wanted", param_hint="--store")
+        raise typer.BadParameter(f"give {written(kept=True)}", param_hint="--store")
     try:
         return inspect(store)
     except StoreNotFound as error:

@@ -179,7 +179,7 @@ def options(  # noqa: PLR0917  typer calls it by names
     token_file: TokenFileOption = None,
     is_version_asked: VersionOption = False,  # noqa: ARG001, FBT002  its callback has answered
 ) -> None:
-    """Publish to topics and poll from them, and serve them: a transactional messaging service."""
+    """Publish to topics, poll from them, and run servers: a transactional messaging service."""
     context.obj = Target(url, namespace, as_json, ca, token_file)
 
 

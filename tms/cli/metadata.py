@@ -24,9 +24,7 @@ from tms.metadata.interface import (
 )
 from tms.wire.json_values import json_of
 
-app = typer.Typer(
-    help="Look into a metadata store, and change what is there.", no_args_is_help=True
-)
+app = typer.Typer(help="Read and change the values of a metadata store.", no_args_is_help=True)
 
 T = TypeVar("T")
 
@@ -41,8 +39,12 @@ StoreOption = Annotated[
         show_default=False,
     ),
 ]
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Such as /namespaces/shop.")]
-TopArgument = Annotated[str, typer.Argument(metavar="PATH", help="Whose children to list.")]
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="A path such as /namespaces/shop.")
+]
+TopArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="The path whose children to list.")
+]
 VersionOption = Annotated[
     int | None,
     typer.Option("--version", min=0, metavar="N", help="Only if it has this version now."),
@@ -106,7 +108,7 @@ def list_children(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List the names below a path, with the versions of those that have a value."""
+    """List the names below a path, with their versions if they have a value."""
 
     async def read(opened: MetadataStore) -> list[tuple[str, Value | None]]:
         top = path.rstrip("/")
@@ -163,17 +165,18 @@ def put(
     store: StoreOption,
     path: PathArgument,
     value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", help="As text.", show_default=False)
+        str | None, typer.Argument(metavar="VALUE", help="The value, as text.", show_default=False)
     ] = None,
     *,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The value's bytes; - for the input.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with the value; - is standard input."),
     ] = None,
     version: VersionOption = None,
-    new: Annotated[bool, typer.Option("--new", help="Only if there is none yet.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Only if there is no value yet.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put a value at a path, whatever is there, and show its version."""
+    """Put a value at a path, whether there is one or not, and show its version."""
     if (value is None) == (file is None):
         raise typer.BadParameter("give either VALUE or --file")
     if new and version is not None:
@@ -203,7 +206,7 @@ def remove(
     *,
     version: VersionOption = None,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="With all that is below it.")
+        bool, typer.Option("--recursive", "-r", help="Delete all paths below it too.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -229,9 +232,9 @@ def watch(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell each change of a path and of what is below it, as it happens, until Ctrl-C.
+    """Print each change of a path and of the paths below it, until Ctrl-C.
 
-    What changed while a connection was lost is not told; that it was lost is.
+    Changes during a lost connection are not printed, but the loss of the connection is.
     """
     target = _target(context, as_json=as_json)
 

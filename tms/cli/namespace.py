@@ -13,7 +13,7 @@ from tms.core.store_access import StoreAccess
 from tms.wire.json_namespaces import namespace_record
 
 app = typer.Typer(
-    help="List, show, set and delete what namespaces set for their topics.", no_args_is_help=True
+    help="List, show, set and delete the settings of namespaces.", no_args_is_help=True
 )
 
 _HEADS = ("NAME", "VERSION", "SETTINGS")
@@ -28,7 +28,10 @@ def _option(flag: str, metavar: str, told: str) -> object:
 TtlDefault = Annotated[
     int | None,
     duration(
-        "--ttl-default", told="Of topics created without a ttl.", whole=True, show_default=False
+        "--ttl-default",
+        told="The ttl of topics that are created without one.",
+        whole=True,
+        show_default=False,
     ),
 ]
 TtlMax = Annotated[
@@ -37,7 +40,8 @@ TtlMax = Annotated[
 ]
 MessageBytes = Annotated[int | None, _option("--message-bytes", "BYTES", "The largest message.")]
 RequestBytes = Annotated[
-    int | None, _option("--request-bytes", "BYTES", "The most of all messages in one request.")
+    int | None,
+    _option("--request-bytes", "BYTES", "The most bytes of all messages in one request."),
 ]
 MessagesPerS = Annotated[
     int | None, _option("--messages-per-s", "COUNT", "The most messages a second, on the average.")
@@ -58,7 +62,7 @@ def _row(namespace: Namespace) -> tuple[str, ...]:
 @app.command("list")
 @with_target
 def list_namespaces(target: Target) -> None:
-    """List the namespaces that have settings; the others work by the server's limits."""
+    """List the namespaces that have settings; the others have the server's limits."""
     with target.connect(StoreAccess.READ) as client:
         found = client.namespaces.namespaces()
     if found or target.as_json:
@@ -69,7 +73,7 @@ def list_namespaces(target: Target) -> None:
 @app.command()
 @with_target
 def show(target: Target, name: NameArgument) -> None:
-    """Show what holds in a namespace, and which of that it sets itself."""
+    """Show the limits of a namespace, and which of them it sets itself."""
     with target.connect(StoreAccess.READ) as client:
         namespace = client.namespaces.namespace(name)
     given = namespace.settings.given()
@@ -99,10 +103,10 @@ def declare(
     publish_messages_per_s: MessagesPerS = None,
     publish_bytes_per_s: BytesPerS = None,
 ) -> None:
-    """Give a namespace these settings and no others.
+    """Replace the settings of a namespace.
 
-    They hold at once; topics that are there keep their ttl. What is not given is left to the
-    server, whose own limits hold besides.
+    They apply at once; existing topics keep their ttl. For a setting that is not given, the
+    server's own limit applies; the server's limits apply in any case.
     """
     settings = NamespaceSettings(
         ttl_s_default=ttl_s_default,
@@ -121,7 +125,7 @@ def declare(
 @app.command()
 @with_target
 def delete(target: Target, name: NameArgument) -> None:
-    """Take a namespace's settings away; its topics stay, and work by the server's limits."""
+    """Delete a namespace's settings. Its topics stay, and have the server's limits."""
     with target.connect() as client:
         client.namespaces.delete(name)
     target.answer(f"Namespace {name} has no settings any more.", {"deleted": name})

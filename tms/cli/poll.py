@@ -30,8 +30,8 @@ Examples:
   tms poll orders --after 0000019f0c8e4a2100000000000000000000000000
   tms poll orders --follow --json
   tms poll orders --committed
-  tms poll orders --decode                     what messages say by their schemas, as JSON
-  tms poll orders --subscription billing       what is new to it, and then it is moved"""
+  tms poll orders --decode                     messages decoded by their schemas, as JSON
+  tms poll orders --subscription billing       new messages of a subscription, then move it"""
 
 FOLLOW_WAIT_S = 20.0
 CONSUMED_MAX = 1000
@@ -51,39 +51,43 @@ From = Annotated[
 ]
 After = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Start behind this message instead: the last one you read."),
+    typer.Option(
+        metavar="ID", help="Start after this message instead: the last one that you read."
+    ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(min=1, metavar="COUNT", help="At most so many messages; all by default."),
+    typer.Option(min=1, metavar="COUNT", help="The most messages; by default all."),
 ]
 Follow = Annotated[
     bool,
-    typer.Option("--follow", "-f", help="Go on for ever with messages to come; Ctrl-C ends it."),
+    typer.Option("--follow", "-f", help="Continue with new messages until Ctrl-C."),
 ]
 Wait = Annotated[
     float,
-    duration("--wait", told="Where there are none, wait so long for some.", least_s=0),
+    duration("--wait", told="If there are no messages, how long to wait for some.", least_s=0),
 ]
 Tx = Annotated[
     str | None,
     typer.Option(
         metavar="ID|BASE64|@FILE",
-        help="Only what this transaction can see: the id of one in progress, or TransactionCodec "
-        "bytes.",
+        help="Only messages that this transaction can see: the id of a transaction in progress, or "
+        "TransactionCodec bytes.",
     ),
 ]
 Committed = Annotated[
     bool,
     typer.Option(
-        "--committed", help="Only what is committed, up to the first that is in progress."
+        "--committed",
+        help="Only committed messages, up to the first one whose transaction is in progress.",
     ),
 ]
 Decode = Annotated[
     bool,
     typer.Option(
         "--decode",
-        help="What messages say by their schemas, as JSON; of a damaged one, why, and its bytes.",
+        help="Decode messages by their schemas, and print JSON; for a damaged message, print the "
+        "reason and the bytes.",
     ),
 ]
 Subscribed = Annotated[
@@ -91,7 +95,8 @@ Subscribed = Annotated[
     typer.Option(
         "--subscription",
         metavar="NAME",
-        help="From where this subscription stands; once printed, it is moved behind the last.",
+        help="Start at the position of this subscription; once the messages are printed, it is "
+        "moved after the last one.",
     ),
 ]
 
@@ -119,11 +124,11 @@ def poll(
     if after is not None and start != "start":
         raise typer.BadParameter("give either --from or --after")
     if follow and (tx is not None or wait_s):
-        raise typer.BadParameter("--follow goes with neither --tx nor --wait")
+        raise typer.BadParameter("--follow cannot be used with --tx or --wait")
     if tx is not None and committed:
         raise typer.BadParameter("give either --tx or --committed")
     if subscription is not None and (has_start or tx is not None):
-        raise typer.BadParameter("--subscription goes with none of --from, --after and --tx")
+        raise typer.BadParameter("--subscription cannot be used with --from, --after or --tx")
     where: dict[str, Any] = {
         "start": parse_start(start),
         "after": None if after is None else parse_message_id(after, "--after"),
@@ -221,8 +226,8 @@ def parse_start(text: str, option: str = "--from") -> Start | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no time such as 2026-08-01T12:00:00Z or 1785585600000, "
-            f"no message id of {_ID_CHARS} digits, and not the word start",
+            f"{text!r} is not a valid time such as 2026-08-01T12:00:00Z or 1785585600000, a "
+            f"message id of {_ID_CHARS} digits, or the word start",
             param_hint=option,
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -31,7 +31,7 @@ StoreOption = Annotated[
     typer.Option(metavar="URL", help="hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"),
 ]
 WorkersOption = Annotated[
-    int, typer.Option(min=1, metavar="COUNT", help="So many regions at a time.")
+    int, typer.Option(min=1, metavar="COUNT", help="How many regions to clean up at a time.")
 ]
 
 
@@ -42,12 +42,12 @@ def prune(
     config: ConfigOption = None,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Delete from a store on HBase what no reader can see any more, region by region."""
+    """Delete rows that no reader can see any more from a store on HBase, region by region."""
     from tms.server.jobs import open_pruning  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):
-        stop(f"{settings.store} is cleaned up by its server; ask that with `tms cleanup run`.")
+        stop(f"{settings.store} is cleaned up by its server; start that with `tms cleanup run`.")
     try:
         pruning = open_pruning(settings.store, settings, workers)
     except ValueError as error:

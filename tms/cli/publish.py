@@ -58,12 +58,14 @@ RETRY_FOR_S = 30.0
 Inputs = Annotated[
     list[bytes] | None,
     typer.Argument(
-        metavar="MESSAGE|FILE", help="Messages; with --lines or --file, files.", parser=os.fsencode
+        metavar="MESSAGE|FILE",
+        help="The messages; with --lines or --file, the files.",
+        parser=os.fsencode,
     ),
 ]
-FromStdin = Annotated[bool, typer.Option("--stdin", help="Each line of standard input.")]
-Lines = Annotated[bool, typer.Option("--lines", help="Each line of the files.")]
-Files = Annotated[bool, typer.Option("--file", help="Each file, whole.")]
+FromStdin = Annotated[bool, typer.Option("--stdin", help="Publish each line of standard input.")]
+Lines = Annotated[bool, typer.Option("--lines", help="Publish each line of the files.")]
+Files = Annotated[bool, typer.Option("--file", help="Publish each file as one message.")]
 WritePointer = Annotated[
     int | None,
     typer.Option(
@@ -71,7 +73,7 @@ WritePointer = Annotated[
         min=1,
         metavar="WRITE_POINTER",
         help="Publish in this transaction, and print the ranges that `tms rollback` takes. "
-        "Without messages, publish what was stored before with --buffer.",
+        "Without messages, publish those that were stored with --buffer.",
     ),
 ]
 Buffer = Annotated[
@@ -98,11 +100,14 @@ KeySeparator = Annotated[
         "--key-separator",
         metavar="TEXT",
         parser=os.fsencode,
-        help="With --stdin or --lines: the key of a line is what is before this text.",
+        help="With --stdin or --lines: the text before this separator is the key of a line.",
     ),
 ]
 Tombstone = Annotated[
-    bool, typer.Option("--tombstone", help="A message without payload: its --key is gone.")
+    bool,
+    typer.Option(
+        "--tombstone", help="Publish a message without payload: it says that the --key is gone."
+    ),
 ]
 
 SchemaOption = Annotated[
@@ -110,21 +115,21 @@ SchemaOption = Annotated[
     typer.Option(
         "--schema",
         metavar="FILE|latest",
-        help="Messages are JSON, encoded by this schema, which is registered; or by the latest of "
-        "the topic's subject. Avro is in its JSON encoding.",
+        help="Messages are JSON, and are encoded by this schema, which is registered, or by the "
+        "latest schema of the topic's subject. For Avro, give its JSON encoding.",
     ),
 ]
 KeySchemaOption = Annotated[
     str | None,
-    typer.Option("--key-schema", metavar="FILE|latest", help="The same of keys."),
+    typer.Option("--key-schema", metavar="FILE|latest", help="The same for keys."),
 ]
 SchemaTypeOption = Annotated[
     str | None,
     typer.Option(
         "--schema-type",
         metavar="TYPE",
-        help="AVRO, JSON or PROTOBUF; by default what the file's name ends with says: .proto, "
-        ".json, or else Avro.",
+        help="AVRO, JSON or PROTOBUF; by default PROTOBUF for a file *.proto, JSON for *.json, "
+        "else AVRO.",
     ),
 ]
 
@@ -133,8 +138,8 @@ IfLastOption = Annotated[
     typer.Option(
         "--if-last",
         metavar="ID|empty",
-        help="Only if the topic has no entry behind this message, or none at all. For messages "
-        "given as arguments.",
+        help="Publish only if the topic has no entry after this message, or none at all. For "
+        "messages given as arguments.",
     ),
 ]
 

@@ -23,10 +23,16 @@ FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A JSON object a line; - is standard input.")
 ]
 Owner = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who publishes: with --sequence, once only.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The owner of the work: with --sequence, it is done only once."
+    ),
 ]
 Sequence = Annotated[
-    int | None, typer.Option(min=0, metavar="NUMBER", help="The number of this work; ascending.")
+    int | None,
+    typer.Option(
+        min=0, metavar="NUMBER", help="The number of this work; the numbers of an owner ascend."
+    ),
 ]
 
 
@@ -66,7 +72,7 @@ def publish_all(
 ) -> None:
     """Publish to several topics in one transaction: all messages or none.
 
-    With --owner and --sequence it may be repeated when in doubt: it is done once.
+    With --owner and --sequence you may repeat it in doubt: it is done only once.
     """
     by_topic = parse_lines(read_whole(file).split(b"\n"))
     count = sum(map(len, by_topic.values()))

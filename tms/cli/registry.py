@@ -7,18 +7,18 @@ import typer
 from tms.cli.target import Target, with_target
 from tms.core.store_access import StoreAccess
 
-app = typer.Typer(help="Show what a server is for the schema registry.", no_args_is_help=True)
+app = typer.Typer(help="Show the server's part in the schema registry.", no_args_is_help=True)
 
 
 @app.callback()
 def registry() -> None:
-    """Show what a server is for the schema registry. Schemas are under `tms schema`."""
+    """Show the server's part in the schema registry. The schemas are under `tms schema`."""
 
 
 @app.command()
 @with_target
 def status(target: Target) -> None:
-    """Say who writes the schemas, and how far the server has read."""
+    """Show which server writes the schemas, and how far this one has read."""
     with target.connect(StoreAccess.READ) as client:
         told = client.registry.status()
     who = "each server writes"

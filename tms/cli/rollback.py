@@ -17,7 +17,7 @@ _RANGE = re.compile(r"(\d{1,19}):(\d{1,19})\.(\d{1,5}):(\d{1,19})\.(\d{1,5})", r
 
 Ranges = Annotated[
     list[str],
-    typer.Argument(metavar="RANGE", help="What `tms publish --tx` printed, one or more."),
+    typer.Argument(metavar="RANGE", help="Ranges that `tms publish --tx` printed."),
 ]
 
 
@@ -34,7 +34,7 @@ def parse_range(text: str) -> RollbackRange:
     numbers = _RANGE.fullmatch(text)
     if numbers is None:
         raise typer.BadParameter(
-            f"{text!r} is no rollback range: give what `tms publish --tx` printed",
+            f"{text!r} is not a valid rollback range: give a range that `tms publish --tx` printed",
             param_hint="RANGE",
         )
     return RollbackRange(*map(int, numbers.groups()))
@@ -42,10 +42,7 @@ def parse_range(text: str) -> RollbackRange:
 
 @with_target
 def rollback(target: Target, topic: TopicArgument, ranges: Ranges) -> None:
-    """Roll back transactional publishes.
-
-    Transactions do not see what they wrote any more.
-    """
+    """Roll back transactional publishes, so that no transaction sees their messages any more."""
     parsed = [parse_range(text) for text in ranges]
     with target.connect() as client:
         for published in parsed:

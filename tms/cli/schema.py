@@ -40,11 +40,11 @@ ReferenceOption = Annotated[
     typer.Option(
         "--reference",
         metavar="NAME=SUBJECT/VERSION",
-        help="What the schema means by a name; may be given several times.",
+        help="A schema that this one refers to by NAME; may be given several times.",
         show_default=False,
     ),
 ]
-DeletedOption = Annotated[bool, typer.Option("--deleted", help="Also what was soft-deleted.")]
+DeletedOption = Annotated[bool, typer.Option("--deleted", help="Include soft-deleted ones.")]
 
 
 def _read(file: Path) -> str:
@@ -59,7 +59,7 @@ def _references(given: list[str] | None) -> list[SchemaReference]:
     for text in given or ():
         match = _REFERENCE.fullmatch(text)
         if match is None:
-            stop(f"--reference {text}: NAME=SUBJECT/VERSION is wanted, like Address=address/1")
+            stop(f"--reference {text}: give NAME=SUBJECT/VERSION, such as Address=address/1")
         found.append(SchemaReference(match["name"], match["subject"], int(match["version"])))
     return found
 
@@ -86,7 +86,7 @@ def _properties(given: list[str] | None) -> SchemaMetadata | None:
     pairs = [text.partition("=") for text in given or ()]
     for name, equals, value in pairs:
         if not name or not equals:
-            stop(f"--property {name}{equals}{value}: NAME=VALUE is wanted, like owner=billing")
+            stop(f"--property {name}{equals}{value}: give NAME=VALUE, such as owner=billing")
     found = {name: value for name, _, value in pairs}
     return SchemaMetadata(properties=found) if found else None
 
@@ -104,7 +104,7 @@ def _pretty(text: str) -> str:
 def list_subjects(
     target: Target,
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="How the subjects begin.")
+        str, typer.Argument(metavar="[PREFIX]", help="The prefix of the subjects.")
     ] = ALL_SUBJECTS,
     *,
     deleted: DeletedOption = False,
@@ -128,12 +128,12 @@ def show(
     ],
     *,
     version: VersionOption = None,
-    by_id: Annotated[bool, typer.Option("--id", help="Show the schema of an id.")] = False,
+    by_id: Annotated[bool, typer.Option("--id", help="Show the schema with this id.")] = False,
     deleted: DeletedOption = False,
 ) -> None:
     """Show a schema: the latest version, or another one."""
     if by_id and not subject.isdecimal():
-        stop(f"{subject} is no id: a number is wanted with --id")
+        stop(f"{subject} is not a valid id: with --id, give a number")
     with target.connect(StoreAccess.READ) as client:
         if by_id:
             found = client.registry.schema(int(subject))
@@ -165,9 +165,9 @@ def register(
             show_default=False,
         ),
     ] = None,
-    normalize: Annotated[bool, typer.Option("--normalize", help="Keep it normalized.")] = False,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Store it normalized.")] = False,
 ) -> None:
-    """Register a schema under a subject; one that is there already stays as it is."""
+    """Register a schema under a subject. A schema that is registered already is not changed."""
     text, references, metadata = _read(file), _references(reference), _properties(property_)
     with target.connect() as client:
         found = client.registry.register(
@@ -188,7 +188,7 @@ def check(
     schema_type: TypeOption = "AVRO",
     reference: ReferenceOption = None,
 ) -> None:
-    """Say whether a schema would fit the subject's versions; exit code 1 if it would not."""
+    """Check whether a schema is compatible with the subject's versions; exit with 1 if not."""
     text, references = _read(file), _references(reference)
     with target.connect(StoreAccess.READ) as client:
         messages = client.registry.why_unfit(
@@ -208,11 +208,12 @@ def delete(
     *,
     version: VersionOption = None,
     permanent: Annotated[
-        bool, typer.Option("--permanent", help="For good, what was soft-deleted before.")
+        bool,
+        typer.Option("--permanent", help="Delete for good; only what was soft-deleted before."),
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete a version, or all: softly, so that ids can still be read, or for good."""
+    """Delete one version or all, softly or for good. Ids of soft-deleted ones can still be read."""
     if permanent:
         named = subject if version is None else f"version {version} of {subject}"
         confirm(f"Delete {named} for good?", is_sure=yes)
@@ -228,15 +229,16 @@ def delete(
 def compatibility(
     target: Target,
     subject: Annotated[
-        str, typer.Argument(metavar="[SUBJECT]", help="Without it, the default context.")
+        str,
+        typer.Argument(metavar="[SUBJECT]", help="The subject; without it, the default context."),
     ] = "",
     *,
     level: Annotated[
         str | None,
-        typer.Option("--set", metavar="LEVEL", help="Set it, to BACKWARD for example."),
+        typer.Option("--set", metavar="LEVEL", help="Set the level, such as BACKWARD."),
     ] = None,
 ) -> None:
-    """Show or set which earlier versions a new one must fit."""
+    """Show or set with which earlier versions a new one must be compatible."""
     with target.connect(StoreAccess.READ if level is None else StoreAccess.WRITE) as client:
         if level is None:
             counts = client.registry.compatibility(subject)
@@ -254,7 +256,7 @@ def diff(
     old: Annotated[str, typer.Argument(metavar="VERSION", help="A number, or latest.")],
     new: Annotated[str, typer.Argument(metavar="VERSION", help="A number, or latest.")] = LATEST,
 ) -> None:
-    """Show what has changed between two versions, line by line, and whether they fit."""
+    """Show line by line what has changed between two versions, and whether they are compatible."""
     with target.connect(StoreAccess.READ) as client:
         before, after = _two(client, subject, old, new)
         messages = client.registry.why_unfit(

@@ -46,10 +46,10 @@ Examples:
   tms config --toml > tms.toml      a file to start from, for --config"""
 
 _FLAG_COLUMNS = 42
-_HIDDEN = "# User and password are not shown: put them where *** is."
+_HIDDEN = "# The user and the password are not shown: write them in place of ***."
 
 TomlOption = Annotated[
-    bool, typer.Option("--toml", help="As a TOML file to start from.", show_default=False)
+    bool, typer.Option("--toml", help="Print a TOML file to start from.", show_default=False)
 ]
 
 
@@ -110,10 +110,10 @@ def _load(config: Path | None, flags: dict[str, object]) -> Loaded:
 
 
 def _serve(*, config: Path | None, **flags: object) -> None:
-    """Run a server until Ctrl-C or SIGTERM; it finishes what it has accepted.
+    """Run a server until Ctrl-C or SIGTERM; then it finishes the requests that it has accepted.
 
-    `tms config` says more of each setting, lists the seldom ones too, and names the environment
-    variables.
+    `tms config` explains each setting, also those that are seldom needed, and names its environment
+    variable.
     """
     settings = _load(config, flags).settings
     store = without_credentials(settings.store)

@@ -25,7 +25,7 @@ Master = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="Spark's master; by default this machine, or what spark-submit was told.",
+        help="Spark's master; by default this machine, or the master of spark-submit.",
     ),
 ]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The archive: a path or URL.")]
@@ -34,18 +34,18 @@ Topics = Annotated[
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(metavar="REGEX", help="All topics whose whole name matches, instead."),
+    typer.Option(metavar="REGEX", help="Instead of names: all topics whose whole name matches."),
 ]
 Start = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Publish time to begin at: ISO 8601 or milliseconds."),
+    typer.Option(metavar="TIME", help="The publish time to begin at: ISO 8601 or milliseconds."),
 ]
-End = Annotated[str | None, typer.Option(metavar="TIME", help="Publish time to end before.")]
+End = Annotated[str | None, typer.Option(metavar="TIME", help="The publish time to end before.")]
 Schema = Annotated[
     str | None,
     typer.Option(
         metavar="latest|ID",
-        help="Payloads as columns, by the latest version of the subject or an id.",
+        help="Decode payloads to columns, by the latest version of the subject or by an id.",
     ),
 ]
 Message = Annotated[
@@ -57,7 +57,7 @@ Message = Annotated[
     ),
 ]
 Rows = Annotated[
-    int | None, typer.Option(min=1, metavar="COUNT", help="Messages of one batch, at most.")
+    int | None, typer.Option(min=1, metavar="COUNT", help="The most messages of one batch.")
 ]
 
 
@@ -74,12 +74,12 @@ def archive(
     message: Message = None,
     errors: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Where messages go that --schema cannot decode."),
+        typer.Option(metavar="TOPIC", help="The folder for messages that --schema cannot decode."),
     ] = None,
     rows_per_batch: Rows = None,
     master: Master = None,
 ) -> None:
-    """Add to an archive in Parquet, by topic and date, what has come since the last run."""
+    """Add the messages since the last run to an archive in Parquet, by topic and date."""
     for name, value in (("--errors", errors), ("--message", message)):
         if value is not None and schema is None:
             raise typer.BadParameter("it needs --schema", param_hint=name)
@@ -115,7 +115,9 @@ def replay(
     *,
     to: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Where to; by default each to its own topic."),
+        typer.Option(
+            metavar="TOPIC", help="The topic to publish to; by default each message's own topic."
+        ),
     ] = None,
     start: Start = None,
     end: End = None,
@@ -124,14 +126,14 @@ def replay(
     ] = False,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A replay of this name is done once."),
+        typer.Option(metavar="NAME", help="The name of this replay, which is done only once."),
     ] = None,
     bad: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Where rows without payload go.")
+        str | None, typer.Option(metavar="FOLDER", help="The folder for rows without payload.")
     ] = None,
     master: Master = None,
 ) -> None:
-    """Publish an archive again: in order, and once however often it is run."""
+    """Publish an archive again: in order, and only once even if it is run several times."""
     spark = _session("replay", master, target)
     from tms.spark.jobs.replay import Selection, replay  # noqa: PLC0415  needs Spark
 
@@ -170,10 +172,11 @@ def transform(
     to: Annotated[str, typer.Argument(metavar="TO", help="The topic to write.")],
     *,
     checkpoint: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the job keeps how far it has come.")
+        str, typer.Option(metavar="FOLDER", help="The folder in which the job stores its progress.")
     ],
     errors: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Where messages go that cannot be transformed.")
+        str,
+        typer.Option(metavar="TOPIC", help="The topic for messages that cannot be transformed."),
     ],
     sql: Annotated[
         str | None,
@@ -186,15 +189,15 @@ def transform(
     ] = None,
     function: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:NAME", help="A Python function of a payload, instead."),
+        typer.Option(metavar="MODULE:NAME", help="A Python function of a payload, instead of SQL."),
     ] = None,
     rows_per_batch: Rows = None,
     forever: Annotated[
-        bool, typer.Option("--forever", help="Go on with what comes, until interrupted.")
+        bool, typer.Option("--forever", help="Continue with new messages until interrupted.")
     ] = False,
     master: Master = None,
 ) -> None:
-    """Transform what has come since the last run into another topic, exactly once."""
+    """Transform the messages since the last run into another topic, exactly once."""
     if (sql is None) == (function is None):
         raise typer.BadParameter("give one of them", param_hint="--sql or --function")
     how: Any = sql if sql is not None else _function(function or "")
@@ -264,7 +267,7 @@ def prune(
     *,
     master: Master = None,
 ) -> None:
-    """Delete from a store on HBase what has expired and what is of deleted topics."""
+    """Delete the rows of expired messages and of deleted topics from a store on HBase."""
     spark = _session("prune", master, None)
     from tms.spark.jobs.prune import prune  # noqa: PLC0415  needs Spark
 

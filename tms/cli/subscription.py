@@ -20,12 +20,12 @@ NameArgument = Annotated[
 ]
 AfterOption = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Behind this message; by default before the oldest."),
+    typer.Option(metavar="ID", help="Start after this message; by default at the oldest."),
 ]
 
 
 IfAbsent = Annotated[
-    bool, typer.Option("--if-absent", help="If it is there already, leave it where it is.")
+    bool, typer.Option("--if-absent", help="If it exists already, do not change it.")
 ]
 
 
@@ -58,7 +58,7 @@ def create(
         except SubscriptionExists:
             if not if_absent:
                 raise
-            told = f"Subscription {name} of topic {topic} is there already."
+            told = f"Subscription {name} of topic {topic} exists already."
             target.answer(told, _facts(subscription.position()))
             return
     target.answer(f"Created subscription {name} of topic {topic}.", _facts(position))
@@ -78,9 +78,9 @@ def list_positions(target: Target, topic: TopicArgument) -> None:
 @app.command()
 @with_target
 def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Show where a subscription stands.
+    """Show the position of a subscription.
 
-    After is the last message that was consumed; each move makes the version greater by one.
+    After is the last message that was consumed; each move raises the version by one.
     """
     with target.connect(StoreAccess.READ) as client:
         position = client.topic(topic).subscription(name).position()
@@ -96,7 +96,7 @@ def move(
     target: Target,
     topic: TopicArgument,
     name: NameArgument,
-    after: Annotated[str, typer.Option(metavar="ID", help="Behind this message.")],
+    after: Annotated[str, typer.Option(metavar="ID", help="The position is after this message.")],
 ) -> None:
     """Move a subscription, forwards or back."""
     to = parse_message_id(after, "--after")

@@ -34,9 +34,9 @@ URL_HELP = (
 )
 NAMESPACE_HELP = "The namespace of the topics."
 
-CA_HELP = "The certificates to trust an https:// server by.  [env: TMS_CA]"
+CA_HELP = "The certificates that an https:// server is trusted by.  [env: TMS_CA]"
 _WHO_ASKS = (
-    "A file with the token to show.  [env: TMS_TOKEN_FILE, or the token itself in TMS_TOKEN; else "
+    "A file with the token to send.  [env: TMS_TOKEN_FILE, or the token itself in TMS_TOKEN; else "
     "~/.config/tms/token]"
 )
 

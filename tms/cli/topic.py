@@ -19,7 +19,7 @@ app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no
 Ttl = Annotated[
     int | None,
     duration(
-        "--ttl", told="How long messages live; by default as the server is set, a week.", whole=True
+        "--ttl", told="How long messages live; by default the server's setting, a week.", whole=True
     ),
 ]
 Properties = Annotated[
@@ -34,7 +34,7 @@ Properties = Annotated[
 
 
 IfAbsent = Annotated[
-    bool, typer.Option("--if-absent", help="If it is there already, leave it as it is.")
+    bool, typer.Option("--if-absent", help="If it exists already, do not change it.")
 ]
 
 
@@ -66,7 +66,7 @@ def create(
         except TopicExists:
             if not if_absent:
                 raise
-            target.answer(f"Topic {name} is there already.", {"created": None, "exists": name})
+            target.answer(f"Topic {name} exists already.", {"created": None, "exists": name})
             return
     target.answer(f"Created topic {name}.", {"created": name})
 
@@ -97,9 +97,9 @@ def show(target: Target, name: TopicArgument) -> None:
 def replace(
     target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None
 ) -> None:
-    """Give a topic these properties and no others.
+    """Replace the properties of a topic.
 
-    What is not given is gone, and the time to live is the server's default again.
+    Properties that are not given are removed, and without --ttl the server's default applies.
     """
     with target.connect() as client:
         client.topic(name).replace_properties(ttl, **_parsed(properties))
@@ -120,7 +120,7 @@ Before = Annotated[
 @app.command(epilog="\b\nExample:\n  tms topic trim orders --before 2026-08-01T12:00:00Z")
 @with_target
 def trim(target: Target, name: TopicArgument, before: Before) -> None:
-    """Let expire all messages from before a time; cleanup then takes them away."""
+    """Expire all messages from before a time; cleanup deletes them later."""
     start = parse_start(before, "--before")
     if start is None:
         raise typer.BadParameter("give a time or a message id", param_hint="--before")

@@ -15,7 +15,9 @@ from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionInfo
 from tms.wire.json_reports import info_record
 
-app = typer.Typer(help="Look after transactions, and use one from a script.", no_args_is_help=True)
+app = typer.Typer(
+    help="List and repair transactions, and use one from a script.", no_args_is_help=True
+)
 app.add_typer(tx_owners.app, name="owners")
 
 EXAMPLES = """\b
@@ -32,25 +34,26 @@ Ids = Annotated[
     list[int] | None,
     typer.Argument(metavar="ID", help="The transactions' write pointers.", show_default=False),
 ]
-Invalid = Annotated[bool, typer.Option("--invalid", help="The invalid ones instead.")]
-Limit = Annotated[
-    int, typer.Option(min=1, metavar="COUNT", help="At most so many of the invalid ones.")
-]
+Invalid = Annotated[bool, typer.Option("--invalid", help="List the invalid transactions instead.")]
+Limit = Annotated[int, typer.Option(min=1, metavar="COUNT", help="The most invalid transactions.")]
 Timeout = Annotated[
     int | None,
     duration(
         "--timeout",
-        told="After how long it becomes invalid; by default as the server is set, 30.",
+        told="After how long it becomes invalid; by default the server's setting, 30.",
         whole=True,
         least_s=1,
     ),
 ]
-Long = Annotated[bool, typer.Option("--long", help="One that lasts a day.")]
+Long = Annotated[
+    bool, typer.Option("--long", help="Start a long transaction, which may take a day.")
+]
 Before = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="All that started before: ISO 8601, UTC unless it says otherwise, or milliseconds "
+        help="All transactions that started before this time: ISO 8601, UTC unless it says "
+        "otherwise, or milliseconds "
         "since 1970.",
     ),
 ]
@@ -91,7 +94,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
 @app.command()
 @with_target
 def show(target: Target, transaction_id: TransactionArgument) -> None:
-    """Show where a transaction stands, also one that ended of late."""
+    """Show the state of a transaction, also if it ended recently."""
     with target.connect(StoreAccess.READ) as client:
         facts = _facts(client.transactions.info(transaction_id))
     told = {key: value for key, value in facts.items() if value not in (None, "", [])}
@@ -117,7 +120,7 @@ def start(target: Target, *, timeout_s: Timeout = None, long: Long = False) -> N
 @app.command()
 @with_target
 def commit(target: Target, transaction_id: TransactionArgument) -> None:
-    """Commit a transaction: what was published in it is seen as a whole."""
+    """Commit a transaction: readers see all its messages at once."""
     with target.connect() as client:
         client.transactions.commit(transaction_id)
     target.answer(f"Committed {transaction_id}.", {"committed": str(transaction_id)})
@@ -126,9 +129,9 @@ def commit(target: Target, transaction_id: TransactionArgument) -> None:
 @app.command()
 @with_target
 def abort(target: Target, transaction_id: TransactionArgument) -> None:
-    """End a transaction whose publishes have all been rolled back.
+    """End a transaction after all its publishes have been rolled back.
 
-    Where some have not, it becomes invalid instead, and readers skip them.
+    If some have not been rolled back, it becomes invalid, and readers skip its messages.
     """
     with target.connect() as client:
         status = client.transactions.abort(transaction_id)
@@ -141,7 +144,7 @@ def abort(target: Target, transaction_id: TransactionArgument) -> None:
 @app.command()
 @with_target
 def invalidate(target: Target, transaction_id: TransactionArgument) -> None:
-    """End a transaction that nobody will end: readers skip what it published."""
+    """End a transaction that nobody will end any more: readers skip its messages."""
     with target.connect() as client:
         client.transactions.invalidate(transaction_id)
     target.answer(f"{transaction_id} is invalid now.", {"invalidated": str(transaction_id)})
@@ -150,9 +153,9 @@ def invalidate(target: Target, transaction_id: TransactionArgument) -> None:
 @app.command()
 @with_target
 def truncate(target: Target, ids: Ids = None, before: Before = None) -> None:
-    """Take transactions off the invalid list.
+    """Remove transactions from the invalid list.
 
-    Only once nothing that they published is left: it would become visible.
+    Only do it if none of their messages are left, because these would become visible.
     """
     if bool(ids) == (before is not None):
         raise typer.BadParameter("give either ids or --before")
@@ -161,4 +164,4 @@ def truncate(target: Target, ids: Ids = None, before: Before = None) -> None:
             count = client.transactions.truncate_invalid_ids(ids or ())
         else:
             count = client.transactions.truncate_invalid_before(parse_time_ms(before, "--before"))
-    target.answer(f"Took {count} off the invalid list.", {"truncated": count})
+    target.answer(f"Removed {count} from the invalid list.", {"truncated": count})

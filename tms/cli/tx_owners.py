@@ -11,15 +11,15 @@ from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
 from tms.core.store_access import StoreAccess
 from tms.wire.json_reports import owner_record
 
-app = typer.Typer(help="Look after the owners of transactions.", no_args_is_help=True)
+app = typer.Typer(help="List and forget the owners of transactions.", no_args_is_help=True)
 
 _HEADS = ("OWNER", "SEQUENCE", "AGE", "PRINCIPAL", "ORIGIN", "TRANSACTION")
 
 Limit = Annotated[
-    int, typer.Option(min=1, max=OWNERS_LISTED_MAX, metavar="COUNT", help="At most so many.")
+    int, typer.Option(min=1, max=OWNERS_LISTED_MAX, metavar="COUNT", help="The most owners.")
 ]
 Principal = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Those that are this principal's alone.")
+    str | None, typer.Option(metavar="NAME", help="Only the owners of this principal.")
 ]
 Owner = Annotated[str, typer.Argument(metavar="OWNER", help="The owner's name.")]
 
@@ -40,7 +40,7 @@ def _row(info: OwnerInfo) -> tuple[str, ...]:
 def list_owners(
     target: Target, *, limit: Limit = OWNERS_LISTED, principal: Principal = None
 ) -> None:
-    """List the owners whose last sequence is remembered, oldest commit first."""
+    """List the owners that are remembered, oldest commit first."""
     with target.connect(StoreAccess.READ) as client:
         found = client.transactions.owners(limit, principal=principal)
     if found or target.as_json:
@@ -50,7 +50,7 @@ def list_owners(
 @app.command()
 @with_target
 def forget(target: Target, owner: Owner) -> None:
-    """Forget an owner: its sequences may be committed again, and anybody may use it."""
+    """Forget an owner: then anybody may use its name, and commit its sequences again."""
     with target.connect() as client:
         client.transactions.forget_owner(owner)
     target.answer(f"Forgot {owner}.", {"forgotten": owner})

@@ -31,7 +31,7 @@ def encoding_of(
         return None
     if schema_type is not None and schema_type.upper() not in SCHEMA_TYPES:
         types = ", ".join(SCHEMA_TYPES)
-        raise typer.BadParameter(f"--schema-type {schema_type} is none of {types}")
+        raise typer.BadParameter(f"--schema-type {schema_type} is not valid: give one of {types}")
     return Encoding(
         _schema_of(schema, schema_type, "--schema"),
         _schema_of(key_schema, schema_type, "--key-schema"),

@@ -44,7 +44,7 @@ def _parsed(given: str) -> str:
         said = "write / and ? in a password as %2F and %3F" if "@" in url else error
         raise ValueError(f"{shown!r} is not a URL: {said}") from None
     if parsed.scheme not in _SCHEMES:
-        raise ValueError(f"{shown!r} is not of a server: {_WRITE}")
+        raise ValueError(f"{shown!r} is not a URL of a server: {_WRITE}")
     if not parsed.host:
         raise ValueError(f"{shown!r} names no host: {_WRITE}")
     if not _HOST.fullmatch(parsed.host):

@@ -123,11 +123,15 @@ async def _reread(file: Path, known: str) -> str:
 
 def _bearer(token: str, what: str) -> str:
     if len(token) > _TOKEN_BYTES_MAX or not _TOKEN.fullmatch(token):
-        raise ValueError(f"{what} is none: a token is visible characters without spaces")
+        raise ValueError(
+            f"{what} is not a valid token: a token has visible characters, without spaces"
+        )
     return f"Bearer {token}"
 
 
 def _basic(user: str, password: str) -> str:
     if ":" in user or not (user + password).isprintable():
-        raise ValueError("a user has no colon, and neither it nor the password control characters")
+        raise ValueError(
+            "a user must not have a colon, and neither the user nor the password control characters"
+        )
     return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"

@@ -84,9 +84,11 @@ def reading(
     if limit is not None and limit < 1:
         raise InvalidRequest("invalid_limit", limit=limit)
     if committed and tx is not None:
-        raise ValueError("give either tx or committed: a transaction sees what it sees")
+        raise ValueError(
+            "give either tx or committed: a transaction decides itself which messages it sees"
+        )
     if end is not None and wait_s:
-        raise ValueError("give either end or wait_s: a range is there, or it is not")
+        raise ValueError("give either end or wait_s: a range that has an end does not wait")
     limit = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
     view = isolation_of(committed=committed) if tx is None else _view_of(tx)
     until = None if end is None else position(after=None, start=end)

@@ -65,7 +65,7 @@ def id_of(which: WhichMessage) -> bytes:
         case bytes():
             return check_id(which)
         case _:
-            raise TypeError(f"{which!r} is no message and no message id")
+            raise TypeError(f"{which!r} is not a message or a message id")
 
 
 def _id_or_ms(given: Start) -> bytes | int:
@@ -79,4 +79,4 @@ def _id_or_ms(given: Start) -> bytes | int:
                 raise ValueError(f"{given} has no time zone: add tzinfo=UTC, or another")
             return (given - _EPOCH) // timedelta(milliseconds=1)
         case _:
-            raise TypeError(f"{given!r} is no message, message id, time in ms or datetime")
+            raise TypeError(f"{given!r} is not a message, a message id, a time in ms or a datetime")

@@ -95,7 +95,7 @@ class Stops:
         task.add_done_callback(self._telling.discard)
 
     async def _told(self, topic_id: TopicId, view: View, transaction_id: int) -> None:
-        then = "what is behind it is given once it has ended"
+        then = "later messages are given when it has ended"
         try:
             info = await self._services.transactions.info(transaction_id)
         except (TransactionUnknown, RuntimeError):
@@ -107,5 +107,5 @@ class Stops:
             if info.status not in _IN_PROGRESS:
                 if isinstance(view, Isolation):
                     return  # it has just ended
-                then = "the reader's own transaction began before that, and sees nothing behind it"
+                then = "the reader's own transaction began before it, and sees no later messages"
         _log.warning("Waiting in %s: stopped at %s; %s", topic_id, who, then)

@@ -132,7 +132,7 @@ class Holding:
         try:
             await self._store.put(LEASE, lease_codec.encode(record), self._version)
         except TmsError as error:
-            _log.warning("the lease was not given back, and will run out: %s", error)
+            _log.warning("the lease was not given back, and will expire: %s", error)
 
 
 async def unless(event: asyncio.Event, other: Awaitable[object]) -> None:

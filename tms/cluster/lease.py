@@ -140,9 +140,7 @@ class Lease:
         """
         self.wanted_ms = max(self.wanted_ms, last_ms)
         if last_ms > self.keys_until_ms:
-            raise StoreUnavailable(
-                reason="keys are given up to a time that the next renewal of the lease moves on"
-            )
+            raise StoreUnavailable(reason="no keys are left before the next renewal of the lease")
 
     def end(self) -> None:
         """Hold it no more, whatever the time."""

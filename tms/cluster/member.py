@@ -170,7 +170,7 @@ class Member:
                 if claimed is not None:
                     await self._hold(*claimed)
             except TmsError as error:
-                _log.warning("this server takes no part for a moment: %s", error)
+                _log.warning("this server pauses in the cluster: %s", error)
                 self._token_known = max(self._token_known, error.detail.get("later_token", 0))
                 self._tell(None)
                 await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
@@ -227,7 +227,7 @@ class Member:
             return None  # somebody else was quicker, or the leader is back
         ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
         lease = Lease(token, record.lease_s, self._clock, sent_s, **ceilings)
-        _log.info("this server is to lead, under token %d", token)
+        _log.info("this server takes over the lead, with token %d", token)
         return record, stat.version, lease, wait_s
 
     async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
@@ -249,9 +249,9 @@ class Member:
         try:
             await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if renewing.done():
-                reason = "does not reach the store, and leaves the lease to one that does"
+                reason = "does not reach the store, and gives the lease to a server that does"
                 if not holding.is_given_up:
-                    reason = "leads no more, because another has claimed the lease"
+                    reason = "does not lead any more, because another server has claimed the lease"
                 _log.error("this server %s; it closes its services", reason)
                 lease.end()
             self._tell(None)
@@ -273,14 +273,14 @@ class Member:
     async def _lead(self, holding: Holding, wait_s: float) -> bool:
         """Lead until that may end; return whether it had come to that before."""
         if wait_s:
-            _log.warning("waiting %.1f s, by when nothing of the last leader can arrive", wait_s)
+            _log.warning("waiting %.1f s, until no write of the last leader can arrive", wait_s)
             await unless(holding.may_end, asyncio.sleep(wait_s))
         if holding.may_end.is_set():
             return False
         async with self._open_services(holding.lease):
             self._role = Role.LEADER
             holding.serve(self._own.fence_s)
-            _log.info("this server leads, under token %d", holding.lease.token)
+            _log.info("this server leads, with token %d", holding.lease.token)
             await holding.may_end.wait()
         return True
 

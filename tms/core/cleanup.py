@@ -26,7 +26,7 @@ class PruneBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidState:
-    """What holds the invalid list."""
+    """The reasons why transactions stay on the invalid list."""
 
     count: int
     """Write pointers on it."""

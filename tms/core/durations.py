@@ -36,7 +36,8 @@ def seconds_of(given: Duration) -> float:
     parts = _WITH_UNITS.fullmatch(text)
     if not text or parts is None:
         raise ValueError(
-            f"{given!r} is no duration: give seconds, or units from weeks down to milliseconds, "
+            f"{given!r} is not a valid duration: give seconds, or units from weeks down to "
+            "milliseconds, "
             "such as 30s, 15m, 12h, 1h30m, 7d, 2w, 500ms"
         )
     amounts = zip(parts.groups(), _UNITS_S.values(), strict=True)
@@ -47,7 +48,7 @@ def whole_seconds_of(given: Duration) -> int:
     """Return the same where it must be whole. Raises `ValueError` where it is not."""
     seconds = seconds_of(given)
     if isinstance(seconds, float) and not seconds.is_integer():
-        raise ValueError(f"{given!r} is no whole number of seconds")
+        raise ValueError(f"{given!r} is not a whole number of seconds")
     return int(seconds)
 
 

@@ -48,7 +48,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problems:
-    """What is wrong with a part, a line each; none is expected."""
+    """The problems of a part, one line each; none are expected."""
 
     problems: Sequence[str]
     rows: int

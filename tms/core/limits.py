@@ -50,28 +50,26 @@ def _seldom(default: float, description: str, *, zero: bool = False) -> Any:
 
 
 def _each(whose: str, *, by_time: bool = False) -> Any:
-    otherwise = "for no limit" if by_time else "for all but a tenth of what there is"
+    otherwise = "for no limit" if by_time else "for nine tenths of all"
     return _seldom(0, f"The most {whose} of one principal; 0 {otherwise}.", zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one service takes, holds and gives at most."""
+    """The limits of one service."""
 
     ttl_s_default: int = _setting(TTL_S_DEFAULT, "How long messages live by default.")
     transaction_lifetime_s_max: int = _seldom(
-        25 * 3600, "Writing under a write pointer older than this is refused."
+        25 * 3600, "The greatest age of a write pointer. Writes under older ones are refused."
     )
 
     transaction_timeout_s_default: int = _setting(
-        30, "A short transaction's timeout by default. Then it becomes invalid."
+        30, "The default timeout of a short transaction. After it, the transaction is invalid."
     )
     transaction_timeout_s_max: int = _setting(
         24 * 3600, "The longest timeout of a short transaction."
     )
-    transaction_long_timeout_s: int = _setting(
-        24 * 3600, "When a long transaction becomes invalid."
-    )
+    transaction_long_timeout_s: int = _setting(24 * 3600, "The timeout of a long transaction.")
     transactions_in_progress_max: int = _setting(
         10_000, "The most transactions in progress. Starting another one gets 503."
     )
@@ -82,38 +80,35 @@ class Limits:
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
     """The most bytes of changes that a transaction may announce."""
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
-    """About the bytes that the changes of all transactions may take while one may conflict."""
+    """About the most bytes of changes of all transactions, kept while they may conflict."""
     transaction_checkpoints_max: int = _seldom(1_000, "The most checkpoints in one transaction.")
     transaction_outcomes_max: int = _seldom(
-        200_000, "How many ended transactions are remembered, for clients that lost the answer."
+        200_000, "How many ended transactions to remember, for clients that lost the answer."
     )
     transaction_owners_max: int = _seldom(
-        1_000_000, "The most owners that are remembered, of 400 bytes each."
+        1_000_000, "The most owners to remember, of 400 bytes each."
     )
     transaction_owner_retention_s: int = _seldom(
-        7 * 24 * 3600, "How long the last sequence of an owner is remembered that does nothing."
+        7 * 24 * 3600, "How long to remember the last sequence number of an inactive owner."
     )
-    transaction_snapshot_s: int = _seldom(
-        300, "How often the state of transactions is written as a whole."
-    )
+    transaction_snapshot_s: int = _seldom(300, "How often to write a snapshot of all transactions.")
     transaction_snapshot_edits: int = 500_000
-    """After so many edits the state is written as a whole too: a start replays no more of them."""
+    """After this many edits a snapshot is written too, so a start never replays more."""
     transaction_snapshots_kept: int = 3
     """How many snapshots are kept, with the edits after each."""
 
     clock_step_s_max: float = _seldom(
-        60.0, "By how much the machine's clock may step and be followed at once."
+        60.0, "The largest step of the machine's clock that the server follows at once."
     )
     clock_hold_s: float = _seldom(
         3_600.0,
-        "How long the machine's clock must stay as it is after a larger step to be believed; 0 to "
-        "believe it at once.",
+        "How long the server waits before it believes a larger step of the clock; 0: not at all.",
         zero=True,
     )
 
     cleanup_period_s: float = _setting(
         60.0,
-        "How often to clean up what is dead. That is what has expired, was deleted or is invalid.",
+        "How often to clean up dead rows. These have expired, were deleted or are invalid.",
     )
     cleanup_slice_rows: int = _seldom(
         2_000, "The most rows that cleanup reads or deletes at a time."
@@ -125,8 +120,7 @@ class Limits:
     )
     cleanup_grace_s: int = _seldom(
         24 * 3600,
-        "How much longer than it must an invalid transaction stays on the list, and the name of a "
-        "deleted topic in the table.",
+        "How much longer than necessary to keep invalid transactions and names of deleted topics.",
     )
     cleanup_keys_max: int = 400_000
     """How many keys compaction remembers at a time; each takes about 110 bytes."""
@@ -134,7 +128,7 @@ class Limits:
     request_bytes_max: int = _setting(16 * 1024 * 1024, "The largest body, after decompression.")
     request_messages_max: int = _setting(100_000, "The most messages in one publish or store.")
     request_gzip_ratio_max: int = 100
-    """How many times as long as what was sent of it a gzip body over 1 MiB may be."""
+    """How many times larger a gzip body over 1 MiB may be after decompression."""
     message_bytes_max: int = _setting(10 * 1024 * 1024, "The largest message.")
     frame_bytes_max: int = _seldom(16 * 1024, "The largest key and headers of a message.")
     message_headers_max: int = _seldom(100, "The most headers of a message.")
@@ -143,20 +137,21 @@ class Limits:
         64 * 1024, "The largest head of a request: its line and its headers."
     )
     request_head_s_max: float = 60.0
-    """How long a connection is kept on which no whole head of a request arrives.
+    """How long a connection without a whole head of a request is kept.
 
-    Longer than clients keep a connection for reuse, so that it is they who close it."""
+    Clients keep a connection for a shorter time, so the client closes it."""
     connections_max: int = _setting(
         10_000,
-        "The most connections at a time. If the process may have too few open files for them, "
-        "there are fewer, so that the store can open its own.",
+        "The most connections at a time. It is lower if the process may have too few open files, "
+        "so that the store can open its own.",
     )
 
     queue_bytes_max: int = _setting(
-        64 * 1024 * 1024, "The most payload that waits to be written. Publishers get 503 beyond it."
+        64 * 1024 * 1024,
+        "The most bytes that wait to be written. Beyond it, publishers get 503.",
     )
     queue_requests_max: int = _seldom(
-        10_000, "The most publishes waiting to be written; then they get 503."
+        10_000, "The most publishes that wait to be written. Beyond it, publishers get 503."
     )
     flush_bytes_max: int = 16 * 1024 * 1024
     """The most payload in one write to the store."""
@@ -165,11 +160,12 @@ class Limits:
         64 * 1024 * 1024, "Memory for the latest messages; 0 for none.", zero=True
     )
     topics_in_memory_max: int = _setting(
-        20_000, "The most topics in memory that nobody uses. One request may name as many."
+        20_000,
+        "How many unused topics stay in memory. It is also the limit of topics in one request.",
     )
     topics_max: int = _setting(
         200_000,  # twice as many as were tried
-        "The most topics of all namespaces. Creating another one is refused.",
+        "The most topics of all namespaces. Beyond it, no topic can be created.",
     )
     topic_properties_bytes_max: int = _seldom(
         1024 * 1024, "The most bytes of a topic's properties, their names and values together."
@@ -180,18 +176,18 @@ class Limits:
 
     metric_series_max: int = _seldom(
         500,
-        "The most topics, namespaces and subscriptions, of each kind, that have metrics of their "
-        "own; the rest is counted together.",
+        "The most topics, namespaces and subscriptions with their own metrics; the rest is counted "
+        "together.",
     )
 
-    poll_messages_default: int = _setting(100, "Messages of a poll that has no limit.")
+    poll_messages_default: int = _setting(100, "The most messages of a poll without a limit.")
     poll_messages_max: int = _setting(
-        1_000_000, "The most messages that one poll gives. A greater limit is cut to it."
+        1_000_000, "The most messages of one poll. A greater limit is reduced to it."
     )
     poll_block_bytes: int = 256 * 1024
     """A poll's answer is sent in parts of about this size."""
     poll_wait_s_max: float = _setting(
-        60.0, "The longest that a poll waits for messages. A longer wait is cut to it."
+        60.0, "The longest wait of a poll for messages. A longer wait is reduced to it."
     )
 
     def __post_init__(self) -> None:
@@ -218,32 +214,34 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalLimits:
-    """How much one principal may. The settings have `principal_` before these names.
+    """The limits of one principal. The settings have `principal_` before these names.
 
-    0 is its share of what is open at once; by time it is no limit.
+    0 means no limit for a rate, and a share of all for the others.
     """
 
     requests_per_s: int = _each("requests a second", by_time=True)
     publish_bytes_per_s: int = _each("bytes published a second", by_time=True)
     publish_messages_per_s: int = _each("messages published a second", by_time=True)
     connections_max: int = _each("connections")
-    polls_max: int = _each("polls that wait")
-    arriving_bytes_max: int = _each("bytes of bodies that are arriving")
+    polls_max: int = _each("waiting polls")
+    arriving_bytes_max: int = _each("bytes of arriving bodies")
     topics_per_hour: int = _each("topics created an hour", by_time=True)
 
     @property
     def are_by_time(self) -> bool:
-        """Whether anything is limited by time."""
+        """Whether a rate is limited."""
         by_time = self.requests_per_s, self.publish_bytes_per_s, self.publish_messages_per_s
         return any((*by_time, self.topics_per_hour))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLimits:
-    """How much a schema registry takes. The settings have `registry_` before these names."""
+    """The limits of a schema registry. The settings have `registry_` before these names."""
 
     schemas_max: int = _seldom(1_000_000, "The most versions of all subjects together.")
     schema_bytes_max: int = _seldom(1024 * 1024, "The largest text of a schema.")
     references_depth_max: int = 50
-    """The most steps that a schema's reference may lead."""
-    references_max: int = _seldom(1_000, "The most schemas that one may need, also through others.")
+    """The most steps of a chain of references."""
+    references_max: int = _seldom(
+        1_000, "The most schemas that one schema needs, also through others."
+    )

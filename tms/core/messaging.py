@@ -122,7 +122,7 @@ class AllPublished:
 
 
 class Stored(NamedTuple):
-    """What was stored in a topic under one write pointer."""
+    """Stored messages of a topic, under one write pointer."""
 
     topic_id: TopicId
     write_pointer: int

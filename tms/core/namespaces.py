@@ -18,7 +18,7 @@ _RELATIONS = (("ttl_s_default", "ttl_s_max"), ("message_bytes_max", "request_byt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceSettings:
-    """What a namespace sets; None leaves it to the server.
+    """The settings of a namespace; for None, the server's limit applies.
 
     Making one raises `InvalidRequest` (invalid_namespace_settings) where a value is not positive,
     or one contradicts another.

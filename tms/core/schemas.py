@@ -21,7 +21,7 @@ NUMBER_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """What a schema means by a name: a version of a subject."""
+    """A reference of a schema: a name that means a version of a subject."""
 
     name: str
     subject: str
@@ -62,7 +62,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True)
 class RegistryStatus:
-    """What a server is for the registry, and how far it has read."""
+    """A server's part in the registry, and how far it has read."""
 
     mode: str
     """`active`: each server writes; `master`: one that is elected."""

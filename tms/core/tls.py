@@ -89,8 +89,8 @@ def _load_chain(
         context.load_cert_chain(cert, key, password=_refusal_to_ask(key, key_name))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            told = f"{key_name}: the key in {key} is not that of the certificate in {cert}"
-            raise ValueError(f"{told}: give the two that belong together") from None
+            told = f"{key_name}: the key in {key} does not belong to the certificate in {cert}"
+            raise ValueError(f"{told}: give a certificate and its own key") from None
         _raise_wrong(error, cert, cert_name, key, key_name)
 
 
@@ -99,9 +99,9 @@ def _raise_wrong(error: ssl.SSLError, cert: str, cert_name: str, key: str, key_n
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
     except ssl.SSLError:
-        told = f"{cert_name}: {cert} is no certificate in PEM form (-----BEGIN CERTIFICATE-----)"
+        told = f"{cert_name}: {cert} is not a certificate in PEM form (-----BEGIN CERTIFICATE-----)"
         raise ValueError(told) from None
-    told = f"{key_name}: {key} is no key in PEM form that can be used ({error.reason or error})"
+    told = f"{key_name}: {key} is not a usable key in PEM form ({error.reason or error})"
     raise ValueError(told) from None
 
 
@@ -117,7 +117,7 @@ def _load_trusted(context: ssl.SSLContext, file: str, name: str) -> None:
 def _check_readable(file: str, name: str) -> None:
     """Raise `ValueError` if a file cannot be read; OpenSSL would not say which."""
     if "-----BEGIN" in file:
-        raise ValueError(f"{name}: give the path of the file, not what is in it")
+        raise ValueError(f"{name}: give the path of the file, not its content")
     try:
         with Path(file).open("rb") as opened:
             opened.read(1)

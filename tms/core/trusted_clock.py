@@ -162,12 +162,12 @@ class TrustedClock(Clock):
         if abs(offset_ms - self._offset_ms) <= self._step_ms:
             self._believe(offset_ms)
             if doubt is not None:
-                _log.warning("the clock is right again: it is believed from now on")
+                _log.warning("the clock is right again: the server believes it from now on")
                 self._unset_until_ms = -math.inf
             return wall_ms, wall_ms
         if steady_ms < self._unset_until_ms and offset_ms > self._offset_ms:
             level = logging.INFO if doubt is None else logging.WARNING
-            _log.log(level, "the clock is set: it is believed from now on")
+            _log.log(level, "the clock was set: the server believes it from now on")
             self._wait_to_delete(steady_ms, offset_ms - self._offset_ms)
             self._believe(offset_ms)
             return wall_ms, wall_ms
@@ -181,7 +181,7 @@ class TrustedClock(Clock):
             doubt = self._doubt
         if steady_ms - doubt.since_ms >= self._hold_ms:
             _log.warning(
-                "the clock stepped by %d s, and is believed from now on",
+                "the clock stepped by %d s, and the server believes it from now on",
                 (offset_ms - self._offset_ms) // MS_PER_S,
             )
             self._believe(offset_ms)
@@ -190,8 +190,9 @@ class TrustedClock(Clock):
 
     def _warn_of_step(self, by_ms: int) -> None:
         _log.warning(
-            "the clock stepped by %d s. Nothing expires by that until it has stayed so for %d s; "
-            "see `tms clock`. If it is right now: tms clock accept --step-s %d",
+            "the clock stepped by %d s. Nothing expires because of that until the clock has stayed "
+            "so for %d s; "
+            "see `tms clock`. If the clock is right: tms clock accept --step-s %d",
             by_ms // MS_PER_S,
             self._hold_ms // MS_PER_S,
             by_ms // MS_PER_S,
@@ -313,7 +314,7 @@ class TrustedClock(Clock):
             wall_ms, steady_ms = self._together()
             self._believe(wall_ms - steady_ms)
             self._wait = None
-        _log.warning("the clock is believed from now on: somebody said so")
+        _log.warning("the server believes the clock from now on: a superuser said so")
         return self.state()
 
 

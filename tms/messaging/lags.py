@@ -83,7 +83,7 @@ class SubscriptionLags:
             try:
                 await self._look()
             except TmsError as error:
-                _log.warning("how far subscriptions are behind could not be read: %s", error)
+                _log.warning("the lags of subscriptions could not be read: %s", error)
 
     async def _look(self) -> None:
         found = await self._threads.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)
@@ -152,18 +152,19 @@ class SubscriptionLags:
         labels = ("namespace", "topic", "subscription")
         messages = GaugeMetricFamily(
             "tms_subscription_lag_messages",
-            "Messages behind the position of this subscription, without those rolled back, "
-            f"counted up to {COUNTED_MAX}.",
+            "Messages after the position of this subscription, without rolled back ones, counted "
+            "up to {COUNTED_MAX}.",
             labels=labels,
         )
         seconds = GaugeMetricFamily(
             "tms_subscription_lag_seconds",
-            "Age of the oldest message behind the position of this subscription; 0 if none is.",
+            "Age of the oldest message after the position of this subscription; 0 if there is "
+            "none.",
             labels=labels,
         )
         at_least = GaugeMetricFamily(
             "tms_subscription_lag_at_least",
-            "1 if the counting ended at a bound: at least so many messages are behind.",
+            "1 if the counting stopped at its bound: there may be more messages.",
             labels=labels,
         )
         now_ms = self._clock.expiry_ms()

@@ -61,7 +61,9 @@ class LiveReferences:
         if name not in self._keys:
             if write_pointer > self._known_after:
                 return None
-            raise StoreUnavailable(reason="what was published is looked up again; try again")
+            raise StoreUnavailable(
+                reason="the published messages are being looked up again; try again"
+            )
         key = self._keys[name]
         live_from = first_id_at(state.topic.first_live_ms(self._clock.expiry_ms()))[:KEY_BYTES]
         return key if key is not None and key >= live_from else None

@@ -73,7 +73,7 @@ class TopicState:
         if self.gone:
             raise TopicNotFound(topic=str(self.topic.id))
         if self.stale:
-            raise StoreUnavailable(reason="the topic was loaded anew meanwhile; try again")
+            raise StoreUnavailable(reason="the topic was loaded again in the meantime; try again")
 
     def check_last(self, if_last: bytes) -> None:
         """Raise `TopicMoved` if there is an entry behind the id `if_last`.

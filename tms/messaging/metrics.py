@@ -34,19 +34,19 @@ _COUNTERS = {
     "published_bytes": "Bytes of the payloads published.",
     "stored_messages": "Messages stored in a transaction, to be published later.",
     "stored_bytes": "Bytes of the payloads stored, to be published later.",
-    "failed_requests": "Requests to publish, store or roll back that failed because the store did.",
-    "rejected_requests": "Requests refused because too much waited to be written.",
+    "failed_requests": "Requests to publish, store or roll back that the store failed to write.",
+    "rejected_requests": "Requests that were refused because the queue of writes was full.",
     "rolled_back_messages": "Messages rolled back.",
-    "polled_messages": "Messages given to those who poll.",
-    "polled_bytes": "Bytes given to those who poll, with the ids of messages.",
+    "polled_messages": "Messages given to polls.",
+    "polled_bytes": "Bytes given to polls, with the ids of messages.",
     "cache_hits": "Parts of polls that were read from memory.",
     "cache_misses": "Parts of polls that were read from the store.",
-    "inline_flushes": "Writes of a request that came alone, made without another thread.",
+    "inline_flushes": "Writes of a single request, made without another thread.",
     "stopped_polls": "Polls that stopped at a message whose transaction was in progress.",
 }
 
 _HISTOGRAMS = {
-    "flush_seconds": "Seconds that a write to the store took, with the wait for its thread.",
+    "flush_seconds": "Seconds that a write to the store took, including the wait for its thread.",
     "flush_requests": "Requests that one write to the store served.",
 }
 
@@ -112,7 +112,7 @@ class MessagingMetrics:
         """Return the transaction that readers are stopped at, as far as the last stop tells."""
         stopped = GaugeMetricFamily(
             "tms_stopped_at_transaction_seconds",
-            "Age of the transaction in progress at which a poll stopped last.",
+            "Age of the transaction in progress at which the last poll stopped.",
         )
         pointer = self.last_stopped_at
         age_s = None if pointer is None else self.age_s(pointer)

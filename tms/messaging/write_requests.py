@@ -85,7 +85,7 @@ class _TopicWrite:
         if checked is None or state.topic is checked:
             return
         if state.topic.properties != checked.properties:
-            raise StoreUnavailable(reason="the topic was changed meanwhile; try again")
+            raise StoreUnavailable(reason="the topic was changed in the meantime; try again")
 
     def on_queued(self) -> None:
         """Keep the topic's state in memory."""

@@ -49,11 +49,11 @@ def parse(url: str) -> Address:
     place, slash, base = place.partition("/")
     who, _, hosts = place.rpartition("@")
     if kind not in _PORTS:
-        raise ValueError("zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX is wanted")
+        raise ValueError("give zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX")
     try:
         check_value_path(slash + base)
     except InvalidRequest:
-        raise ValueError(f"{kind}://HOST:PORT/PATH is wanted, with a path") from None
+        raise ValueError(f"give {kind}://HOST:PORT/PATH, with a path") from None
     user, _, password = who.partition(":")
     options = _options(query)
     try:
@@ -77,7 +77,7 @@ def _host(text: str, port_default: int) -> str:
     host, _, port = text.rpartition(":") if text.rfind(":") > text.rfind("]") else (text, "", "")
     number = port or str(port_default)
     if not host or not number.isdecimal():
-        raise ValueError(f"{text!r} is none: HOST:PORT is wanted, more behind commas")
+        raise ValueError(f"{text!r} is not a valid address: give HOST:PORT, or several with commas")
     return f"{host}:{number}"
 
 
@@ -87,11 +87,12 @@ def _options(query: str) -> dict[str, str]:
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in known or name in options or not value:
             raise ValueError(
-                f"{name!r} is no option here, once and with a value: {', '.join(known)}"
+                f"{name!r} is not a valid option; each of these may be given once, with a value: "
+                f"{', '.join(known)}"
             )
         options[name] = value
     if ("cert" in options) != ("key" in options) or ("cert" in options and "ca" not in options):
-        raise ValueError("cert and key are given together, and with ca")
+        raise ValueError("cert and key need each other, and ca")
     return options
 
 

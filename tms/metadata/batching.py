@@ -44,7 +44,7 @@ class Batcher(Generic[Request, Answer]):
         if self._refusal is not None:
             raise self._refusal
         if len(self._queue) >= QUEUED_MAX:
-            raise MetadataUnavailable(reason="too many calls wait")
+            raise MetadataUnavailable(reason="too many calls are waiting")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._queue.append((request, future))
         if self._sending is None:

@@ -183,7 +183,7 @@ class LiveValues(Generic[T]):
         try:
             value = self._codec.decode(found.value)
         except ValueError as error:
-            _log.error("%s is left as it was: %s", self._path(name), error)
+            _log.error("%s keeps its last valid value: %s", self._path(name), error)
             return False
         self.values[name] = value
         return True

@@ -63,7 +63,7 @@ async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
         except ModuleNotFoundError as error:
             raise extras.missing("etcd needs aetcd", error, "etcd") from error
         return await open_etcd(parse(url))
-    raise ValueError(f"no metadata store at {without_credentials(url)!r}: give {URLS}")
+    raise ValueError(f"there is no metadata store at {without_credentials(url)!r}: give {URLS}")
 
 
 async def _open_local(path: Path, open_folder: OpenFolder) -> MetadataStore:

@@ -58,11 +58,11 @@ def _contained(
     if _CONTAINS not in after or (least == 0 and most is None):
         return
     if _CONTAINS not in before:
-        yield difference("CONTAINS_ADDED", at, "not all items may be of other kinds now")
+        yield difference("CONTAINS_ADDED", at, "now some items must have certain types")
         return
     was, now = old.place.below(before[_CONTAINS]), new.place.below(after[_CONTAINS])
     if not differ.fits(was, now) or (most is not None and not differ.fits(now, was)):
-        yield difference("CONTAINS_CHANGED", at, "other items than before are counted now")
+        yield difference("CONTAINS_CHANGED", at, "now other items are counted than before")
     counted = (
         {"minContains": _LEAST_CONTAINED, **before},
         {"minContains": _LEAST_CONTAINED, **after},
@@ -89,7 +89,7 @@ def _of_all(
         return
     if was.schema is None:
         if node_of(now).kind != ANY:
-            yield difference("ITEMS_ADDED", at, "items may have been anything before")
+            yield difference("ITEMS_ADDED", at, "before, items could be anything")
     else:
         yield from differ.differences(was, now, at)
 
@@ -121,7 +121,7 @@ def _removed(
         yield difference(kind, path, "there is no such item any more")
     elif not differ.fits(was, others):
         kind = "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-        yield difference(kind, path, "the item is not taken as it was")
+        yield difference(kind, path, "the item is not allowed any more as it was")
 
 
 def _added(
@@ -130,7 +130,7 @@ def _added(
     if others.schema is True:
         if node_of(now).kind != ANY:
             kind = "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"
-            yield difference(kind, path, "the item may have been anything before")
+            yield difference(kind, path, "before, the item could be anything")
     elif others.schema is not False and not differ.fits(others, now):
         kind = "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-        yield difference(kind, path, "the item may have been something else before")
+        yield difference(kind, path, "before, the item could be something else")

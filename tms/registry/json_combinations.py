@@ -39,14 +39,14 @@ def differences(
         yield difference("COMBINED_TYPE_CHANGED", path, message)
         return
     if len(after) > len(before) and new.criterion == ALL_OF:
-        yield difference("PRODUCT_TYPE_EXTENDED", path, "more is asked of values now")
+        yield difference("PRODUCT_TYPE_EXTENDED", path, "now more is required of values")
         return
     if len(after) < len(before) and new.criterion != ALL_OF:
-        yield difference("SUM_TYPE_NARROWED", path, "fewer kinds of values are taken now")
+        yield difference("SUM_TYPE_NARROWED", path, "now fewer kinds of values are allowed")
         return
     if _matched(differ, before, after) < min(len(before), len(after)):
         kind = "COMBINED_TYPE_SUBSCHEMAS_CHANGED"
-        yield difference(kind, path, f"the parts of {new.criterion} do not fit one another")
+        yield difference(kind, path, f"the parts of {new.criterion} do not match each other")
 
 
 def _may_become(old: SchemaNode, new: SchemaNode, before: int, after: int) -> bool:

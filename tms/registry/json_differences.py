@@ -149,7 +149,7 @@ def _enums(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[I
     if not before <= after:
         kind = "ENUM_ARRAY_NARROWED" if after < before else "ENUM_ARRAY_CHANGED"
         gone = ", ".join(sorted(before - after))
-        yield difference(kind, path, f"no more among its values: {gone}")
+        yield difference(kind, path, f"these values are not allowed any more: {gone}")
 
 
 def _values(node: SchemaNode) -> frozenset[str]:
@@ -169,7 +169,7 @@ def _negations(
 ) -> Iterator[Incompatibility]:
     before, after = (each.place.below(each.keywords[NOT]) for each in (old, new))
     if not differ.fits(after, before):
-        yield difference("NOT_TYPE_EXTENDED", path, "more is excluded now")
+        yield difference("NOT_TYPE_EXTENDED", path, "now more is excluded")
 
 
 def _conditions(
@@ -177,7 +177,7 @@ def _conditions(
 ) -> Iterator[Incompatibility]:
     was, now = (each.place.below(each.keywords[IF]) for each in (old, new))
     if not (differ.fits(was, now) and differ.fits(now, was)):
-        yield difference("CONDITION_CHANGED", f"{path}/{IF}", "more may be asked of values now")
+        yield difference("CONDITION_CHANGED", f"{path}/{IF}", "now more may be required of values")
         return
     for name in (THEN, ELSE):
         before, after = (each.place.below(each.keywords.get(name, True)) for each in (old, new))

@@ -109,10 +109,10 @@ def _removed(
         return
     if any(each.schema is False for each in covering):
         kind = "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"
-        yield difference(kind, path, f"{name} is no more among its properties")
+        yield difference(kind, path, f"{name} is not a property any more")
     elif not all(differ.fits(was, each) for each in covering):
         kind = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-        yield difference(kind, path, f"{name} is not taken as it was")
+        yield difference(kind, path, f"{name} is not allowed any more as it was")
 
 
 def _patterns(
@@ -129,12 +129,15 @@ def _patterns(
         found = [each for name, each in named.items() if finds(pattern, name)]
         could_come = [*found, *before.values(), old.keywords.get(_ADDITIONAL, True)]
         if not all(differ.fits(old.place.below(each), now) for each in could_come):
-            message = f"what {pattern} finds may have been something else before"
+            message = f"before, the properties of {pattern} could be something else"
             yield difference("PATTERN_PROPERTY_ADDED", at, message)
     rest = new.place.below(_rest(new))
     for pattern in before.keys() - after.keys():
         if not differ.fits(old.place.below(before[pattern]), rest):
-            at, message = f"{path}/{_PATTERNS}/{pattern}", f"what {pattern} finds is not taken"
+            at, message = (
+                f"{path}/{_PATTERNS}/{pattern}",
+                f"the properties of {pattern} are not allowed",
+            )
             yield difference("PATTERN_PROPERTY_REMOVED", at, message)
 
 
@@ -145,7 +148,7 @@ def _names(
     was, now = (each.place.below(each.keywords.get(_NAMES, True)) for each in (old, new))
     if not differ.fits(was, now):
         kind = "PROPERTY_NAMES_CHANGED" if _NAMES in old.keywords else "PROPERTY_NAMES_ADDED"
-        yield difference(kind, f"{path}/{_NAMES}", "not all names may come that could come before")
+        yield difference(kind, f"{path}/{_NAMES}", "now fewer names are allowed")
 
 
 def unevaluated(  # noqa: PLR0917  the two, where, and what it is called
@@ -157,11 +160,11 @@ def unevaluated(  # noqa: PLR0917  the two, where, and what it is called
     if node_of(now).kind == ANY:
         return
     if keyword not in old.keywords:
-        yield difference(f"{kind}_ADDED", at, "not everything else may come now")
+        yield difference(f"{kind}_ADDED", at, "now other properties are restricted")
     elif not differ.fits(was, now):
-        yield difference(f"{kind}_NARROWED", at, "less may come now")
+        yield difference(f"{kind}_NARROWED", at, "now fewer other properties are allowed")
     elif any(_said(old, name) != _said(new, name) for name in _EVALUATING):
-        yield difference(f"{kind}_CHANGED", at, "more may be left to it than before")
+        yield difference(f"{kind}_CHANGED", at, "before, fewer properties were left to it")
 
 
 def _said(node: SchemaNode, keyword: str) -> str:
@@ -175,13 +178,13 @@ def _added(
     if is_open(old.keywords):
         if node_of(now).kind != ANY:
             kind = "PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"
-            yield difference(kind, path, f"{name} may have been anything before")
+            yield difference(kind, path, f"before, {name} could be anything")
         return
     covering = _covering(old, name)
     is_taken = any(each.schema is False or differ.fits(each, now) for each in covering)
     if not is_taken:
         kind = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-        yield difference(kind, path, f"{name} may have been something else before")
+        yield difference(kind, path, f"before, {name} could be something else")
 
 
 def additional(  # noqa: PLR0917  the two, where, and what it is called
@@ -193,9 +196,9 @@ def additional(  # noqa: PLR0917  the two, where, and what it is called
     if before is False or after is True:
         return
     if after is False:
-        yield difference(f"{kind}_REMOVED", at, "nothing else may come now")
+        yield difference(f"{kind}_REMOVED", at, "now other properties are not allowed")
     elif before is True:
-        yield difference(f"{kind}_NARROWED", at, "not everything else may come now")
+        yield difference(f"{kind}_NARROWED", at, "now other properties are restricted")
     else:
         yield from differ.differences(old.place.below(before), new.place.below(after), at)
 

@@ -92,7 +92,7 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
     except (Unresolvable, NoSuchResource) as error:
         raise InvalidSchema(f"what {error.ref!r} refers to is not there") from None
     except EndlessReference:
-        raise InvalidSchema("references lead to one another") from None
+        raise InvalidSchema("references go in a circle") from None
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply") from None
     except ValueError as error:

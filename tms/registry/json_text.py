@@ -37,14 +37,14 @@ def json_string(text: str) -> str:
 
 
 def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _number(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise ValueError("a number has too great an exponent") from None
+        raise ValueError("a number has a too large exponent") from None
 
 
 def parse_json(text: str) -> Json:

@@ -99,7 +99,7 @@ class WayToLog:
         except Exception as error:
             if self._messaging is messaging:
                 raise
-            raise OutcomeUnknown(reason="the log is reached in another way since") from error
+            raise OutcomeUnknown(reason="the way to the log has changed") from error
 
 
 @dataclass(slots=True)
@@ -118,11 +118,11 @@ class LogMemory:
         try:
             entry = decode(message)
         except Unreadable as error:
-            _log.error("a message of the log is no record, and is passed over: %s", error)
+            _log.error("a message of the log is not a valid record, and is skipped: %s", error)
             return None
         lost = entry.record
         if isinstance(lost, VersionLost):
-            told = "version %d of the subject %r cannot be read, and is passed over: %s"
+            told = "version %d of the subject %r cannot be read, and is skipped: %s"
             _log.error(told, lost.version, lost.subject, lost.reason)
         self.state.take(entry)
         return entry.origin
@@ -333,7 +333,7 @@ class SchemaLog:
         except TopicExists:
             return
         self._looked = _Looked(await self._topic(messaging), self._now())
-        _log.info("created the topic %s, on which schemas are kept", self.topic_id)
+        _log.info("created the topic %s for the schemas", self.topic_id)
 
 
 def _with_counters(records: Sequence[Record | Purged], state: State) -> Sequence[Record | Purged]:

@@ -93,7 +93,9 @@ class Mastership:
         """Whether this server writes; it steps down if the log has a newer epoch."""
         if self._epoch is not None and not self.is_master:
             newer = self._registry.state.epoch
-            _log.warning("stepped down: the log has epoch %d, mine was %d", newer, self._epoch)
+            _log.warning(
+                "stepped down: the log has epoch %d, this server had %d", newer, self._epoch
+            )
             self._epoch = None
             asyncio.get_running_loop().call_later(AGAIN_S, self._changed.set)
         return self._epoch is not None
@@ -145,7 +147,7 @@ class Mastership:
                 await self._registry.log.read_to_end()
             except Exception as error:
                 if self._elected.is_self and self._election is not None:
-                    _log.warning("the log is not reached: another server may be master")
+                    _log.warning("the log cannot be reached: another server may be the master")
                     self._election.give_way()
                 if not isinstance(error, RegistryError):
                     raise

@@ -29,24 +29,24 @@ class SchemaMetrics(Collector):
         )
         yield CounterMetricFamily(
             "tms_registry_writes_refused",
-            "Writes that were decided anew, because another server was quicker.",
+            "Writes that were decided again, because another server was faster.",
             registry.log.refused,
         )
         yield CounterMetricFamily(
             "tms_registry_checkers_killed",
-            "Processes that checked schemas and took too long, or died.",
+            "Processes that checked schemas and took too long or died.",
             registry.checker.killed,
         )
         mastership = registry.mastership
         is_master = mastership is not None and mastership.is_master
         yield GaugeMetricFamily(
             "tms_registry_is_master",
-            "1 if this server alone writes: the master, where one is elected.",
+            "1 if this server is the elected master, which is the only one that writes.",
             int(is_master),
         )
         yield CounterMetricFamily(
             "tms_registry_begun",
-            "How often this server began as master.",
+            "How often this server became the master.",
             0 if mastership is None else mastership.begun,
         )
         yield GaugeMetricFamily(
@@ -55,5 +55,7 @@ class SchemaMetrics(Collector):
             registry.state.last_sequence,
         )
         yield GaugeMetricFamily(
-            "tms_registry_epoch", "The newest master's; 0 if none.", registry.state.epoch
+            "tms_registry_epoch",
+            "The epoch of the newest master; 0 if there is none.",
+            registry.state.epoch,
         )

@@ -47,7 +47,7 @@ from tms.serdes.serde import Undecodable
 from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
 
 _NAMES_KEPT = 10_000
-_HIDDEN = "it is no value of the schema, of which you may not read all"
+_HIDDEN = "it does not match the schema, and you may not read all of that schema"
 _NO_SUCH = (SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND)
 T = TypeVar("T")
 

@@ -92,5 +92,5 @@ def _run(*arguments: str) -> str | None:
 def _told(mistakes: str, folder: str, own: str) -> str:
     """Return the first mistake that protoc has written, as people read it."""
     lines = (line for line in mistakes.splitlines() if line and not _NO_MISTAKE.search(line))
-    first = next(lines, "protoc does not take it").replace(folder, "").removeprefix(f"{own}:")
+    first = next(lines, "protoc refuses it").replace(folder, "").removeprefix(f"{own}:")
     return _PLACE.sub(r"line \1, column \2: ", first).strip()

@@ -80,7 +80,9 @@ class _Comparing:
                     yield from self._field(was, fields[tag], f"{at}/{tag}")
                 else:
                     kind = "ONEOF_FIELD_REMOVED"
-                    yield Incompatibility(kind, f"{at}/{tag}", f"{was.name} is no more in {name}")
+                    yield Incompatibility(
+                        kind, f"{at}/{tag}", f"{was.name} is not in {name} any more"
+                    )
             moved = [tag for tag in fields if tag in old.fields]
             joins_others = any(tag in in_oneofs for tag in fields)
             if len(moved) > _MOVED_MAX or (moved and joins_others):
@@ -109,7 +111,9 @@ class _Comparing:
         elif _REQUIRED in (was.label, now.label) and was.label != now.label:
             kind = "REQUIRED_FIELD_ADDED" if now.label == _REQUIRED else "REQUIRED_FIELD_REMOVED"
             if not _is_relabelled(was, now):
-                yield Incompatibility(kind, path, f"{now.name} changed in being required")
+                yield Incompatibility(
+                    kind, path, f"{now.name} changed between required and not required"
+                )
 
     def _field_types(
         self, was: ProtoField, now: ProtoField, path: str

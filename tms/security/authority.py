@@ -76,9 +76,9 @@ def _issue(
     own = x509.load_pem_x509_certificate(authority.certificate)
     signing = serialization.load_pem_private_key(authority.key, password=None)
     if not isinstance(signing, ec.EllipticCurvePrivateKey):
-        raise TypeError("the authority's key is not one that was made here")
+        raise TypeError("the authority's key was not made by `tms auth init`")
     if signing.public_key() != own.public_key():
-        raise ValueError("the authority's key is not that of its certificate")
+        raise ValueError("the authority's key does not belong to its certificate")
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _begun(_named(name), own.subject, key.public_key(), now, ISSUED_DAYS)
     of_authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
@@ -106,7 +106,7 @@ def _host(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     if not _HOST_NAME.fullmatch(host):
-        raise ValueError(f"{host!r} is no name of a host and no IP address")
+        raise ValueError(f"{host!r} is not a valid host name or IP address")
     return x509.DNSName(host)
 
 

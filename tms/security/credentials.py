@@ -75,12 +75,12 @@ def credential_of(header: bytes) -> Credential:
     scheme, value = found[1].lower(), found[2]
     if scheme == b"bearer":
         if not _BEARER.fullmatch(value):
-            raise _invalid("what is behind Bearer has characters that no token has")
+            raise _invalid("the token after Bearer has characters that are not allowed")
         token = value.decode("ascii")
         return Credential(Scheme.TOKEN if token.startswith(_TOKEN_PREFIX) else Scheme.JWT, token)
     if scheme == b"basic":
         if not _BASIC.fullmatch(value):
-            raise _invalid("what is behind Basic is not base64")
+            raise _invalid("the text after Basic is not base64")
         return Credential(Scheme.BASIC, value.decode("ascii"))
     raise _invalid("the scheme of Authorization is Bearer or Basic")
 

@@ -189,7 +189,7 @@ class Opener:
         """
         found = _HEADER.fullmatch(_text(header))
         if found is None:
-            self._refuse("it is not of this form")
+            self._refuse("its form is not valid")
         secret = self._keys.valid(found["key"])
         if secret is None:
             self._refuse("its key is unknown")
@@ -217,7 +217,9 @@ class Opener:
         ages = [own - at for own in self._clock.candidates() for at in sealed]
         age_ms = min(ages, key=abs)
         if abs(age_ms) > SKEW_MS_MAX:
-            self._refuse(f"it is not of now; clocks of servers must agree within {SKEW_MS_MAX} ms")
+            self._refuse(
+                f"its time is not now; the clocks of servers must agree within {SKEW_MS_MAX} ms"
+            )
         if not is_for_this and age_ms > self._clock.steady_ms() - self._started_ms:
             self._refuse("it was sealed before this server started")
 

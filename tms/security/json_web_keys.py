@@ -70,10 +70,10 @@ def keys_of(data: bytes) -> Sequence[WebKey]:
         raise KeysUnreadable(f"over {KEYS_MAX} keys")
     keys = [key for each in listed if (key := _key_of(each)) is not None]
     if not keys:
-        raise KeysUnreadable("no key for RS256, ES256 or EdDSA")
+        raise KeysUnreadable("it has no key for RS256, ES256 or EdDSA")
     names = [key.id for key in keys if key.id is not None]
     if len(set(names)) < len(names):
-        raise KeysUnreadable("two keys of one id")
+        raise KeysUnreadable("two keys have the same id")
     return keys
 
 
@@ -216,7 +216,7 @@ class WebKeys:
         if not self._is_failing:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             told = without_credentials(f"{self._source}: {reason}")
-            _log.warning("keys cannot be had, those from before hold: %s", told)
+            _log.warning("keys cannot be read, so the earlier ones stay valid: %s", told)
         self._is_failing = True
 
 

@@ -64,13 +64,13 @@ class WebTokenVerifier:
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             _refuse("the token is no JSON Web Token")
         if "crit" in head:
-            _refuse("the token has critical extensions, and none is known")
+            _refuse("the token has critical extensions, which this server does not know")
         algorithm = head.get("alg")
         if algorithm not in ALGORITHMS:
             _refuse(f"the token is not signed by one of {', '.join(ALGORITHMS)}")
         name = head.get("kid")
         if name is not None and not isinstance(name, str):
-            _refuse("the token's key id is no text")
+            _refuse("the token's key id is not text")
         key = await self._keys.key(name)
         if key is None:
             _refuse("the token's key is unknown" if name else "the token names no key")
@@ -117,19 +117,19 @@ class WebTokenVerifier:
         if self._clock.keys_ms() >= ends_ms:
             _refuse("the token has expired")
         if self._clock.expiry_ms() < starts_ms:
-            _refuse("the token does not hold yet")
+            _refuse("the token is not valid yet")
         return ends_ms
 
     def _principal(self, claims: Mapping[str, Any]) -> str:
         principal = claims.get(self._principal_claim)
         if not isinstance(principal, str):
-            _refuse(f"the token has no text as its claim {self._principal_claim}")
+            _refuse(f"the token's claim {self._principal_claim} is missing, or is not text")
         return principal
 
     def _groups(self, claims: Mapping[str, Any]) -> list[str]:
         groups = claims.get(self._groups_claim, [])
         if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-            _refuse(f"the token's claim {self._groups_claim} is no list of texts")
+            _refuse(f"the token's claim {self._groups_claim} is not a list of texts")
         return groups
 
 
@@ -137,7 +137,7 @@ def _time_ms(value: Any, claim: str) -> int:
     """Return a time of a token in ms since 1970."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= _TIME_S_MAX:
-        _refuse(f"the token's claim {claim} is no time in seconds since 1970")
+        _refuse(f"the token's claim {claim} is not a time in seconds since 1970")
     return int(value * MS_PER_S)
 
 

@@ -89,7 +89,7 @@ def names_of(data: bytes) -> Mapping[str, KnownName]:
             reason = error.detail["reason"] if isinstance(error, NotAuthenticated) else error
             raise PasswordsUnreadable(f"line {number}: {reason}") from None
         if known.identity.principal in names:
-            raise PasswordsUnreadable(f"line {number}: the name stands above already")
+            raise PasswordsUnreadable(f"line {number}: the name occurs twice")
         names[known.identity.principal] = known
     return names
 
@@ -98,14 +98,14 @@ def _known(line: str) -> KnownName:
     """Return what one line says. Raises `ValueError`, `NotAuthenticated`."""
     name, *others = line.split(":")
     if len(others) not in (1, 2):
-        raise ValueError("NAME:HASH or NAME:HASH:GROUP,GROUP is wanted")
+        raise ValueError("write NAME:HASH or NAME:HASH:GROUP,GROUP")
     groups = others[1].split(",") if others[1:] else []
     try:
         cost = argon2.extract_parameters(others[0])
     except argon2.exceptions.InvalidHash:
-        raise ValueError("the hash is none; `tms auth password` makes one") from None
+        raise ValueError("the hash is not valid; `tms auth password` makes one") from None
     if cost.type is not argon2.Type.ID or cost.memory_cost > _MEMORY_KIB_MAX:
-        raise ValueError(f"the hash is not of argon2id, or takes over {_MEMORY_KIB_MAX} KiB")
+        raise ValueError(f"the hash is not an argon2id hash, or takes over {_MEMORY_KIB_MAX} KiB")
     return KnownName(checked_identity(name, groups), others[0])
 
 
@@ -198,7 +198,7 @@ class PasswordVerifier:
 
     def _check_room(self) -> None:
         if self._strangers >= STRANGERS_AT_ONCE + WAITING_MAX:
-            reason = f"{WAITING_MAX} passwords wait to be verified"
+            reason = f"{WAITING_MAX} passwords are waiting to be verified"
             raise RateExceeded(
                 "principal_rate_exceeded", setting=_SETTING, retry_after_s=1, reason=reason
             )
@@ -215,7 +215,8 @@ class PasswordVerifier:
                 "principal_rate_exceeded",
                 setting=_SETTING,
                 retry_after_s=in_seconds(wait_ms),
-                reason=f"{FAILURES_PER_MINUTE} passwords a minute of this address were wrong",
+                reason=f"{FAILURES_PER_MINUTE} passwords from this address were wrong within a "
+                "minute",
             )
         failures.take(1, now_ms)
         return failures
@@ -226,7 +227,9 @@ class PasswordVerifier:
         try:
             self._names = names_of(self._file.read())
         except (OSError, PasswordsUnreadable) as error:
-            _log.warning("%s is not taken, what it said before holds: %s", self._file.path, error)
+            _log.warning(
+                "%s is not valid, so its earlier content stays in force: %s", self._file.path, error
+            )
             return
         self._remembered.clear()
 
@@ -238,11 +241,11 @@ def _name_and_password(basic_value: str) -> tuple[str, bytes]:
         name, colon, password = data.partition(b":")
         text = name.decode()
     except ValueError:
-        _refuse("what is behind Basic is no base64 of a name and a password in UTF-8")
+        _refuse("the text after Basic is not the base64 of a name and a password in UTF-8")
     if not colon:
-        _refuse("what is behind Basic has no colon between name and password")
+        _refuse("the text after Basic has no colon between name and password")
     if len(password) > PASSWORD_BYTES_MAX:
-        _refuse(f"a password has {PASSWORD_BYTES_MAX} bytes at most")
+        _refuse(f"a password must not have more than {PASSWORD_BYTES_MAX} bytes")
     return text, password
 
 

@@ -25,8 +25,8 @@ def reason_against(name: str) -> str | None:
     if reason is not None:
         return f"a principal {reason}"
     if name in (EVERYBODY, ANONYMOUS) or name.startswith((GROUP, SERVER)):
-        kept = f"{EVERYBODY}, {ANONYMOUS}, and what begins with {GROUP} or {SERVER}"
-        return f"a principal cannot have a name that means something else: {kept}"
+        kept = f"{EVERYBODY}, {ANONYMOUS}, and names that begin with {GROUP} or {SERVER}"
+        return f"these names have another meaning and cannot be principals: {kept}"
     return None
 
 
@@ -42,13 +42,15 @@ def reason_against_groups(groups: Iterable[str]) -> str | None:
     """Return why nobody may be in all of these groups; None if somebody may."""
     names = frozenset(groups)
     if len(names) > GROUPS_MAX:
-        return f"a principal is in {GROUPS_MAX} groups at most"
+        return f"a principal must not be in more than {GROUPS_MAX} groups"
     for name in names:
         reason = _reason_against_text(name)
         if reason is not None:
             return f"a group {reason}"
     if sum(len(name.encode()) for name in names) > GROUPS_BYTES_MAX:
-        return f"the groups of a principal have {GROUPS_BYTES_MAX} bytes together at most"
+        return (
+            f"the groups of a principal must not have more than {GROUPS_BYTES_MAX} bytes together"
+        )
     return None
 
 
@@ -65,5 +67,5 @@ def _reason_against_text(name: str) -> str | None:
     if not 0 < len(name) <= NAME_CHARS_MAX:
         return f"has a name of 1 to {NAME_CHARS_MAX} characters"
     if not name.isprintable() or name != name.strip():
-        return "has a name of characters that can be seen, without spaces around it"
+        return "has a name of visible characters, without spaces around it"
     return None

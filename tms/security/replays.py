@@ -60,7 +60,7 @@ class Replays:
         window = self._windows.get(sender)
         if window is None:
             if len(self._windows) >= SENDERS_MAX and not self._makes_way(now_ms):
-                return f"over {SENDERS_MAX} servers sent some within {SILENCE_MS} ms"
+                return f"more than {SENDERS_MAX} servers forwarded within {SILENCE_MS} ms"
             window = self._windows[sender] = _Window()
         if not window.take(number):
             return f"it was sent before, or {WINDOW} others overtook it"

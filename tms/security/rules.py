@@ -78,15 +78,17 @@ class Rule:
         may_be = ACTIONS_OF[self.kind]
         if not self.actions or not self.actions <= may_be:
             told = ", ".join(sorted(self.actions - may_be)) or "none"
-            raise _wrong(self, actions=told, expected=f"of {', '.join(sorted(may_be))}")
+            raise _wrong(self, actions=told, expected=f"some of {', '.join(sorted(may_be))}")
         patterns = {"namespace": self.namespace, "name": self.name}
         wanted = {Kind.TOPIC: {"namespace", "name"}, Kind.SUBJECT: {"name"}, Kind.SERVER: set()}
         for field, pattern in patterns.items():
             if bool(pattern) != (field in wanted[self.kind]):
-                raise _wrong(self, field=field, expected=f"what a rule on a {self.kind} has")
+                raise _wrong(self, field=field, expected=f"a field of a rule on a {self.kind}")
         for pattern in (self.namespace, self.name, self.subscription):
             if "*" in pattern[:-1]:
-                raise _wrong(self, pattern=pattern, expected="a name, a prefix with * behind, or *")
+                raise _wrong(
+                    self, pattern=pattern, expected="a name, a prefix that ends with *, or *"
+                )
         if self.subscription != ANY and self.actions != {Action.SUBSCRIBE}:
             raise _wrong(
                 self, subscription=self.subscription, expected="the action subscribe alone"

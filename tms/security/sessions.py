@@ -157,8 +157,8 @@ class Sessions:
             return await self._passwords(credential.value, address)
         if credential.scheme is Scheme.JWT and self._web_tokens is not None:
             return await self._web_tokens(credential.value)
-        told = "passwords" if credential.scheme is Scheme.BASIC else "tokens of others"
-        raise _invalid(f"this server takes no {told}")
+        told = "passwords" if credential.scheme is Scheme.BASIC else "JSON Web Tokens"
+        raise _invalid(f"this server does not take {told}")
 
     def of_certificate(self, principal: str) -> Session:
         """Return the session of whom a client's certificate names. Raises `NotAuthenticated`."""
@@ -180,8 +180,8 @@ class Sessions:
 
 def _reason(kept: KeptToken | None, now_ms: int) -> str:
     if kept is not None and kept.expires_ms is not None and now_ms >= kept.expires_ms:
-        return "the token has ended: ask for another one"
-    return "the token is not known here: it is wrong, or was revoked"
+        return "the token has expired: ask for a new one"
+    return "the token is not known: it is wrong, or it was revoked"
 
 
 def _invalid(reason: str) -> NotAuthenticated:

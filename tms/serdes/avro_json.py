@@ -102,18 +102,20 @@ class AvroJson:
             read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
             with suppress(Exception):  # they raise what Python does with a wrong value
                 return raw if read is None else read(raw, described, None)
-        raise Unencodable(f"{shown_value(given)} is no {_shown(described)}", field)
+        raise Unencodable(f"{shown_value(given)} is not of type {_shown(described)}", field)
 
     def _value_in_union(self, given: Any, schema: list[Any], field: str) -> Any:
         if given is None and "null" in map(self._name, schema):
             return None
         if not isinstance(given, dict) or len(given) != 1:
-            reason = f"{shown_value(given)} is no object with the name of one of a union's types"
+            reason = (
+                f"{shown_value(given)} is not an object with the name of one of the union's types"
+            )
             raise Unencodable(reason, field)
         [(name, inner)] = given.items()
         chosen = next((each for each in schema if self._name(each) == name), None)
         if chosen is None or name == "null":
-            raise Unencodable(f"its union has no {name:.100}", field)
+            raise Unencodable(f"its union does not have {name:.100}", field)
         value = self._value(inner, chosen, field)
         others = [each for each in schema if each is not chosen]
         is_known_by_name = isinstance(chosen, str) or chosen["type"] in RECORDS
@@ -149,7 +151,7 @@ class AvroJson:
                 return self._value(given, branch, field)
             except Unencodable:
                 continue
-        raise Unencodable(f"{shown_value(given)} is of no type of its union", field)
+        raise Unencodable(f"{shown_value(given)} does not have a type of its union", field)
 
     # To JSON.
 
@@ -164,7 +166,7 @@ class AvroJson:
         except Exception:  # as of the readers
             raw = None
         if not _fits(raw, described):
-            raise Undecodable(f"{shown_value(value)} is no {_shown(described)}", field)
+            raise Undecodable(f"{shown_value(value)} is not of type {_shown(described)}", field)
         if kind == "array":
             return [self._told(each, described["items"], field, known) for each in raw]
         if kind == "map":
@@ -197,7 +199,7 @@ class AvroJson:
             told = known[place]
             if not isinstance(told, Undecodable):
                 return None if value is None else {self._name(branch): told}
-        raise Undecodable(f"{shown_value(value)} is of no type of its union", field)
+        raise Undecodable(f"{shown_value(value)} does not have a type of its union", field)
 
 
 def copied(value: Any) -> Any:

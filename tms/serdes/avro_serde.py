@@ -70,7 +70,9 @@ class AvroSerde(Serde):
         except RecursionError:
             raise UnusableSchema("it is nested too deeply") from None
         if shape.has_empty_items:
-            raise UnusableSchema("it has arrays whose items take no bytes, so nothing bounds them")
+            raise UnusableSchema(
+                "it has arrays whose items take no bytes, so their number has no bound"
+            )
         self._source = source
         self._reader = reader
         is_nested = shape.is_recursive
@@ -109,7 +111,7 @@ class AvroSerde(Serde):
         except Exception as error:  # damaged bytes raise what Python does with them
             raise self._undecodable(data, at, error) from None
         if stream.tell() != len(data):
-            raise Undecodable(f"{len(data) - stream.tell()} bytes are left behind the value")
+            raise Undecodable(f"{len(data) - stream.tell()} bytes are left after the value")
         if reader is not None and reader.json_form.has_shared_defaults:
             return copied(value)
         return value
@@ -149,7 +151,7 @@ class AvroSerde(Serde):
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
         except ValueError as error:
-            raise Unencodable(f"it is no JSON: {error}") from None
+            raise Unencodable(f"it is not valid JSON: {error}") from None
         try:
             return self.json_form.value(given)
         except RecursionError:
@@ -162,7 +164,7 @@ class AvroSerde(Serde):
         except RecursionError:
             raise Undecodable("it is nested too deeply") from None
         except UnicodeError as error:
-            raise Undecodable(f"it has no JSON: {_told(error)}") from None
+            raise Undecodable(f"it cannot be written as JSON: {_told(error)}") from None
 
 
 def _told(error: Exception) -> str:
@@ -178,7 +180,7 @@ def _misfit(error: ValidationError) -> Unencodable:
             if each["name"] not in datum and "default" not in each:
                 return Unencodable("it is missing", each["name"])
     expected = " or ".join(_shown(each.schema) for each in error.errors if each.field == path)
-    return Unencodable(f"{shown_value(datum)} is no {expected}", field)
+    return Unencodable(f"{shown_value(datum)} is not of type {expected}", field)
 
 
 def _shown(schema: Any) -> str:

@@ -106,7 +106,7 @@ class ProtoSerde(Serde):
         if descriptor is None:
             name = self._names.get(path)
             if name is not None:
-                raise Undecodable(f"it is a {name}, and another message of the file is read")
+                raise Undecodable(f"it is a {name}, but another message of the file is read")
             raise Undecodable(f"its schema has no message to read at {list(path)}")
         message = _class(descriptor)()
         try:
@@ -114,14 +114,14 @@ class ProtoSerde(Serde):
         except DecodeError as error:
             raise Undecodable(str(error), _damaged_field(data[at:], descriptor)) from None
         if not message.IsInitialized():
-            raise Undecodable("it is required and not there", _missing(message))
+            raise Undecodable("it is required and missing", _missing(message))
         return message
 
     def from_json(self, text: bytes) -> Message:
         """Return the value that Protobuf's JSON mapping says. Raises `Unencodable`."""
         is_well_known = self.record_name.startswith("google.protobuf.")
         if not is_well_known and not text.lstrip().startswith(b"{"):
-            raise Unencodable("it is no object of JSON")
+            raise Unencodable("it is not a JSON object")
         return self._read(lambda made, **pool: json_format.Parse(text, made, **pool))
 
     def to_json(self, value: Message) -> bytes:
@@ -136,7 +136,7 @@ class ProtoSerde(Serde):
                 descriptor_pool=pool,
             ).encode()
         except Exception as error:  # a well-known type may hold what JSON does not have
-            raise Undecodable(f"it has no JSON: {error}") from None
+            raise Undecodable(f"it cannot be written as JSON: {error}") from None
 
 
 def _class(descriptor: Descriptor) -> type[Message]:

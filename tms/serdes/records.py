@@ -168,7 +168,7 @@ class Records:
             return given.message
         if given.references:
             raise UnusableSchema(
-                f"name its subject: {topic.strategy} is for schemas without others"
+                f"name its subject: {topic.strategy} is for schemas without references"
             )
         return compiled(SchemaSource(given.schema_type, given.text)).record_name
 
@@ -287,7 +287,7 @@ def _subject(name_subject: Any, record_name: str) -> str:
 
 def _as_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise Unencodable(f"without a schema it is bytes, not {type(value).__name__}")
+        raise Unencodable(f"without a schema a value is bytes, not {type(value).__name__}")
     return value
 
 

@@ -197,7 +197,7 @@ class RegistryPart:
             try:
                 await self.registry.log.read_to_end()
             except RegistryError as error:
-                _log.warning("the schemas are not read yet: %s", error)
+                _log.warning("the schemas have not been read yet: %s", error)
                 await asyncio.sleep(RETRY_S)
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
@@ -207,7 +207,7 @@ class RegistryPart:
     def check_ready(self) -> None:
         """Raise `NoLeader` if no schemas could be told yet."""
         if not self.registry.log.readings:
-            raise NoLeader(reason="the log of schemas is not read yet")
+            raise NoLeader(reason="the log of schemas has not been read yet")
 
     async def close(self) -> None:
         """Be no master, and reach the log no more."""

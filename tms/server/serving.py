@@ -234,7 +234,7 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
-    _log.info("stopped; this server serves schemas no more")
+    _log.info("stopped; this server does not serve schemas any more")
 
 
 async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> MetadataStore | None:
@@ -302,7 +302,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
-    _log.info("stopped; this server takes part in its cluster no more")
+    _log.info("stopped; this server has left its cluster")
 
 
 class _Part:

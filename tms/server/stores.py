@@ -82,7 +82,7 @@ def open_tables(
     kind = kind_of(store)
     if kind is None and not has_scheme(store, HBASE):  # whose own error says what is missing
         shown = without_credentials(store)
-        raise ValueError(f"no store at {shown!r}: give {written()}")
+        raise ValueError(f"{shown!r} is not a store: give {written()}")
     return WAYS[HBASE if kind is None else kind](Asked(store, settings, access, lease, takes_over))
 
 

@@ -1,11 +1,11 @@
 """The settings of a server.
 
 A setting is a flag of `tms serve` (`--poll-messages-max`), an environment variable
-(`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Those that are seldom set
-stand in the file's section `[advanced]`, and not in `--help`. Flags win over the environment, the
-environment over the file, the file over the default. What lasts some time, and has `_s` in its
-name, is given in seconds or as `30s`, `12h`, `7d`. A value that is wrong, and a name that is no
-setting, are refused with where they come from and what is valid, all at once.
+(`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Advanced settings are in
+the file's section `[advanced]`, and not in `--help`. Flags win over the environment, the
+environment over the file, the file over the default. A duration, with `_s` in its name, is given in
+seconds or as `30s`, `12h`, `7d`. Wrong values and unknown names are all refused together, each with
+its source and the valid values.
 """
 
 from tms.settings.server import Settings

@@ -1,6 +1,6 @@
 """The fields of settings: each has a default and a description, and may have bounds.
 
-Those that operators seldom need stand in `[advanced]` of a settings file. They are left out of `tms
+Those that operators seldom need are in `[advanced]` of a settings file. They are left out of `tms
 serve --help`, so that the others fit one screen. Their flags and environment variables work like
 those of the others, and `tms config` lists them all.
 """

@@ -1,6 +1,6 @@
 """The settings that are limits: each is made from its field in `tms.core.limits`.
 
-There stand its description, its default, its least value, and whether it is an advanced one.
+That field has its description, its default, its least value, and whether it is advanced.
 """
 
 from dataclasses import Field, fields

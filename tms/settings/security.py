@@ -1,4 +1,4 @@
-"""What a server can be told of security: who is let in, what travels encrypted, how much each may.
+"""The settings of security: authentication, rules, TLS, the audit and the limits of principals.
 
 `docs/security.md` says how these work together.
 """
@@ -19,31 +19,31 @@ _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 
 
 class SecuritySettings(LimitSettings):
-    """What is told of security. Values are checked when it is made."""
+    """The settings of security. Values are checked when it is made."""
 
     auth: Literal["off", "optional", "required"] = setting(
         "off",
-        "Whether callers have to say who they are. With optional, those who do not are "
-        "`anonymous`, which rules may name.",
+        "Whether callers need credentials. With optional, callers without them are `anonymous`, "
+        "which rules may name.",
     )
     superusers: str = setting(
         "",
-        "Principals who may do everything. They are separated by commas, and stand "
-        "here alone, never in rules.",
+        "Principals who may do everything. They are separated by commas. Only this setting makes "
+        "superusers; rules cannot.",
     )
     auth_tokens: str = seldom(
         "",
-        "Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
-        "`tms auth init` writes it; they are separated by commas.",
+        "Tokens that are valid without a metadata store. Each is ID:SHA256:PRINCIPAL, as `tms auth "
+        "init` writes it; they are separated by commas.",
     )
     auth_passwords: str = seldom(
         "",
         "A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
-        "password` makes it, perhaps with :GROUP,GROUP behind.",
+        "password` makes it, perhaps with :GROUP,GROUP at the end.",
     )
     auth_jwks: str = seldom(
         "",
-        "The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
+        "The public keys for JSON Web Tokens: a file, or an https:// URL. With it, "
         "auth_issuer and auth_audience are needed.",
     )
     auth_issuer: str = seldom("", "The issuer that a JSON Web Token must name.")
@@ -55,59 +55,61 @@ class SecuritySettings(LimitSettings):
     auth_open_docs: bool = seldom(False, "Show /docs and /openapi.json to everybody.")
     auth_stale_s_max: float = seldom(
         60.0,
-        "How long rules and tokens hold after the last sign of the metadata store. "
-        "Then everybody but superusers gets 503.",
+        "How long rules and tokens are valid after the last sign of the metadata store. Then "
+        "everybody except superusers gets 503.",
         ge=3,
     )
     insecure_no_auth: bool = seldom(
-        False, "Serve other machines although everybody who reaches the address may do everything."
+        False, "Serve other machines without authentication, so that everybody may do everything."
     )
     allow_plaintext: bool = seldom(
         False,
-        "Take and send credentials unencrypted to other machines. Whoever can listen "
-        "in between can use them.",
+        "Allow unencrypted credentials to and from other machines. Anybody who listens in between "
+        "can use them.",
     )
-    tls_cert: str = setting("", "This server's certificate, a file. With it, it speaks TLS.")
-    tls_key: str = setting("", "The certificate's key, a file.")
+    tls_cert: str = setting(
+        "", "The file of this server's certificate. With it, the server uses TLS."
+    )
+    tls_key: str = setting("", "The file of the certificate's key.")
     tls_client_ca: str = seldom(
         "",
-        "A file of the certificates to trust clients by. A client's certificate says "
-        "who it is: by its URI, else by its common name.",
+        "A file of the certificates that clients are trusted by. A client's certificate names its "
+        "principal by its URI, else by its common name.",
     )
     tls_ca: str = seldom(
         "",
-        "A file of the certificates to trust other servers by. Without it, the "
-        "machine's own are trusted.",
+        "A file of the certificates that other servers are trusted by. Without it, those of the "
+        "machine are used.",
     )
     audit_file: str = seldom(
         "",
-        "A file to which is added who was refused, and who changed or used what first. "
-        "By default that goes to the log.",
+        "The file of the audit, which records refusals, changes and first uses. By default the "
+        "audit goes to the log.",
     )
-    audit_topic: bool = seldom(False, "Publish the same to the topic system:_audit.")
+    audit_topic: bool = seldom(False, "Also publish the audit to the topic system:_audit.")
 
     @field_validator("auth_tokens")
     @classmethod
     def _check_tokens(cls, tokens: str) -> str:
         if any(not _TOKEN.fullmatch(each.strip()) for each in tokens.split(",") if each.strip()):
-            raise ValueError("ID:SHA256:PRINCIPAL is wanted, as `tms auth init` writes it")
+            raise ValueError("give ID:SHA256:PRINCIPAL, as `tms auth init` writes it")
         return tokens
 
     @field_validator("auth_jwks")
     @classmethod
     def _check_jwks(cls, jwks: str) -> str:
         if jwks and not _JWKS.fullmatch(jwks):
-            raise ValueError("a file is wanted, or an https:// URL")
+            raise ValueError("give a file or an https:// URL")
         return jwks
 
     @model_validator(mode="after")
     def _check_belonging(self) -> "SecuritySettings":
         if bool(self.tls_cert) != bool(self.tls_key):
-            raise ValueError("tls_cert and tls_key belong together")
+            raise ValueError("tls_cert and tls_key need each other")
         if self.tls_client_ca and not self.tls_cert:
             raise ValueError("tls_client_ca needs tls_cert: only TLS carries client certificates")
         if self.auth_jwks and not (self.auth_issuer and self.auth_audience):
-            raise ValueError("auth_jwks needs auth_issuer and auth_audience: whose tokens for whom")
+            raise ValueError("auth_jwks needs auth_issuer and auth_audience")
         return self
 
     def check_safe(self, *hosts: str) -> None:
@@ -118,18 +120,18 @@ class SecuritySettings(LimitSettings):
         if self.auth == "off":
             raise ValueError(
                 f"other machines reach {reached[0]}, and auth is off: everybody could do "
-                "everything. Set auth (`tms auth init` makes all that is needed), or say "
+                "everything. Set auth (`tms auth init` makes all that is needed), or give "
                 "--insecure-no-auth"
             )
         if not self.tls_cert and not self.allow_plaintext:
             raise ValueError(
                 f"other machines reach {reached[0]}, and there is no tls_cert: credentials would "
-                "travel unencrypted. Give one, or say --allow-plaintext if something in front of "
+                "travel unencrypted. Give one, or give --allow-plaintext if a proxy in front of "
                 "the server encrypts"
             )
 
     def tls_to_others(self) -> ssl.SSLContext:
-        """Return by what other servers are reached: this one shows them its certificate.
+        """Return the TLS context for calls to other servers, with this server's certificate.
 
         Raises `ValueError`, which names the setting.
         """

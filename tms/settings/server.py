@@ -1,4 +1,4 @@
-"""What a server can be told: of the service, and of the schema registry beside it."""
+"""All settings of a server: those of the service, of security, and of the schema registry."""
 
 import re
 from typing import Literal
@@ -14,29 +14,29 @@ from tms.settings.fields import seldom, setting
 from tms.settings.security import SecuritySettings
 
 _NOT_WITH_LOG = ("store", "advertise", "metadata")
-"""What a server has no use for whose registry is on another server's topics."""
+"""Settings that a server must not have if its registry uses another server's topics."""
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
 
 
 class Settings(SecuritySettings):
-    """All that a server can be told. Values are checked when it is made."""
+    """All settings of a server. Values are checked when it is made."""
 
     registry_topic: str = seldom(
         f"{SYSTEM}:_schemas", "The topic that keeps the schemas, NAMESPACE:TOPIC."
     )
     registry_listen: str = setting(
         "",
-        "Serve the schema registry at an address of its own too. There its paths begin "
-        "at the root, as clients of Confluent's expect; by custom the port is 8081.",
+        "A separate address for the schema registry. There its paths begin at the root, as "
+        "Confluent's clients expect; the usual port is 8081.",
     )
     registry_log: str = setting(
         "",
-        "Serve the registry alone, by the TMS at this URL. Such a server "
-        "has no store: it serves the registry, /health and /metrics.",
+        "Serve only the registry, with the TMS at this URL. Such a server has no store: it serves "
+        "the registry, /health and /metrics.",
     )
     registry_token_file: str = seldom(
-        "", "A file with the token by which the TMS of registry_log lets this server in."
+        "", "A file with this server's token for the TMS of registry_log."
     )
     registry_eventual_lists: bool = seldom(
         False,
@@ -48,15 +48,15 @@ class Settings(SecuritySettings):
     )
 
     registry_mode: Literal["active", "master"] = setting(
-        "active", "Who writes schemas: each server, or one master. The master is elected."
+        "active", "Every server writes schemas, or a master. The master is elected."
     )
     registry_master_eligible: bool = seldom(
         True, "Whether this server may become the master of the registry."
     )
     registry_advertise: str = seldom(
         "",
-        "The URL at which others reach this server's registry, if it is master. By "
-        "default from registry_listen, or listen.",
+        "The URL at which others reach this server's registry if it is the master. By default it "
+        "comes from registry_listen, or listen.",
     )
     registry_namespace: str = seldom(
         "/schema_registry", "The path in the metadata store for the registry's master and its ids."
@@ -74,7 +74,7 @@ class Settings(SecuritySettings):
         try:
             check_may_change(Caller(part=REGISTRY), TopicId(namespace, name))
         except TmsError:
-            problem = "NAMESPACE:TOPIC is wanted, and no other topic of the service's own"
+            problem = "give NAMESPACE:TOPIC, but not another topic of the service"
             raise ValueError(problem) from None
         return topic
 
@@ -83,36 +83,36 @@ class Settings(SecuritySettings):
     def _check_registry_listen(cls, listen: str) -> str:
         address = ADDRESS.fullmatch(listen)
         if listen and (not address or int(address["port"]) > PORT_MAX):
-            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {PORT_MAX}")
+            raise ValueError(f"give HOST:PORT, with a port from 0 to {PORT_MAX}")
         return listen
 
     @field_validator("registry_log")
     @classmethod
     def _check_registry_log(cls, url: str) -> str:
         if any(not URL.fullmatch(each) for each in url.split(",") if url):
-            raise ValueError("http://HOST:PORT is wanted, or several of them with commas between")
+            raise ValueError("give http://HOST:PORT, or several of them with commas")
         return url
 
     @field_validator("registry_advertise")
     @classmethod
     def _check_registry_advertise(cls, url: str) -> str:
         if url and not URL.match(url):
-            raise ValueError("http://HOST:PORT is wanted, perhaps with a path behind it")
+            raise ValueError("give http://HOST:PORT, if needed with a path")
         return url.rstrip("/")
 
     @field_validator("registry_namespace")
     @classmethod
     def _check_registry_namespace(cls, path: str) -> str:
         if not _PATH.fullmatch(path):
-            raise ValueError("a path like /schema_registry is wanted")
+            raise ValueError("give a path such as /schema_registry")
         return path
 
     @model_validator(mode="after")
     def _check_reached(self) -> "Settings":
         if self.registry_mode == "master" and self.registry_url is None:
             raise ValueError(
-                "registry_mode=master wants registry_advertise: the others could not reach this "
-                "server by the address that it listens at"
+                "registry_mode=master needs registry_advertise, because the others cannot reach "
+                "this server at the address that it listens at"
             )
         return self
 
@@ -151,7 +151,7 @@ class Settings(SecuritySettings):
 
     @property
     def has_shared_metadata(self) -> bool:
-        """Whether the metadata store is one that several servers share."""
+        """Whether several servers share the metadata store."""
         return bool(SHARED_METADATA.match(self.metadata))
 
     @property
@@ -173,7 +173,7 @@ class Settings(SecuritySettings):
 
     @property
     def _uses_metadata(self) -> bool:
-        """Whether a server without a store has a use for a metadata store."""
+        """Whether a server without a store needs a metadata store."""
         return self.elects_by_metadata or (self.auth != "off" and self.has_shared_metadata)
 
     def _was_told(self, name: str) -> bool:

@@ -34,12 +34,12 @@ _OF_OTHERS = frozenset(
         "TMS_URL",
     }
 )
-"""Variables of clients and the command line that are no settings of the server."""
+"""Variables of clients and the command line, which are not settings of the server."""
 
 _OF_KUBERNETES = re.compile(
     r"TMS_(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""What Kubernetes sets in every container for a service named `tms` or `tms-…`."""
+"""The variables that Kubernetes sets in every container for a service named `tms` or `tms-…`."""
 
 
 class WrongSettings(Exception):
@@ -57,7 +57,8 @@ class Loaded:
 
     settings: Settings
     sources: Mapping[str, str]
-    """By the setting's name: a flag, an environment variable, a file, or `default`."""
+    """The source of each setting, by name: a flag, an environment variable, a file, or
+    `default`."""
 
 
 def flag_of(name: str) -> str:
@@ -117,12 +118,12 @@ def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
     at_top = _read(file)
     section = at_top.pop(SECTION, {})
     if not isinstance(section, dict):
-        raise WrongSettings([f"{file}: [{SECTION}] is a table of settings"])
+        raise WrongSettings([f"{file}: [{SECTION}] must be a table of settings"])
     problems = []
     for name in (*at_top, *section):
         if name not in Settings.model_fields:
             suggestion = _suggestion(name, Settings.model_fields)
-            problems.append(f"{file}: {name} is no setting{suggestion}")
+            problems.append(f"{file}: {name} is not a setting{suggestion}")
         elif name in at_top and name in ADVANCED:
             problems.append(f"{file}: {name} belongs into the section [{SECTION}]")
         elif name in section and name not in ADVANCED:
@@ -133,7 +134,7 @@ def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
 def _unknown_variables() -> list[str]:
     known = {variable_of(name) for name in Settings.model_fields} | _OF_OTHERS
     return [
-        f"environment variable {name} is no setting{_suggestion(name, known)}"
+        f"environment variable {name} is not a setting{_suggestion(name, known)}"
         for name in sorted(os.environ)
         if name.startswith(ENVIRONMENT_PREFIX)
         and name not in known

@@ -1,4 +1,4 @@
-"""The settings of the service, but for its limits: each is described once, here."""
+"""The settings of the service, without its limits. Each setting is described only here."""
 
 import re
 from typing import Literal
@@ -25,12 +25,12 @@ _IN_SECONDS = re.compile(r"_s(_|$)")
 
 
 def is_duration(name: str) -> bool:
-    """Whether a setting says how long something lasts: its name has the unit, seconds."""
+    """Whether a setting is a duration: its name ends with the unit, seconds."""
     return bool(_IN_SECONDS.search(name))
 
 
 class ServiceSettings(BaseSettings, hide_input_in_errors=True):
-    """What is told of the service. Values are checked when it is made."""
+    """The settings of the service. Values are checked when it is made."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
@@ -38,87 +38,90 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     store: str = setting(
         "leveldb:./tms-data",
-        "Where all is kept: leveldb:, memory:, hbase://. memory: keeps nothing when "
-        "the server ends. HBase is named as hbase://HOST:PORT/PREFIX, by its Thrift gateway; `tms "
-        "init` creates the tables.",
+        "The place of the data. It is leveldb:, memory: or hbase://. memory: is lost when the "
+        "server ends. For HBase, give its Thrift gateway, hbase://HOST:PORT/PREFIX; `tms init` "
+        "creates the tables.",
     )
     listen: str = setting(
         "127.0.0.1:11015", "The address; port 0 is any free one. IPv6 is written as [::1]:PORT."
     )
     metadata: str = setting(
         "",
-        "The URL of a metadata store for namespaces. A cluster has it too. The URL is "
-        "as for `tms metadata`. By default it is in the data folder, in memory with memory:, and "
-        "nowhere with hbase:.",
+        "The URL of a metadata store for namespaces. A cluster needs it too. `tms metadata` "
+        "explains the URLs. By default it is in the data folder, and in memory with memory:; with "
+        "hbase: there is none.",
     )
     advertise: str = setting(
         "",
-        "The URL by which other servers of a cluster reach this. With it, the servers "
-        "that share a store on HBase and a metadata store are a cluster: one leads, the others "
-        "forward to it, and take over.",
+        "The URL at which other servers of a cluster reach it. With it, the servers that share a "
+        "store on HBase and a metadata store are a cluster: one leads, the others forward to it, "
+        "and take over.",
     )
     allowed_hosts: str = setting(
         "",
-        "More names that requests may have in Host. They are separated by commas. The "
-        "loopback names, IP addresses, the machine's name, and what --listen and --advertise "
-        "name, are allowed in any case.",
+        "More names that requests may have in Host. They are separated by commas. The loopback "
+        "names, IP addresses, the machine's name, and the names in --listen and --advertise, are "
+        "always allowed.",
     )
     lease_s: float = setting(
         10.0,
-        "How long a leader leads without renewing. Others take over a tenth later at the earliest.",
+        "How long a lease lasts after each renewal. Others take over a tenth later at the "
+        "earliest.",
         ge=0.5,
     )
     topic_info: Literal["seed", "flat"] = setting(
         "seed",
-        "A topic's form in REST: nested, or CDAP's. seed nests the properties beside the name.",
+        "The form of a topic in REST: nested, or CDAP's. seed nests the properties beside the "
+        "name.",
     )
     transactions: Literal["own", "foreign"] = setting(
         "own",
-        "Whose: this server's, or another manager's. own: this server manages "
-        "transactions, and refuses write pointers that it did not give out. foreign: it takes "
-        "any, because their manager is elsewhere.",
+        "The manager of transactions. own: this server manages them, and "
+        "refuses write pointers that it did not give out. foreign: it accepts all, because another "
+        "system manages them.",
     )
     cleanup_invalid: bool = setting(
         True,
-        "Take transactions off the invalid list in time. It is safe once "
-        "nothing is left of them that a reader could see.",
+        "Remove old transactions from the invalid list. The server only does it when no reader "
+        "could see their messages.",
     )
     cleanup_workers: int = setting(
-        2, "Regions of HBase cleaned up at a time. 0 leaves that to `tms prune`.", ge=0
+        2, "How many regions of HBase to clean up at a time. 0 leaves that to `tms prune`.", ge=0
     )
     stop_grace_s: float = seldom(
-        10.0, "How long requests under way may take when the server is told to stop.", ge=0
+        10.0, "How long running requests may take when the server stops.", ge=0
     )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
-        "info", "The least level that is logged."
+        "info", "The lowest level of the log."
     )
     sync: bool = setting(
         True,
-        "Sync to disk before acknowledging. Without it, a crash of the machine (not "
-        "of the server alone) loses what was acknowledged in the seconds before.",
+        "Sync to disk before acknowledging. Without it, a crash of the machine (not of the server "
+        "alone) loses the acknowledged messages of the last seconds.",
     )
     leveldb_write_buffer_bytes: int = seldom(
         16 * 1024 * 1024,
-        "LevelDB gathers this much in memory before it writes a table file.",
+        "How much LevelDB collects in memory before it writes a table file.",
         ge=64 * 1024,
         le=1024 * 1024 * 1024,
     )
     leveldb_block_cache_bytes: int = seldom(
-        32 * 1024 * 1024, "LevelDB keeps this much of its files in memory.", gt=0
+        32 * 1024 * 1024, "How much of its files LevelDB keeps in memory.", gt=0
     )
     hbase_connections: int = setting(8, "The most connections to HBase's Thrift gateway.", gt=0)
     hbase_timeout_s: float = setting(
         30.0,
-        "How long to wait for an answer of the gateway. Let the gateway's own "
-        "hbase.client.operation.timeout be shorter: then a call that is repeated has ended there.",
+        "How long to wait for an answer of the gateway. Set the gateway's own "
+        "hbase.client.operation.timeout to less, so that a call has ended there before it is "
+        "repeated.",
         gt=0,
     )
     hbase_retry_s: float = seldom(
-        15.0, "How long calls to HBase are repeated that fail; then publishers get 503.", ge=0
+        15.0, "How long to repeat failed calls to HBase; then publishers get 503.", ge=0
     )
     hbase_gateway_idle_s: float = setting(
         60.0,
-        "When the gateway closes an idle connection. That is no more than its "
+        "How long a connection to it may be idle. Set it to at most the gateway's "
         "hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
         gt=0,
     )
@@ -128,14 +131,14 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     hbase_protocol: Literal["binary", "compact"] = seldom(
         "binary", "The gateway's Thrift protocol."
     )
-    hbase_tls: bool = setting(False, "Talk TLS to the gateway. Its certificate must be its host's.")
+    hbase_tls: bool = setting(False, "Use TLS to the gateway. Its certificate must name its host.")
     hbase_tls_ca: str = setting(
         "",
-        "A file of the certificates to trust the gateway by. Without it, the "
-        "machine's own are trusted.",
+        "A file of certificates to check the gateway with. Without it, those of the machine are "
+        "used.",
     )
     hbase_tls_certificate: str = setting(
-        "", "A file with this server's certificate and key. It is for a gateway that asks for one."
+        "", "A file with this server's certificate and key. It is for a gateway that requires one."
     )
 
     @field_validator("*", mode="before")
@@ -149,14 +152,14 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     @classmethod
     def _check_store(cls, store: str) -> str:
         if kind_of(store) is None:
-            raise ValueError(f"{written()} is wanted")
+            raise ValueError(f"give {written()}")
         return store
 
     @field_validator("metadata")
     @classmethod
     def _check_metadata(cls, metadata: str) -> str:
         if not METADATA.fullmatch(metadata):
-            raise ValueError(f"{METADATA_STORES} is wanted")
+            raise ValueError(f"give {METADATA_STORES}")
         return metadata
 
     @field_validator("listen")
@@ -164,14 +167,14 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     def _check_listen(cls, listen: str) -> str:
         address = ADDRESS.fullmatch(listen)
         if not address or int(address["port"]) > PORT_MAX:
-            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {PORT_MAX}")
+            raise ValueError(f"give HOST:PORT, with a port from 0 to {PORT_MAX}")
         return listen
 
     @field_validator("advertise")
     @classmethod
     def _check_advertise(cls, advertise: str) -> str:
         if advertise and not URL.fullmatch(advertise):
-            raise ValueError("http://HOST:PORT is wanted")
+            raise ValueError("give http://HOST:PORT")
         return advertise
 
     @model_validator(mode="after")
@@ -196,7 +199,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     @property
     def store_shared(self) -> str:
-        """What all servers on one store on HBase have in common, whatever their gateways."""
+        """The part of the store's URL that all servers of one store on HBase share."""
         return self.store.split("/", 3)[3].partition("?")[0]
 
     @property

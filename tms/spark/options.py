@@ -55,7 +55,8 @@ _OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
 """What Spark hands to sources and sinks of its own business."""
 
 _OF_TABLES = (
-    "Spark hands no options of a table on to its readers and writers: make a view instead, CREATE "
+    "Spark does not give the options of a table to its readers and writers: make a view instead, "
+    "CREATE "
     "TEMPORARY VIEW … USING tms OPTIONS (…), or name them in each query, … FROM a_table WITH "
     "(url = '…', …)"
 )
@@ -183,7 +184,7 @@ def stream_write(options: Mapping[str, str]) -> WriteOptions:
     """Return what the options of `df.writeStream` say. Raises `InvalidRequest`."""
     given = _checked(options, _WRITE, "writing")
     if given.has("txnVersion"):
-        refuse("txnVersion", "it is for batches: a stream's is the number of its batch")
+        refuse("txnVersion", "it is for batches: a stream uses the number of its batch")
     return _written(given)
 
 
@@ -227,9 +228,9 @@ def of_connection(options: Mapping[str, str]) -> dict[str, str]:
 def _connection(given: GivenOptions) -> ServerOptions:
     url = given.text("url")
     if url is None:
-        refuse("url", f"it is needed: the server's, http://HOST:PORT. {_OF_TABLES}")
+        refuse("url", f"it is required: the server's URL, http://HOST:PORT. {_OF_TABLES}")
     if given.has("tms.token") and given.has("tms.tokenFile"):
-        refuse("tms.token and tms.tokenFile", "they say the same: give one")
+        refuse("tms.token and tms.tokenFile", "they mean the same: give one")
     if not url.startswith(("http://", "https://")):
         refuse("url", "Spark's processes need a server, http://HOST:PORT", url)
     return ServerOptions(
@@ -264,12 +265,12 @@ def chosen_damaged(option: str, text: str) -> bool:
 def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
     connection = _connection(given)
     if given.one_of("subscribe", "subscribePattern") is None:
-        refuse("subscribe", "it is needed, or subscribePattern: which topics to read")
+        refuse("subscribe", "it or subscribePattern is required: the topics to read")
     topics = given.value("subscribe", _topics, None)
     if topics is not None:
         for topic in {**starting.of_topic, **ending.of_topic}:
             if topic not in topics:
-                refuse("subscribe", "a topic has an offset and is not read", topic)
+                refuse("subscribe", "a topic that is not read has an offset", topic)
     if given.has("damaged") and not given.has("schema"):
         refuse("damaged", "it needs schema: without one payloads are not decoded")
     schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
@@ -305,7 +306,7 @@ def _written(given: GivenOptions) -> WriteOptions:
     if not transactional:
         for option in ("txnAppId", "txnVersion", "transactionTimeout"):
             if given.has(option):
-                refuse(f"{option} and transactional", "without a transaction it means nothing")
+                refuse(f"{option} and transactional", "it has no meaning without a transaction")
     check_owner(owner, sequence)
     timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
     schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
@@ -324,7 +325,10 @@ def check_message(message: str, schema: str | int | None) -> None:
     if schema is None:
         refuse("message", "it needs schema: it names one of the messages of a Protobuf file")
     if isinstance(schema, str) and schema != LATEST:
-        refuse("message", "schema is Avro's text: only a file of Protobuf has several messages")
+        refuse(
+            "message",
+            "schema is the text of an Avro schema: only a Protobuf file has several messages",
+        )
 
 
 def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:
@@ -362,7 +366,7 @@ def _pattern(option: str, text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        refuse(option, f"it is no regular expression: {error}", text)
+        refuse(option, f"it is not a valid regular expression: {error}", text)
     return text
 
 

@@ -78,8 +78,8 @@ def _asked(python: str, modules: Sequence[str]) -> tuple[str, list[str]]:
 def without_arrow(url: str) -> CannotRun:
     """Return the error for a server that does not talk Arrow."""
     return CannotRun(
-        f"The server at {url} has no Arrow, by which Spark reads and writes. If it is of a "
-        "clone, this installs it: scripts/environment arrow; if of a wheel: "
+        f"The server at {url} has no Arrow, by which Spark reads and writes. In a clone, this "
+        "installs it: scripts/environment arrow; with a wheel, "
         "pip install 'FILE.whl[server,arrow]'. Then start it again."
     )
 

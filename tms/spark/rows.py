@@ -99,7 +99,7 @@ def check_written(columns: list[str], topic: str | None) -> str:
         )
     lost = [name for name in columns if name not in TYPES]
     if lost:
-        expected = f"{', '.join(TYPES)}: drop what is not of a message"
+        expected = f"{', '.join(TYPES)}: drop the other columns"
         raise InvalidRequest("invalid_row", unknown_columns=lost, expected=expected)
     return payloads[0]
 
@@ -194,7 +194,7 @@ def _check_headers(messages: pa.RecordBatch) -> None:
             for name in messages.schema.names
             if name != "headers"
         }
-        reason = "a header of a row has no name or no value, or stands twice"
+        reason = "a header of a row has no name or no value, or occurs twice"
         header = names[unfit[0]].as_py()
         raise InvalidRequest("invalid_body", reason=reason, header=header, row=row, **shown)
 

@@ -252,8 +252,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _work(self) -> BatchOwner:
         query, batch = _of_stream(_QUERY), _of_stream(_BATCH)
-        assert query is not None, "only a streaming query writes so"
-        assert batch is not None, "only a streaming query writes so"
+        assert query is not None, "only a streaming query writes in this way"
+        assert batch is not None, "only a streaming query writes in this way"
         if self._options.owner is None:
             return BatchOwner(query, int(batch), query)
         return named_owner(self._options, int(batch), query)

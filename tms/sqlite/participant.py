@@ -41,7 +41,7 @@ class SqliteParticipant:
             row[2] for row in connection.execute("PRAGMA database_list") if row[1] == "main"
         )
         if not file:
-            raise ValueError("the database is in memory: nothing of it would outlive a crash")
+            raise ValueError("the database is in memory: it would be lost in a crash")
         self._path = Path(file)
         self._journal = PreparedRows(self._path)
         self._stage = _Stage.IDLE
@@ -67,7 +67,7 @@ class SqliteParticipant:
         connection = self._connection
         self._has_begun = False
         if self._stage is _Stage.PREPARED:
-            raise RuntimeError("run recover first: the end of the last transaction is not known")
+            raise RuntimeError("run recover first: it is not known how the last transaction ended")
         if connection.in_transaction:
             raise RuntimeError("the connection is in a transaction already")
         self._check_attached()
@@ -204,7 +204,7 @@ class SqliteParticipant:
             if name not in ("main", "temp"):
                 raise RuntimeError(
                     f"the database {name} ({file or 'in memory'}) is attached, and its rows could "
-                    "not be made up for after a crash: detach it, or use another connection for it"
+                    "not be repaired after a crash: detach it, or use another connection for it"
                 )
 
     def _end_savepoint(self) -> None:

@@ -49,8 +49,8 @@ def carry(
         raise CopyRefused(
             in_progress=in_progress[:_NAMED_MAX],
             count=len(in_progress),
-            reason="transactions are in progress in the source: end them there, "
-            "with `tms tx list` and `tms tx invalidate ID`, or wait for their timeouts",
+            reason="the source has transactions in progress: end them there with `tms tx list` and "
+            "`tms tx invalidate ID`, or wait for their timeouts",
         )
     invalids = frozenset(found.state.invalids.by_pointer)
     if not target.snapshots():

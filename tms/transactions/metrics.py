@@ -35,7 +35,7 @@ class TransactionMetrics:
         journal = self._journal
         transitions = CounterMetricFamily(
             "tms_transactions",
-            "Transactions by outcome; each counts as started too.",
+            "Transactions by outcome; each one is also counted as started.",
             labels=("became",),
         )
         for kind, name in _TRANSITIONS.items():
@@ -60,7 +60,7 @@ class TransactionMetrics:
         )
         yield GaugeMetricFamily(
             "tms_transaction_owners",
-            "Owners of transactions that are remembered, or promised a place.",
+            "Owners of transactions that are remembered, or have a reserved place.",
             state.owners.shares.used,
         )
         yield GaugeMetricFamily(

@@ -58,7 +58,9 @@ def decode_first(sequence: int, row: bytes) -> int:
     """Return the end of the segment before. Raises `StoreCorrupt`."""
     body = row[_START.size :]
     if row[: _START.size] != _START.pack(_VERSION, crc32(body)) or len(body) != _END.size:
-        raise StoreCorrupt(table="transaction", sequence=sequence, reason="no start of a segment")
+        raise StoreCorrupt(
+            table="transaction", sequence=sequence, reason="it is not the start of a segment"
+        )
     return int(_END.unpack(body)[0])
 
 
@@ -66,8 +68,7 @@ def check_token(token: int, last: int) -> None:
     """Raise `StoreUnavailable` where a later leader has begun a segment."""
     if 0 < token < last:
         raise StoreUnavailable(
-            reason="a later leader has had this store: is the metadata store another one than "
-            "before?",
+            reason="a later leader has used this store: was the metadata store replaced?",
             token=token,
             later_token=last,
         )
@@ -88,7 +89,7 @@ def pieces(table: TransactionTable, first: int) -> list[tuple[int, int | None]]:
             raise StoreCorrupt(table="transaction", sequence=first_of(token), reason="missing")
         token = token_of(end)
     if token < token_of(first):
-        raise StoreCorrupt(table="transaction", snapshot=first, reason="of no segment that counts")
+        raise StoreCorrupt(table="transaction", snapshot=first, reason="its segment does not count")
     return [(first, end), *reversed(found)]
 
 

@@ -53,7 +53,9 @@ from tms.transactions.snapshot_writer import Snapshots
 _TICK_S = 0.5
 """How often timeouts are looked for: how late one may fire."""
 
-_HALF_ROLLED_BACK = "a rollback of it has not come to its end; repeat that, or invalidate it"
+_HALF_ROLLED_BACK = (
+    "a rollback in it has not finished; repeat the rollback, or invalidate the transaction"
+)
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")

@@ -105,7 +105,7 @@ def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
     try:
         return _decoded(body, limits)
     except (ValueError, LookupError, struct.error):
-        raise StoreCorrupt(table="transaction", reason="a snapshot is not understood") from None
+        raise StoreCorrupt(table="transaction", reason="a snapshot cannot be read") from None
 
 
 def time_of_snapshot(data: bytes) -> int:

@@ -112,18 +112,20 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
 
     ids: Annotated[
         list[MessageIdText] | msgspec.UnsetType,
-        msgspec.Meta(description="Of the messages in their order, if `ids=true` asked for them."),
+        msgspec.Meta(
+            description="The ids of the messages in order, if the request had `ids=true`."
+        ),
     ] = msgspec.UNSET
     messages: Annotated[
         int | msgspec.UnsetType,
         described_by(
-            {**COUNT, "description": "How many messages Arrow's body had; told of no other."}
+            {**COUNT, "description": "How many messages the body had; only for a body of Arrow."}
         ),
     ] = msgspec.UNSET
 
 
 class RollbackBody(WrittenBody, forbid_unknown_fields=True, kw_only=True):
-    """What a publish in a transaction answers, which a rollback takes as it is."""
+    """The answer to a publish in a transaction, which is the body of a rollback."""
 
     transactionWritePointer: TaggedPointer  # noqa: N815
     rollbackRange: RollbackRangeBody  # noqa: N815
@@ -156,10 +158,12 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
             }
         ),
     ] = None
-    end: Annotated[MessageIdText | None, msgspec.Meta(description="Nothing from this id on.")] = (
-        None
-    )
-    isolation: Annotated[IsolationName | None, msgspec.Meta(description="As in the query.")] = None
+    end: Annotated[
+        MessageIdText | None, msgspec.Meta(description="Where to end: no messages from this id on.")
+    ] = None
+    isolation: Annotated[
+        IsolationName | None, msgspec.Meta(description="The same as in the query.")
+    ] = None
 
 
 class _Outer(msgspec.Struct):

@@ -19,11 +19,13 @@ _ID = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
 class ProblemBody(msgspec.Struct):
-    """What went wrong."""
+    """An error."""
 
-    code: Annotated[str, msgspec.Meta(description="Stable; see each operation.")]
-    message: Annotated[str, msgspec.Meta(description="The same for each code.")] = ""
-    detail: Annotated[dict[str, Any], msgspec.Meta(description="What varies.")] = {}
+    code: Annotated[
+        str, msgspec.Meta(description="The stable code of the error; see each operation.")
+    ]
+    message: Annotated[str, msgspec.Meta(description="Always the same text for a code.")] = ""
+    detail: Annotated[dict[str, Any], msgspec.Meta(description="Facts about this error.")] = {}
 
 
 class ErrorBody(msgspec.Struct):

@@ -57,11 +57,11 @@ BASE64_TEXT: Json = {
 ID_EXAMPLE = "0000018bcfe568000000" + "0" * 20
 MESSAGE_ID: Json = {
     "type": "string",
-    "description": "20 bytes as hexadecimal digits: when and as which one it was published.",
+    "description": "20 bytes as hexadecimal digits: the time and the order of publishing.",
     "pattern": "^[0-7][0-9a-fA-F]{19}[0-7][0-9a-fA-F]{19}$",
     "examples": [ID_EXAMPLE],
 }
-END_ID: Json = {**MESSAGE_ID, "description": "The position behind it: exclusive."}
+END_ID: Json = {**MESSAGE_ID, "description": "The position after the message: exclusive."}
 TIME: Json = {"type": "integer", "format": "int64", "minimum": 0, "maximum": JSON_INTEGER_MAX}
 COUNT: Json = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
 LIMIT: Json = {"type": "integer", "format": "int32", "minimum": 1, "maximum": LIMIT_MAX}

@@ -7,13 +7,21 @@ from msgspec import Meta
 
 from tms.wire.json_fields import TIME, described_by
 
-_Who = Annotated[str, Meta(description="A principal, `group:NAME`, or `*` for all who are known.")]
+_Who = Annotated[
+    str, Meta(description="A principal, `group:NAME`, or `*` for everybody who is authenticated.")
+]
 _Effect = Annotated[str, Meta(description="allow or deny.")]
 _Kind = Annotated[str, Meta(description="topic, server or subject.")]
-_Namespace = Annotated[str, Meta(description="Of topics: a name, a prefix and `*`, or `*`.")]
-_Name = Annotated[str, Meta(description="Of topics and subjects: as of namespaces.")]
-_Subscription = Annotated[str, Meta(description="As of namespaces, for the action subscribe.")]
-_Ends = Annotated[int, described_by({**TIME, "description": "In ms since 1970; null: never."})]
+_Namespace = Annotated[
+    str, Meta(description="For topics: a name, a prefix that ends with `*`, or `*`.")
+]
+_Name = Annotated[str, Meta(description="For topics and subjects: written like a namespace.")]
+_Subscription = Annotated[
+    str, Meta(description="For the action subscribe: written like a namespace.")
+]
+_Ends = Annotated[
+    int, described_by({**TIME, "description": "The time in ms since 1970; null if never."})
+]
 
 
 class RuleRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,13 +58,13 @@ class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TokenBody(msgspec.Struct):
-    """What may be told of a token."""
+    """A token, without its secret."""
 
     id: str
     principal: str
     groups: list[str]
     expires_ms: _Ends | None
-    is_setting: Annotated[bool, Meta(description="Whether it stands in the server's settings.")]
+    is_setting: Annotated[bool, Meta(description="Whether the server's settings define it.")]
 
 
 class NewTokenBody(msgspec.Struct):
@@ -77,9 +85,11 @@ class RulingBody(msgspec.Struct):
 
 
 class CallerBody(msgspec.Struct):
-    """Who asks, as the server knows it."""
+    """The caller, as the server knows it."""
 
     principal: str | None
     groups: list[str]
     mechanism: str | None
-    may: Annotated[list[str], Meta(description="What it may do to the server.")]
+    may: Annotated[
+        list[str], Meta(description="The actions that the principal may do on the server.")
+    ]

@@ -23,7 +23,7 @@ POINTER: Json = {
 READ_POINTER: Json = {
     "type": "string",
     "pattern": f"^(0|{_DIGITS.pattern})$",
-    "description": "All that was committed up to it can be read.",
+    "description": "Everything that was committed up to this one can be read.",
 }
 
 ToldPointer = Annotated[str, described_by(POINTER)]

@@ -28,14 +28,14 @@ from tms.wire.json_values import Int64, JsonBytes, bytes_of, encode, from_base64
 _BYTES = reference("Bytes")
 _HEADERS: Json = {
     "type": "object",
-    "description": "Facts about the message by their names.",
+    "description": "Headers of the message: values by name.",
     "additionalProperties": _BYTES,
 }
 _NULL: Json = {"type": "null"}
 _WITH_KEY: Json = {
     "type": "object",
     "description": (
-        "A message with a key or headers. If its payload is null it needs a key, and says that "
+        "A message with a key or headers. A message with payload null needs a key, and says that "
         "this key is gone (a tombstone)."
     ),
     "required": ["payload"],
@@ -56,9 +56,9 @@ _WITH_VALUE: Json = {
     ),
     "required": ["value"],
     "properties": {
-        "value": {"description": "Any JSON that fits the schema."},
+        "value": {"description": "JSON that matches the schema."},
         "key": one_of(_BYTES, _NULL),
-        "keyValue": {"description": "JSON of the key, where keys have schemas."},
+        "keyValue": {"description": "The key as JSON, if keys have schemas."},
         "headers": _HEADERS,
     },
     "additionalProperties": False,
@@ -93,7 +93,7 @@ class MessageBody(msgspec.Struct):
     """A message, as a poll answers it."""
 
     id: MessageIdText
-    timestamp: Annotated[Int64, described_by({**TIME, "description": "When it was published."})]
+    timestamp: Annotated[Int64, described_by({**TIME, "description": "The time of publishing."})]
     payload: Annotated[
         JsonBytes | None,
         described_by(

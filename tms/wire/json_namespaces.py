@@ -18,9 +18,11 @@ def _number(description: str, most: int = SETTING_MAX) -> Json:
     return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
 
 
-_RATE = _number("On the average; a burst of a second is taken.")
+_RATE = _number("On average; a burst of one second is allowed.")
 _NUMBERS = {
-    "ttl_s_default": _number("Of topics created without a ttl; in seconds.", TTL_S_MAX),
+    "ttl_s_default": _number(
+        "The ttl of topics that are created without one; in seconds.", TTL_S_MAX
+    ),
     "ttl_s_max": _number("The longest ttl that a topic may be given.", TTL_S_MAX),
     "message_bytes_max": _number("The largest message."),
     "request_bytes_max": _number("The most bytes of all messages in one request."),
@@ -35,7 +37,7 @@ _Rate = Annotated[int, described_by(_RATE)]
 
 
 class SettingsBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a namespace sets; null, or nothing, leaves it to the server."""
+    """The settings of a namespace; for null, or nothing, the server's limit applies."""
 
     ttl_s_default: _TtlDefault | None = None
     ttl_s_max: _TtlMax | None = None
@@ -46,7 +48,7 @@ class SettingsBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RulesBody(msgspec.Struct):
-    """What holds, by the settings and the server's own limits."""
+    """The limits that apply, from the settings and the server's own limits."""
 
     ttl_s_default: _TtlDefault
     ttl_s_max: _TtlMax
@@ -65,7 +67,10 @@ class NamespaceBody(msgspec.Struct):
         described_by(
             {
                 **one_of(COUNT, NULL),
-                "description": "One more with each change; null if it is not declared.",
+                "description": (
+                    "The version, which grows by one with each change; null if the namespace is "
+                    "not declared."
+                ),
             }
         ),
     ]
@@ -74,7 +79,9 @@ class NamespaceBody(msgspec.Struct):
         described_by(
             {
                 "type": "object",
-                "description": "What was given; the rest is left to the server.",
+                "description": (
+                    "The settings that were given; for others, the server's limits apply."
+                ),
                 "properties": _NUMBERS,
                 "additionalProperties": False,
             }

@@ -25,7 +25,7 @@ IsolationName = Literal["committed", "all"]
 
 
 class RangesAskedBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Of which topics to tell where they stand, and which messages count."""
+    """The topics whose positions to return, and the messages that count."""
 
     topics: list[TopicName]
     isolation: IsolationName = "committed"
@@ -45,7 +45,10 @@ class TopicRangeBody(msgspec.Struct):
     expired_before: Annotated[
         str,
         described_by(
-            {**MESSAGE_ID, "description": "All before it has expired, nothing behind it."}
+            {
+                **MESSAGE_ID,
+                "description": "All messages before this id have expired, none after it.",
+            }
         ),
     ]
 
@@ -62,7 +65,9 @@ class SplitBody(msgspec.Struct):
 
     start: MessageIdText
     end: EndIdText
-    bytes: Annotated[int, described_by({**COUNT, "description": "About; 0 if that is not known."})]
+    bytes: Annotated[
+        int, described_by({**COUNT, "description": "An estimate; 0 if it is not known."})
+    ]
 
 
 class SplitsBody(msgspec.Struct):

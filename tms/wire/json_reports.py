@@ -14,7 +14,7 @@ from tms.wire.json_values import decode, encode
 
 
 class InfoBody(msgspec.Struct):
-    """What is told of a transaction."""
+    """Facts about a transaction."""
 
     transaction_id: ToldPointer
     status: TransactionStatus
@@ -34,17 +34,17 @@ class InfoBody(msgspec.Struct):
 
 
 class OneInfoBody(InfoBody):
-    """What is told of one transaction that was asked for."""
+    """Facts about one transaction."""
 
     transaction: Annotated[
         bytes | msgspec.UnsetType,
-        described_by({**BASE64_TEXT, "description": "While it is in progress."}),
+        described_by({**BASE64_TEXT, "description": "Only while it is in progress."}),
     ] = msgspec.UNSET
     """msgspec writes bytes as base64, and what is unset not at all."""
 
 
 class OwnerBody(msgspec.Struct):
-    """What is told of an owner that is remembered."""
+    """An owner of transactions that is remembered."""
 
     owner: str
     sequence: Count

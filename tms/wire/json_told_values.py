@@ -19,16 +19,16 @@ class DecodedBody(msgspec.Struct, omit_defaults=True):
     id: MessageIdText
     value: Annotated[
         msgspec.Raw | msgspec.UnsetType | None,
-        described_by({"description": "What the payload says; null if there is no payload."}),
+        described_by({"description": "The decoded payload; null if there is no payload."}),
     ] = msgspec.UNSET
     schemaId: Annotated[  # noqa: N815
         int | msgspec.UnsetType,
-        described_by({**COUNT, "description": "Of the schema that the payload names."}),
+        described_by({**COUNT, "description": "The id of the schema that the payload names."}),
     ] = msgspec.UNSET
     key: Annotated[JsonBytes | msgspec.UnsetType, described_by(_BYTES)] = msgspec.UNSET
     keyValue: Annotated[  # noqa: N815
         msgspec.Raw | msgspec.UnsetType,
-        described_by({"description": "What the key says, where keys have schemas."}),
+        described_by({"description": "The decoded key, if keys have schemas."}),
     ] = msgspec.UNSET
     headers: Annotated[
         dict[str, JsonBytes] | msgspec.UnsetType,
@@ -36,7 +36,7 @@ class DecodedBody(msgspec.Struct, omit_defaults=True):
     ] = msgspec.UNSET
     payload: Annotated[
         JsonBytes | msgspec.UnsetType,
-        described_by({**_BYTES, "description": "Of what cannot be decoded."}),
+        described_by({**_BYTES, "description": "The bytes that cannot be decoded."}),
     ] = msgspec.UNSET
     error: Annotated[
         str | msgspec.UnsetType, msgspec.Meta(description="Why it cannot be decoded.")

@@ -22,7 +22,9 @@ class TrimBody(msgspec.Struct, forbid_unknown_fields=True):
         described_by(
             {
                 **one_of(TIME, MESSAGE_ID),
-                "description": "Milliseconds since 1970, or a message id, whose time counts.",
+                "description": (
+                    "Milliseconds since 1970, or a message id, of which the time is used."
+                ),
             }
         ),
     ]

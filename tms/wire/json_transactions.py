@@ -42,14 +42,14 @@ _DEFAULT_START = StartRequest()
 
 
 class StartBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What transaction to start."""
+    """A transaction to start."""
 
     type: Kind = "short"
     timeout_s: Annotated[
         Annotated[Int64, described_by({"type": "integer", "minimum": 1, "maximum": 3600})] | None,
-        msgspec.Meta(description="After so many seconds a short transaction becomes invalid."),
+        msgspec.Meta(description="The seconds after which a short transaction becomes invalid."),
     ] = None
-    client: Annotated[str, msgspec.Meta(description="Who asks, for those who look after it.")] = ""
+    client: Annotated[str, msgspec.Meta(description="A name of the client, for operators.")] = ""
     owner: Owner = None
     sequence: OwnersSequence = None
     origin: Annotated[
@@ -60,9 +60,9 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
         IfOpen,
         msgspec.Meta(
             description=(
-                "What becomes of an older transaction of the owner that is open: this one is "
-                "refused, or the older one is invalidated, or, where the sequence is the same, the "
-                "older one is the answer."
+                "The rule for an older open transaction of the owner: this one is refused, or the "
+                "older one is invalidated, or, if the sequence is the same, the older one is the "
+                "answer."
             )
         ),
     ] = IfOpen.REFUSE
@@ -84,7 +84,7 @@ class StartedBody(msgspec.Struct):
 
 
 class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a transaction has changed: each value stands for one thing."""
+    """Keys of the changes of a transaction: each value stands for one thing."""
 
     changes: list[MessageBytes]
 
@@ -100,7 +100,7 @@ class AdvanceBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What was stored in a topic under a write pointer of the transaction."""
+    """Stored messages of a topic, under a write pointer of the transaction."""
 
     namespace: NamespaceName
     topic: TopicName
@@ -108,32 +108,33 @@ class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What else is done with the commit."""
+    """The other parts of a commit."""
 
     advances: list[AdvanceBody] = []
     publish: Annotated[
         list[StoredBody],
         msgspec.Meta(
-            description="What was stored in these topics under these pointers of its own."
+            description="The topics and write pointers of this transaction whose stored messages "
+            "to publish."
         ),
     ] = []
 
 
 class EndedBody(msgspec.Struct):
-    """How a transaction has ended."""
+    """The outcome of a transaction."""
 
     status: Annotated[TransactionStatus, described_by({"enum": ["aborted", "invalid"]})]
 
 
 class TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What to take off the invalid list."""
+    """The transactions to remove from the invalid list."""
 
     ids: list[GivenPointer] | None = None
     before_ms: TimeMs | None = None
 
 
 class TruncatedBody(msgspec.Struct):
-    """How many transactions were taken off the invalid list."""
+    """The number of transactions that were removed from the invalid list."""
 
     truncated: Count
 

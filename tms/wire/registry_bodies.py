@@ -130,7 +130,7 @@ class CompatibilityBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConfigRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Settings to change. What is absent stays; null takes a setting away."""
+    """Settings to change. An absent setting stays; null removes a setting."""
 
     compatibility: str | UnsetType | None = UNSET
     compatibility_level: str | UnsetType | None = UNSET
@@ -174,7 +174,7 @@ class ModeBody(msgspec.Struct, frozen=True):
 
 
 class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a server is for the registry, and how far it has read."""
+    """A server's part in the registry, and how far it has read."""
 
     mode: Literal["active", "master"]
     role: Literal["master", "follower"] | None = None

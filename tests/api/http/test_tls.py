@@ -231,7 +231,7 @@ async def test_a_certificate_that_cannot_be_used_leaves_the_last_one(
     server.tls.look()
 
     assert await server.serial() == before
-    assert caplog.text.count("is not that of the certificate") == 1
+    assert caplog.text.count("does not belong to the certificate") == 1
     assert "tls_key" in caplog.text
     server.files.become(authority.issue("server"))
     server.tls.look()

@@ -66,7 +66,7 @@ def test_a_damaged_row_harms_no_other(sample: Any, data: Any) -> None:
     [
         (b"", "id: it is cut off"),
         (avro(FLAT).encode(GOOD)[:-1], "tags: "),
-        (avro(FLAT).encode(GOOD) + b"x", "1 bytes are left behind the value"),
+        (avro(FLAT).encode(GOOD) + b"x", "1 bytes are left after the value"),
         (b"\x02\xff" + b"\x02\x00", "id: "),
         (b"\x02a\x02" + avro_length(1 << 40), "tags: "),
         (b"\x00" + b"\xff" * 30, "count: "),
@@ -88,7 +88,7 @@ def test_the_reason_names_the_field(data: bytes, reason: str) -> None:
         (b"no schema", "it does not begin with a zero byte and a schema's id"),
         (b"\x00\x00", "it does not begin with"),
         (payload(9, b""), "schema 9 is not there"),
-        (payload(2, b"{}"), "schema 2 is JSON, and it is read by one that is AVRO"),
+        (payload(2, b"{}"), "schema 2 is JSON, but it is read by one that is AVRO"),
         (payload(4, b""), ""),
     ],
 )

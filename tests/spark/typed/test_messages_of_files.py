@@ -76,7 +76,7 @@ def test_a_message_that_is_not_there_is_told(
     for more, said in (
         ({}, "no message Refund; there are shop.Order, shop.Order.Line, shop.Refund"),
         ({"schema": avro}, "AVRO: only Protobuf's have several"),
-        ({"schema": '"int"'}, "schema is Avro's text"),
+        ({"schema": '"int"'}, "schema is the text of an Avro schema"),
     ):
         with pytest.raises(InvalidRequest, match=said):
             read(options, message="Refund", **more)

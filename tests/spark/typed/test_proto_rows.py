@@ -116,7 +116,7 @@ def test_another_message_of_the_file_is_told() -> None:
     found = decoded(SOURCE, {1: SOURCE}, [payload(1, data), payload(1, b"\x02\x0e")])
 
     assert found.errors == [
-        "it is a shop.Tree, and another message of the file is read",
+        "it is a shop.Tree, but another message of the file is read",
         "its schema has no message to read at [7]",
     ]
 

@@ -21,7 +21,7 @@ def test_init_creates_the_tables_once(servers: HBaseServers, place: Place) -> No
     code, out, err = run_command("init", "--store", url)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "All tables were there.",
+        "All tables existed already.",
         "Each table has 2 buckets.",
         f"Now: tms serve --store {url}",
     ]
@@ -44,17 +44,17 @@ def test_other_stores_need_none() -> None:
     code, out, err = run_command("init", "--store", "memory:")
 
     assert (code, out) == (2, "")
-    assert err == "memory: needs no tables: `tms serve` creates what it needs there.\n"
+    assert err == "memory: needs no tables: `tms serve` creates everything there.\n"
 
 
 def test_a_url_that_is_wrong_is_told_with_what_is_wanted() -> None:
     code, _, err = run_command("init", "--store", "hbase://h:1/tms?bucket=2")
 
     assert code == 2
-    assert "hbase://HOST:PORT/PREFIX is wanted, with ?buckets=1 to 128 behind it or not" in err
+    assert "give hbase://HOST:PORT/PREFIX, if needed with ?buckets=1 to 128 at the end" in err
     code, _, err = run_command("init", "--store", "hbase://h:1/tms", "--admin", "h")
     assert code == 2
-    assert "HOST:PORT is wanted" in err
+    assert "give HOST:PORT" in err
 
 
 def test_no_gateway_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

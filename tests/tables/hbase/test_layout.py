@@ -38,7 +38,7 @@ def test_a_url_names_a_place(url: str, place: Place) -> None:
     ],
 )
 def test_another_url_is_refused_with_what_is_wanted(url: str) -> None:
-    with pytest.raises(ValueError, match="hbase://HOST:PORT/PREFIX is wanted"):
+    with pytest.raises(ValueError, match="give hbase://HOST:PORT/PREFIX"):
         parse(url)
 
 

@@ -21,7 +21,7 @@ class TmsError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status that says this error best."""
+        """The HTTP status for this error."""
         return self.problem.status
 
     def __str__(self) -> str:
@@ -51,13 +51,13 @@ class TooLarge(RequestError):
 
 
 class NotAuthenticated(RequestError):
-    """Raised when nobody knows who asks: credentials are missing, wrong, or have ended."""
+    """Raised when the caller is not known: credentials are missing, wrong, or have expired."""
 
     code = "credentials_required"
 
 
 class NotPermitted(RequestError):
-    """Raised when who asks may not do it; `detail` says what, and on what."""
+    """Raised when the caller may not do this; `detail` has the action and the resource."""
 
     code = "not_permitted"
 
@@ -75,7 +75,7 @@ class PayloadRefused(RequestError):
 
 
 class PayloadUndecodable(TmsError):
-    """Raised when a message that was read is no value of a schema; `detail` has its `id`."""
+    """Raised when a message that was read does not match its schema; `detail` has its `id`."""
 
     code = "payload_undecodable"
 
@@ -99,7 +99,7 @@ class SubscriptionNotFound(RequestError):
 
 
 class OwnerNotFound(RequestError):
-    """Raised when an owner is to be forgotten of which nothing is remembered."""
+    """Raised when an owner of transactions is not remembered."""
 
     code = "owner_not_found"
 
@@ -117,13 +117,13 @@ class NamespaceNotDeclared(RequestError):
 
 
 class GrantNotFound(RequestError):
-    """Raised when a rule or a token is revoked that is not there."""
+    """Raised when a rule or a token does not exist."""
 
     code = "rule_not_found"
 
 
 class DataLost(RequestError):
-    """Raised by a reader when messages that it was to read have expired, or their topic is gone."""
+    """Raised by a reader when messages have expired before it read them, or their topic is gone."""
 
     code = "data_lost"
 
@@ -141,25 +141,25 @@ class QueueFull(Unavailable):
 
 
 class RateExceeded(Unavailable):
-    """Raised when a namespace or a principal has used up what it may; `detail` says till when."""
+    """Raised when a namespace or a principal has used up a rate; `detail` says until when."""
 
     code = "publish_rate_exceeded"
 
 
 class TooManyConnections(Unavailable):
-    """Raised when the server has as many connections at work as it may have."""
+    """Raised when the server has reached its limit of connections."""
 
     code = "too_many_connections"
 
 
 class TooManyTransactions(Unavailable):
-    """Raised when as many transactions are in progress as may be."""
+    """Raised when the limit of transactions in progress is reached."""
 
     code = "too_many_transactions"
 
 
 class DebugBusy(Unavailable):
-    """Raised when the server makes another debug report."""
+    """Raised when the server is still making another debug report."""
 
     code = "debug_busy"
 
@@ -175,31 +175,31 @@ class Stopping(Unavailable):
 
 
 class RulesUnavailable(Unavailable):
-    """Raised when what was last known of rules and tokens is too old to decide by."""
+    """Raised when the last known rules and tokens are too old for a decision."""
 
     code = "rules_unavailable"
 
 
 class SchemasUnavailable(Unavailable):
-    """Raised when the schema registry could not be asked."""
+    """Raised when the schema registry did not answer."""
 
     code = "schemas_unavailable"
 
 
 class MetadataUnavailable(Unavailable):
-    """Raised when the metadata store was not reached; a write may have been carried out."""
+    """Raised when the metadata store could not be reached; a write may have been carried out."""
 
     code = "metadata_unavailable"
 
 
 class NoLeader(Unavailable):
-    """Raised when no server of a cluster leads now, or this one leads no more."""
+    """Raised when a cluster has no leader now, or this server does not lead it any more."""
 
     code = "no_leader"
 
 
 class MetadataClosed(Unavailable):
-    """Raised when a metadata store, or what stands on it, was closed by this process."""
+    """Raised when this process has closed a metadata store, or something that uses one."""
 
     code = "metadata_closed"
 
@@ -223,13 +223,13 @@ class AnswerLost(OutcomeUnknown):
 
 
 class ServerSilent(OutcomeUnknown):
-    """Raised by the client when a server takes connections and has never answered anything."""
+    """Raised by the client when a server accepts connections but has never answered."""
 
     code = "server_silent"
 
 
 class NotTms(RequestError):
-    """Raised by the client when what answers is not TMS; `detail` says what it answers."""
+    """Raised by the client when the answer is not from TMS; `detail` has the answer."""
 
     code = "not_tms"
 
@@ -253,7 +253,7 @@ class StoreNotFound(StoreError):
 
 
 class FolderUnusable(StoreError):
-    """Raised when a data folder cannot be written as things are; `detail` says why."""
+    """Raised when a data folder cannot be written now; `detail` says why."""
 
     code = "folder_unusable"
 
@@ -269,13 +269,13 @@ class StoreCorrupt(StoreError):
 
 
 class StoreFileLost(StoreCorrupt):
-    """Raised when a file of a data folder is lost or cut; `detail` names it."""
+    """Raised when a file of a data folder is missing or too short; `detail` names it."""
 
     code = "store_file_lost"
 
 
 class ValueUnreadable(StoreCorrupt):
-    """Raised when a value of the metadata store is none of what is expected at its path."""
+    """Raised when a value of the metadata store is not valid at its path."""
 
     code = "value_unreadable"
 
@@ -304,7 +304,7 @@ def error_of(code: str, detail: Mapping[str, Any]) -> TmsError:
 
 
 def class_of(code: str) -> type[TmsError]:
-    """Return the class that the error `code` is raised as. Raises `KeyError` for no such code."""
+    """Return the class of the error `code`. Raises `KeyError` if there is no such code."""
     return _classes()[CATALOGUE[code].error]
 
 

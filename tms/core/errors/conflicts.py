@@ -10,11 +10,11 @@ class Conflict(RequestError):
 
 
 class TopicExists(Conflict):
-    """Raised when a topic is created that exists already."""
+    """Raised when a topic with that name exists already."""
 
 
 class TopicMoved(Conflict):
-    """Raised by a publish with `if_last` if the topic has an entry behind that id.
+    """Raised by a publish with `if_last` if the topic has an entry after that id.
 
     `detail` has the id of the last entry as `last_id`, None if the topic has no entry.
     """
@@ -65,19 +65,19 @@ class CheckpointBehind(Conflict):
 
 
 class PublicationRefused(Conflict):
-    """Raised when a commit is to publish what is not under a write pointer of its transaction."""
+    """Raised when a commit publishes messages that its transaction has not stored."""
 
     code = "publication_refused"
 
 
 class InvalidTrimTime(Conflict):
-    """Raised when a topic is to be trimmed before a time that has not come."""
+    """Raised when the time to trim a topic before is in the future."""
 
     code = "invalid_trim_time"
 
 
 class TopicIsCompact(Conflict):
-    """Raised when messages are to be stored for a compact topic."""
+    """Raised when messages are stored for a compact topic."""
 
     code = "topic_is_compact"
 
@@ -89,7 +89,7 @@ class InvalidTruncateTime(Conflict):
 
 
 class ClockMoved(Conflict):
-    """Raised when a step of the clock is accepted that is another one by now, or is over."""
+    """Raised when the accepted step of the clock has changed in the meantime, or is over."""
 
     code = "clock_moved"
 
@@ -101,7 +101,7 @@ class TransactionsElsewhere(Conflict):
 
 
 class SubscriptionExists(Conflict):
-    """Raised when a subscription is created that exists already."""
+    """Raised when a subscription with that name exists already."""
 
     code = "subscription_exists"
 
@@ -113,37 +113,37 @@ class SubscriptionMoved(Conflict):
 
 
 class BadVersion(Conflict):
-    """Raised when a path has another version than expected, or is there, or is not."""
+    """Raised when a path does not have the expected version, or exists, or does not exist."""
 
     code = "bad_version"
 
 
 class PathExists(Conflict):
-    """Raised when a path of the metadata store is created that exists already."""
+    """Raised when a path of the metadata store exists already."""
 
     code = "path_exists"
 
 
 class PathHasChildren(Conflict):
-    """Raised when a path is deleted that has others below it."""
+    """Raised when a path cannot be deleted because it has others below it."""
 
     code = "path_has_children"
 
 
 class LockBusy(Conflict):
-    """Raised when somebody else holds a lock, or has come to hold it."""
+    """Raised when somebody else holds a lock."""
 
     code = "lock_busy"
 
 
 class AuthenticationOff(Conflict):
-    """Raised when rules are asked of a server that asks nobody who they are."""
+    """Raised when rules are used at a server without authentication."""
 
     code = "authentication_off"
 
 
 class NoMetadataStore(Conflict):
-    """Raised when a server that has no metadata store is to keep something in it."""
+    """Raised when a request needs a metadata store and the server has none."""
 
     code = "no_metadata_store"
 

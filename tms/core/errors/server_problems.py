@@ -11,13 +11,14 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "StoreLocked": {
             "store_locked": "The data folder is open already.",
             "store_of_a_cluster": (
-                "A cluster uses this store: start the server with --advertise, or say "
-                "`tms cluster release` if none of the cluster's servers runs any more."
+                "A cluster uses this store: start the server with --advertise, or run `tms cluster "
+                "release` if none of the cluster's servers runs any more."
             ),
         },
         "FolderUnusable": {
             "folder_unusable": (
-                "The data folder cannot be used: name another, or change what stands in its way."
+                "The data folder cannot be used: name another folder, or remove the cause that "
+                "`detail` gives."
             ),
         },
         "StoreNotFound": {
@@ -29,74 +30,77 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "StoreCorrupt": {"store_corrupt": "Stored bytes are damaged."},
         "StoreFileLost": {
             "store_file_lost": (
-                "A file of the store is lost or was cut: restore the whole data folder from a copy."
+                "A file of the store is missing or too short: restore the whole data folder from a "
+                "copy."
             ),
         },
         "ValueUnreadable": {
-            "value_unreadable": "The value at this path is none of what is expected there.",
+            "value_unreadable": "The value at this path is not valid there.",
         },
         "StoreFormatUnknown": {
-            "store_format_unknown": "The data folder has a format that this version does not know.",
+            "store_format_unknown": "This version does not know the format of the data folder.",
         },
     },
     502: {
-        "NotTms": {"not_tms": "What answers at this address is not TMS; check the address."},
+        "NotTms": {"not_tms": "The server at this address is not TMS; check the address."},
     },
     503: {
         "QueueFull": {"queue_full": "Too much is waiting to be written; try again."},
         "TooManyConnections": {
-            "too_many_connections": (
-                "The server has as many connections at work as it may have; try again."
-            ),
+            "too_many_connections": "The server has reached its limit of connections; try again.",
         },
         "TooManyTransactions": {
             "too_many_transactions": (
-                "As many transactions are in progress as may be; end some, or try again when some "
-                "have ended."
+                "The limit of transactions in progress is reached; end some, or try again when "
+                "some have ended."
             ),
             "too_many_changes_kept": (
-                "Too many changes are kept for those in progress; end the oldest, or try again."
+                "The server keeps too many changes for the transactions in progress; end the "
+                "oldest ones, or try again."
             ),
         },
         "StoreUnavailable": {"store_unavailable": "The store cannot be used now; try again."},
         "SchemasUnavailable": {
             "schemas_unavailable": (
-                "The schema registry could not be asked, so nothing was done; try again."
+                "The schema registry did not answer, so nothing was done; try again."
             ),
         },
         "RulesUnavailable": {
             "rules_unavailable": (
-                "Nobody knows now who may do what, because the metadata store is not reached; try "
-                "again."
+                "The metadata store cannot be reached, so the server does not know who may do "
+                "what; try again."
             ),
         },
         "Stopping": {"stopping": "The service is stopping; try again."},
         "MetadataUnavailable": {
-            "metadata_unavailable": "The metadata store was not reached; try again.",
+            "metadata_unavailable": "The metadata store could not be reached; try again.",
         },
         "DebugBusy": {
             "debug_busy": (
-                "The server makes one debug report at a time; try again when that one is done."
+                "The server makes one debug report at a time; try again when the current one is "
+                "done."
             ),
         },
-        "NoLeader": {"no_leader": "No server of the cluster leads now; try again."},
+        "NoLeader": {"no_leader": "The cluster has no leader now; try again."},
         "MetadataClosed": {"metadata_closed": "The metadata store is closed."},
         "ServerUnreachable": {"server_unreachable": "No connection to the server."},
     },
     504: {
         "OutcomeUnknown": {
             "outcome_unknown": (
-                "Nobody knows yet whether the request was carried out; find out before you send it "
+                "It is not known whether the request was carried out; find out before you send it "
                 "again."
             ),
         },
         "AnswerLost": {
-            "answer_lost": "The answer of the server did not arrive; nothing was to be changed.",
+            "answer_lost": (
+                "The server's answer did not arrive; the request would not have changed anything."
+            ),
         },
         "ServerSilent": {
             "server_silent": (
-                "The server takes connections and answers nothing; check that the address is that "
-                "of TMS, and that it does not hang."
+                "The server accepts connections but does not answer; check that this is the "
+                "address of TMS, and that the server does not hang."
             ),
         },
     },

@@ -166,7 +166,7 @@ class EtcdConnection:
         )
         answer = await call.read()
         if answer is grpc.aio.EOF:
-            raise Broken("the lease is not answered for")
+            raise Broken("etcd did not answer about the lease")
         call.cancel()
         if answer.TTL > 0:
             return True

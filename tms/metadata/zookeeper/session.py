@@ -199,7 +199,7 @@ class ZooKeeper:
                 if put.expected_version is not None:
                     raise BadVersion(path=path, expected_version=expected) from None
                 expected = None
-        raise LockBusy(path=path, reason="too many want it")
+        raise LockBusy(path=path, reason="too many callers want it")
 
     async def _create(self, path: str, put: Put) -> Any:
         """Create a value, and the folders above it. Raises `NodeExistsError`."""
@@ -214,7 +214,7 @@ class ZooKeeper:
                 await self._make_folders(path)
             else:
                 return stat
-        raise LockBusy(path=path, reason="too many want it")
+        raise LockBusy(path=path, reason="too many callers want it")
 
     async def _has_values(self, folder: str) -> bool:
         """Return whether there are values in a folder or deeper; empty ones may be left over."""

@@ -40,7 +40,7 @@ def prune(
     workers' environment (`TMS_…`). Raises `ValueError` for another URL, and what Spark raises.
     """
     if not has_scheme(store, HBASE):
-        raise ValueError(f"{store} is no store on HBase: hbase://HOST:PORT/PREFIX is expected")
+        raise ValueError(f"{store} is not a store on HBase: give hbase://HOST:PORT/PREFIX")
     from tms.server.jobs import regions  # noqa: PLC0415  the server's extra
     from tms.settings import load  # noqa: PLC0415
 

@@ -119,7 +119,8 @@ class AvroTypes:
     ) -> Iterator[str]:
         units = [_unit(each) for each in (mine, other)]
         if units[0] != units[1] and None not in units:
-            yield f"{field} was written as {units[0]}, and the schema it is read by has {units[1]}"
+            wrote, reads = units
+            yield f"{field} was written as {wrote}, but the schema that it is read by has {reads}"
         for part in ("items", "values"):
             if part in mine and part in other:
                 yield from self._clashes(mine[part], reader, other[part], field, seen)

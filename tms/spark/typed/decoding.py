@@ -110,7 +110,7 @@ class PayloadDecoder:
         writer = self._find(schema_id)
         if writer.kind != self._source.kind:
             raise Undecodable(
-                f"schema {schema_id} is {writer.kind}, and it is read by one that is "
+                f"schema {schema_id} is {writer.kind}, but it is read by one that is "
                 f"{self._source.kind}"
             )
         return self._reader_of(writer)

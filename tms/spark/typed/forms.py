@@ -57,7 +57,7 @@ class ValueForm:
             fields = {field_of(name) or name: column for name, column in columns.items()}
             return self._record.values_of(fields, count)
         if set(columns) != {VALUE}:
-            raise Unencodable(f"its values are no records: the one column {VALUE} is expected")
+            raise Unencodable(f"its values are not records: give the one column {VALUE}")
         with named_unfit(VALUE, Unencodable):
             return self._forms[VALUE].values(columns[VALUE])
 

@@ -184,7 +184,7 @@ def _to_json(message: Any) -> bytes:
             message, preserving_proto_field_name=True, indent=None, descriptor_pool=pool
         )
     except Exception as error:  # a well-known type may hold what JSON does not have
-        raise Undecodable(f"it has no JSON: {error}") from None
+        raise Undecodable(f"it cannot be written as JSON: {error}") from None
     return text.encode()
 
 

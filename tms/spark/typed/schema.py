@@ -101,7 +101,7 @@ def _refuse_several(what: str, found: Mapping[str, object]) -> None:
         names = ", ".join(sorted(found))
         refuse(
             _OPTION,
-            f"the topics have several {what} ({names}), and one schema is to be read: give "
+            f"the topics have several {what} ({names}), but only one schema can be read: give "
             + ("its id, or its text" if what == "subjects" else "Avro's text"),
         )
 
