@@ -29,7 +29,7 @@ from tms.wire.json_grants import (
     TokenBody,
     TokenRequest,
 )
-from tms.wire.json_names import strictly_decoded
+from tms.wire.json_values import decode
 
 RULES = "/v1/auth/rules"
 TOKENS = "/v1/auth/tokens"
@@ -52,10 +52,7 @@ def grants_of(exchange: Exchange) -> Grants:
 async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str) -> B:
     exchange.json_format()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    try:
-        given: B = strictly_decoded(decoder, body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(code, reason=str(error)) from None
+    given: B = decode(decoder, body, code=code)
     return given
 
 
