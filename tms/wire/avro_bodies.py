@@ -127,7 +127,7 @@ class AvroFormat:
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return the content of a publish or store."""
-        reader = self._reader(body)
+        reader = AvroReader(body)
         pointer = reader.number() if reader.has_value() else None
         payloads = reader.messages(messages_max)
         reader.end()
