@@ -7,6 +7,7 @@ turn.
 
 import asyncio
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
@@ -179,14 +180,12 @@ _MESSAGE_ERRORS = (
     "unsupported_content_type",
 )
 
+_row = partial(Operation, tag="Messages", action=Action.PUBLISH, method="POST")
 OPERATIONS = (
-    Operation(
+    _row(
         name="publish",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/publish",
         handler=publish,
-        tag="Messages",
         summary="Publish messages",
         description=(
             "When the server answers, the messages are durable, and later messages come after "
@@ -223,14 +222,11 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="publishAll",
-        action=Action.PUBLISH,
         decided_by=DecidedBy.BODY,
-        method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
-        tag="Messages",
         summary="Publish messages to several topics at once",
         description=(
             "The messages are published in a transaction of their own, which is started and "
@@ -262,13 +258,10 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="store",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/store",
         handler=store,
-        tag="Messages",
         summary="Store messages under a write pointer, to be published later",
         description=(
             "The request may be sent many times with the same pointer. A publish with that pointer "
@@ -289,13 +282,10 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="rollback",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/rollback",
         handler=rollback,
-        tag="Messages",
         summary="Roll back the messages of one publish",
         description=(
             "The body is the unchanged answer of the publish. A second rollback changes nothing."
