@@ -1,11 +1,9 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
-from functools import partial
-
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content, query_wait
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, query_wait
 from api.openapi.structs import answer_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
@@ -81,7 +79,9 @@ _EXAMPLE = {
         "waits_until_ms": TIMESTAMP,
     },
 }
-_CONTENT = json_content(_STATE, state=_EXAMPLE)
+_CONTENT = {
+    "application/json": json_media(_STATE, state=_EXAMPLE),
+}
 _WAIT = query_wait("How many seconds to wait for the end of the pass.")
 
 
@@ -109,12 +109,14 @@ async def run(exchange: Exchange) -> None:
     await show(exchange)
 
 
-_row = partial(Operation, tag="Server", action=Action.OPERATE, path=CLEANUP)
 OPERATIONS = (
-    _row(
+    Operation(
         name="getCleanup",
+        action=Action.OPERATE,
         method="GET",
+        path=CLEANUP,
         handler=show,
+        tag="Server",
         summary="Show the state of cleanup",
         description="The answer says what was deleted since the start of the server, and why "
         "transactions stay on the invalid list.",
@@ -122,10 +124,13 @@ OPERATIONS = (
         answer=_CONTENT,
         errors=("not_found", *SERVICE_ERRORS),
     ),
-    _row(
+    Operation(
         name="runCleanup",
+        action=Action.OPERATE,
         method="POST",
+        path=CLEANUP,
         handler=run,
+        tag="Server",
         summary="Clean up now",
         description="A pass begins at once, or after the current one.",
         query=(_WAIT,),

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
@@ -135,38 +134,43 @@ async def openapi(exchange: Exchange) -> None:
     await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
 
 
-_row = partial(Operation, tag="Server", method="GET")
 OPERATIONS = (
-    _row(
+    Operation(
         name="welcome",
         action=None,
+        method="GET",
         path="/",
         handler=welcome,
         is_page=True,
+        tag="Server",
         summary="Show what this service is, and where to begin",
         description="The page is for people.",
         success="Some first commands.",
         answer=_OBJECT,
         errors=("internal",),
     ),
-    _row(
+    Operation(
         name="health",
         action=None,
+        method="GET",
         path="/health",
         handler=health,
         is_probe=True,
+        tag="Server",
         summary="Is the process up?",
         description="If a process does not answer this, restart it.",
         success="The process is up.",
         answer=_STATUS,
         errors=("internal",),
     ),
-    _row(
+    Operation(
         name="ready",
         action=None,
+        method="GET",
         path="/ready",
         handler=ready,
         is_probe=True,
+        tag="Server",
         summary="Would the server accept a publish now?",
         description="The status is 503 if it would not: then send no requests to this server for "
         "the moment. "
@@ -177,34 +181,40 @@ OPERATIONS = (
         answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full", "internal"),
     ),
-    _row(
+    Operation(
         name="metrics",
         action=Action.OPERATE,
+        method="GET",
         path="/metrics",
         handler=metrics,
+        tag="Server",
         summary="Metrics, for Prometheus",
         description="The answer is in Prometheus' text format.",
         success="The metrics.",
         answer=_TEXT,
         errors=("internal",),
     ),
-    _row(
+    Operation(
         name="ping",
         action=None,
+        method="GET",
         path="/ping",
         handler=ping,
+        tag="Server",
         summary="Is anybody there?",
         description="CDAP's clients use this; `/health` is the same in JSON.",
         success="`OK.`",
         answer=_TEXT,
         errors=("internal",),
     ),
-    _row(
+    Operation(
         name="openapi",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
+        method="GET",
         path="/openapi.json",
         handler=openapi,
+        tag="Server",
         summary="This document",
         description="The document is in OpenAPI 3.1.",
         success="The document.",

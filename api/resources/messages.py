@@ -7,7 +7,6 @@ turn.
 
 import asyncio
 from collections.abc import Generator, Sequence
-from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
@@ -184,12 +183,14 @@ _MESSAGE_ERRORS = (
     "unsupported_content_type",
 )
 
-_row = partial(Operation, tag="Messages", action=Action.PUBLISH, method="POST")
 OPERATIONS = (
-    _row(
+    Operation(
         name="publish",
+        action=Action.PUBLISH,
+        method="POST",
         path=f"{TOPIC}/publish",
         handler=publish,
+        tag="Messages",
         summary="Publish messages",
         description=(
             "When the server answers, the messages are durable, and later messages come after "
@@ -226,11 +227,14 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="publishAll",
+        action=Action.PUBLISH,
         decided_by=DecidedBy.BODY,
+        method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
+        tag="Messages",
         summary="Publish messages to several topics at once",
         description=(
             "The messages are published in a transaction of their own, which is started and "
@@ -266,10 +270,13 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="store",
+        action=Action.PUBLISH,
+        method="POST",
         path=f"{TOPIC}/store",
         handler=store,
+        tag="Messages",
         summary="Store messages under a write pointer, to be published later",
         description=(
             "The request may be sent many times with the same pointer. A publish with that pointer "
@@ -290,10 +297,13 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="rollback",
+        action=Action.PUBLISH,
+        method="POST",
         path=f"{TOPIC}/rollback",
         handler=rollback,
+        tag="Messages",
         summary="Roll back the messages of one publish",
         description=(
             "The body is the unchanged answer of the publish. A second rollback changes nothing."

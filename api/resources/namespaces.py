@@ -1,11 +1,9 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
-from functools import partial
-
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import json_content
+from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
@@ -48,9 +46,13 @@ _UNDECLARED = {
         "publish_bytes_per_s": None,
     },
 }
-_SETTINGS_CONTENT = json_content(_SETTINGS, settings=_GIVEN, none={})
-_NAMESPACE_CONTENT = json_content(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
-_NAMESPACES_CONTENT = json_content({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
+_SETTINGS_CONTENT = {"application/json": json_media(_SETTINGS, settings=_GIVEN, none={})}
+_NAMESPACE_CONTENT = {
+    "application/json": json_media(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
+}
+_NAMESPACES_CONTENT = {
+    "application/json": json_media({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
+}
 
 
 async def list_namespaces(exchange: Exchange) -> None:
@@ -86,15 +88,15 @@ async def delete(exchange: Exchange) -> None:
 _STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable", *SERVICE_ERRORS)
 _NAME_ERRORS = ("invalid_namespace_name", "not_found", *_STORE_ERRORS)
 
-_row = partial(Operation, tag="Namespaces")
 OPERATIONS = (
-    _row(
+    Operation(
         name="listNamespaces",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=NAMESPACES,
         handler=list_namespaces,
+        tag="Namespaces",
         summary="List the declared namespaces",
         description=(
             "They are in the order of their names. A namespace need not be declared: without "
@@ -104,24 +106,26 @@ OPERATIONS = (
         answer=_NAMESPACES_CONTENT,
         errors=_STORE_ERRORS,
     ),
-    _row(
+    Operation(
         name="getNamespace",
         action=Action.DESCRIBE,
         method="GET",
         path=NAMESPACE,
         handler=show,
+        tag="Namespaces",
         summary="Show a namespace's settings and its limits",
         description="This also works for a namespace that was never declared: it has no settings.",
         success="The namespace.",
         answer=_NAMESPACE_CONTENT,
         errors=_NAME_ERRORS,
     ),
-    _row(
+    Operation(
         name="putNamespace",
         action=Action.MANAGE,
         method="PUT",
         path=NAMESPACE,
         handler=declare,
+        tag="Namespaces",
         summary="Give a namespace settings",
         description=(
             "The settings replace the earlier ones; for those that the body does not have, the "
@@ -143,12 +147,13 @@ OPERATIONS = (
             *BODY_ERRORS,
         ),
     ),
-    _row(
+    Operation(
         name="deleteNamespace",
         action=Action.MANAGE,
         method="DELETE",
         path=NAMESPACE,
         handler=delete,
+        tag="Namespaces",
         summary="Delete a namespace's settings",
         description="Its topics stay, and the server's limits apply.",
         success="The namespace is not declared any more.",

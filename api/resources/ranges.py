@@ -3,8 +3,6 @@
 Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
-from functools import partial
-
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
@@ -70,14 +68,15 @@ _RANGE_ERRORS = (
     *TOPIC_ERRORS,
 )
 
-_row = partial(Operation, tag="Messages", action=Action.CONSUME)
 OPERATIONS = (
-    _row(
+    Operation(
         name="getPositions",
+        action=Action.CONSUME,
         decided_by=DecidedBy.BODY,
         method="POST",
         path=f"{NAMESPACE}/positions",
         handler=ranges,
+        tag="Messages",
         summary="Show where topics begin and end",
         description=(
             "`end` is stable: a range below it has the same messages whenever it is read, until "
@@ -95,11 +94,13 @@ OPERATIONS = (
             *BODY_ERRORS,
         ),
     ),
-    _row(
+    Operation(
         name="getSplits",
+        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/splits",
         handler=splits,
+        tag="Messages",
         summary="Split a range of a topic into parts of about equal size",
         description=(
             "The answer has at most `parts` ranges, one after the other, which together are the "
@@ -111,11 +112,13 @@ OPERATIONS = (
         answer=SPLITS_CONTENT,
         errors=_RANGE_ERRORS,
     ),
-    _row(
+    Operation(
         name="getReach",
+        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/reach",
         handler=reach,
+        tag="Messages",
         summary="Find the end of a number of messages",
         description=(
             "The answer is the furthest end, at most `end`, with no more than the given number of "

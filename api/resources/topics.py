@@ -6,7 +6,6 @@ the default properties, as it does there.
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -141,14 +140,14 @@ _PROPERTIES_ERRORS = (
     "ttl_over_namespace_limit",
 )
 
-_row = partial(Operation, tag="Topics")
 OPERATIONS = (
-    _row(
+    Operation(
         name="createTopic",
         action=Action.MANAGE,
         method="PUT",
         path=TOPIC,
         handler=create,
+        tag="Topics",
         summary="Create a topic",
         description="The body may be empty. It is JSON, with any Content-Type.",
         request=PROPERTIES_CONTENT,
@@ -162,12 +161,13 @@ OPERATIONS = (
             *BODY_ERRORS,
         ),
     ),
-    _row(
+    Operation(
         name="updateTopic",
         action=Action.MANAGE,
         method="PUT",
         path=f"{TOPIC}/properties",
         handler=update,
+        tag="Topics",
         summary="Replace a topic's properties",
         description=(
             "All properties are replaced: those that the body does not have are removed, and `ttl` "
@@ -183,12 +183,13 @@ OPERATIONS = (
             *BODY_ERRORS,
         ),
     ),
-    _row(
+    Operation(
         name="trimTopic",
         action=Action.MANAGE,
         method="POST",
         path=f"{TOPIC}/trim",
         handler=trim,
+        tag="Topics",
         summary="Expire all messages before a time",
         description=(
             "Readers do not get messages from before the time, or before the time of the id, any "
@@ -209,12 +210,13 @@ OPERATIONS = (
             *JSON_ERRORS,
         ),
     ),
-    _row(
+    Operation(
         name="getTopic",
         action=Action.DESCRIBE,
         method="GET",
         path=TOPIC,
         handler=show,
+        tag="Topics",
         summary="Show a topic's properties",
         description=(
             "All values are strings, also `ttl` and `generation`. A server started with "
@@ -224,24 +226,26 @@ OPERATIONS = (
         answer=TOPIC_CONTENT,
         errors=("topic_not_found", *TOPIC_ERRORS),
     ),
-    _row(
+    Operation(
         name="deleteTopic",
         action=Action.MANAGE,
         method="DELETE",
         path=TOPIC,
         handler=delete,
+        tag="Topics",
         summary="Delete a topic and all of its messages",
         description="A new topic with the same name has none of the old messages.",
         success="The topic was deleted.",
         errors=("topic_not_found", "topic_of_the_service", *TOPIC_ERRORS),
     ),
-    _row(
+    Operation(
         name="listTopics",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=TOPICS,
         handler=list_names,
+        tag="Topics",
         summary="List the topics of a namespace",
         description=(
             "They are in the order of the metadata table's row keys, which end in `:`; so `t-1` "

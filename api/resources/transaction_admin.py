@@ -3,8 +3,6 @@
 All is JSON, but for the whole state.
 """
 
-from functools import partial
-
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import choice_of, limit_of, values_of, with_codec
@@ -89,14 +87,14 @@ async def state(exchange: Exchange) -> None:
 
 
 # Before the path of one transaction, whose id would take their place in it.
-_row = partial(Operation, tag="Transactions")
 OPERATIONS = (
-    _row(
+    Operation(
         name="listTransactions",
         action=Action.OPERATE,
         method="GET",
         path=TRANSACTIONS,
         handler=list_transactions,
+        tag="Transactions",
         summary="List the transactions in progress, or the invalid ones",
         description="The oldest one comes first.",
         query=(STATUS_PARAMETER, LIMIT_PARAMETER),
@@ -105,12 +103,13 @@ OPERATIONS = (
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
         is_compressed=True,
     ),
-    _row(
+    Operation(
         name="getTransactionState",
         action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/state",
         handler=state,
+        tag="Transactions",
         summary="Download the state of all transactions",
         description="The form is that of Tephra's snapshots, version 4, with more data at the end.",
         success="The snapshot.",
@@ -118,24 +117,26 @@ OPERATIONS = (
         errors=MANAGER_ERRORS,
         is_compressed=True,
     ),
-    _row(
+    Operation(
         name="getInvalidSize",
         action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/invalid/size",
         handler=invalid_size,
+        tag="Transactions",
         summary="Count the write pointers of the invalid list",
         description="Each new transaction carries all of them.",
         success="The number of write pointers.",
         answer=SIZE_CONTENT,
         errors=MANAGER_ERRORS,
     ),
-    _row(
+    Operation(
         name="truncateInvalid",
         action=Action.OPERATE,
         method="POST",
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
+        tag="Transactions",
         summary="Remove write pointers from the invalid list",
         description=(
             "The body has their ids, or a time before which all of them started. Do it only if no "
@@ -154,12 +155,13 @@ OPERATIONS = (
             *JSON_ERRORS,
         ),
     ),
-    _row(
+    Operation(
         name="getTransaction",
         action=Action.TRANSACT,
         method="GET",
         path=TRANSACTION,
         handler=show,
+        tag="Transactions",
         summary="Show the state of a transaction",
         description=(
             "It may have ended recently: if a client has lost the answer to a commit, it can ask "

@@ -3,8 +3,6 @@
 All is JSON. A request without a body needs no Content-Type.
 """
 
-from functools import partial
-
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, JSON_ERRORS, SERVICE_ERRORS, Operation
 from api.http.query_parameters import with_codec
@@ -109,12 +107,14 @@ _OWNER_ERRORS = (
     "transaction_of_another",
 )
 
-_row = partial(Operation, tag="Transactions", action=Action.TRANSACT, method="POST")
 OPERATIONS = (
-    _row(
+    Operation(
         name="startTransaction",
+        action=Action.TRANSACT,
+        method="POST",
         path=TRANSACTIONS,
         handler=start,
+        tag="Transactions",
         summary="Start a transaction",
         description=(
             "The answer has the write pointer to publish with, and the snapshot to poll by. With "
@@ -141,10 +141,13 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="canCommitTransaction",
+        action=Action.TRANSACT,
+        method="POST",
         path=f"{TRANSACTION}/can-commit",
         handler=can_commit,
+        tag="Transactions",
         summary="Check whether a transaction can commit, by the keys of its changes",
         description=(
             "It is refused if another transaction, which committed since this one started, changed "
@@ -163,10 +166,13 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="commitTransaction",
+        action=Action.TRANSACT,
+        method="POST",
         path=f"{TRANSACTION}/commit",
         handler=commit,
+        tag="Transactions",
         summary="Commit a transaction",
         description=(
             "The commit makes all its messages visible at once, and moves the positions of "
@@ -200,10 +206,13 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="abortTransaction",
+        action=Action.TRANSACT,
+        method="POST",
         path=f"{TRANSACTION}/abort",
         handler=abort,
+        tag="Transactions",
         summary="Abort a transaction whose writes were rolled back",
         description=(
             "It is aborted if all its publishes were rolled back. Otherwise, or if it is a long "
@@ -214,19 +223,25 @@ OPERATIONS = (
         errors=(*ID_ERRORS, *JSON_ERRORS),
         is_taskless=True,
     ),
-    _row(
+    Operation(
         name="invalidateTransaction",
+        action=Action.TRANSACT,
+        method="POST",
         path=f"{TRANSACTION}/invalidate",
         handler=invalidate,
+        tag="Transactions",
         summary="End a transaction whose writes cannot be rolled back",
         description="From now on, readers with a transaction skip its messages.",
         success="The transaction is invalid.",
         errors=(*ID_ERRORS, *BODY_ERRORS),
     ),
-    _row(
+    Operation(
         name="checkpointTransaction",
+        action=Action.TRANSACT,
+        method="POST",
         path=f"{TRANSACTION}/checkpoint",
         handler=checkpoint,
+        tag="Transactions",
         summary="Give a transaction a new write pointer",
         description=(
             "Later writes have another pointer than earlier ones, and can be rolled back "
