@@ -90,6 +90,7 @@ class Exchange(Request):
         "_is_chunked",
         "bytes_in",
         "bytes_out",
+        "context",
         "endpoint",
         "is_answered",
         "late_headers",
@@ -113,6 +114,8 @@ class Exchange(Request):
         self.connection = connection
         self.endpoint = endpoint
         self.operation = endpoint.operation
+        self.context: Context = endpoint.context
+        """What the handlers of this application work with."""
         self.method = method
         self.path = path
         self.query = query
@@ -136,11 +139,6 @@ class Exchange(Request):
         """Gives more headers of a whole answer, when that is sent."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
-
-    @property
-    def context(self) -> Context:
-        """What the handlers of this application work with."""
-        return self.endpoint.context
 
     @property
     def namespace(self) -> str:

@@ -17,6 +17,7 @@ from cachetools import FIFOCache
 from api.http.head import HEAD_END, Fields, Head, PartialHead, parse_head
 from tms.core.errors import TooLarge
 
+_OF_EMPTY_LINES = (b"", b"\r", b"\n")
 HEAD_BYTES_MAX = 1024
 """The fields of larger heads are parsed each time."""
 _KEPT = 1024
@@ -107,7 +108,7 @@ class HeadReader:
         (head_too_large). Then nothing more may be read.
         """
         if self._partial is None:
-            if data[:1] in b"\r\n":
+            if data[:1] in _OF_EMPTY_LINES:
                 data = data.lstrip(b"\r\n")  # empty lines before a request are passed over
                 if not data:
                     return None
