@@ -6,26 +6,15 @@ the OpenAPI document are both made from these tables, so neither can drift from 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from string import Formatter
 from typing import Any
 
 from api.http.exchange import OK, Exchange
-from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, topic_resource
+from api.http.guarded import Guarded
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
 """Reads what it needs of the exchange and answers it, or raises."""
-
-
-class DecidedBy(Enum):
-    """By what it is decided whether somebody may do an operation."""
-
-    PATH = auto()
-    """By the topic, namespace or subject in its path; without one, it is done to the server."""
-    BODY = auto()
-    """By the topics that its body names; its head needs one in the namespace that is allowed."""
-    ANSWER = auto()
-    """Everybody who is known may ask: the answer has only what they may see."""
 
 
 RESOURCES = "/v1/"
@@ -53,8 +42,13 @@ KNOWN_CALLER_ERRORS = (
 )
 """What a request may be answered where callers have to say who they are."""
 
-NAMESPACE_ERRORS = ("invalid_namespace_name", "not_found", *SERVICE_ERRORS)
-TOPIC_ERRORS = ("invalid_topic_name", *NAMESPACE_ERRORS)
+NAME_ERRORS: Mapping[str, str] = {
+    "namespace": "invalid_namespace_name",
+    "topic": "invalid_topic_name",
+    "subscription": "invalid_subscription_name",
+    "transaction_id": "invalid_transaction_id",
+}
+"""The error of a name in the path that is not a valid one."""
 BODY_ERRORS = (
     "body_too_slow",
     "request_too_large",
@@ -63,22 +57,15 @@ BODY_ERRORS = (
     "unsupported_content_encoding",
     "queue_full",
 )
-"""What every operation that reads a body may answer."""
-JSON_ERRORS = ("unsupported_content_type", "not_acceptable", *BODY_ERRORS)
-"""Errors of every operation that reads a body and speaks JSON alone."""
+"""Errors of every operation that reads a body."""
+JSON_ERRORS = ("unsupported_content_type", "not_acceptable")
+"""Errors of an operation that speaks JSON alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Guarded):
     """One method of one path."""
 
-    name: str
-    """The operationId, and the metrics' label."""
-    action: Action | None
-    """What somebody must be allowed who does it; None: everybody may, known or not."""
-    decided_by: DecidedBy = DecidedBy.PATH
-    resource: Callable[[Mapping[str, str]], Resource] | None = None
-    """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
     method: str
     path: str
     handler: Handler
@@ -98,10 +85,10 @@ class Operation:
     answer_headers: Mapping[str, Json] = field(default_factory=dict)
     """Header objects of OpenAPI that a 200 may have, by name."""
     errors: tuple[str, ...] = ()
-    """Codes of the catalogue."""
+    """Codes of the catalogue, without those that follow from the rest (`all_errors`)."""
     is_taskless: bool = False
-    """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
-    is a future, and it asks for its task, as timeouts do, only after that."""
+    """Whether its handler begins without a task (`api.http.taskless`): its first await is a future,
+    and it uses timeouts only after its second."""
     is_probe: bool = False
     """Whether it is answered on a connection beyond `connections_max` too."""
     is_page: bool = False
@@ -110,17 +97,6 @@ class Operation:
     """Whether its answer is compressed for those who take gzip."""
     takes_any_query: bool = False
     """Whether names that it does not know are passed over in its query."""
-
-    def resource_of(self, names: Mapping[str, str]) -> Resource:
-        """Return what it is done to, by the decoded parts of its path.
-
-        A handler whose body names more tells them (`Exchange.touches`).
-        """
-        if self.resource is not None:
-            return self.resource(names)
-        if self.action in ACTIONS_OF[Kind.TOPIC] and "namespace" in names:
-            return topic_resource(names["namespace"], names.get("topic"))
-        return SERVER
 
     @property
     def known_parameters(self) -> tuple[str, ...] | None:
@@ -131,8 +107,14 @@ class Operation:
 
     @property
     def all_errors(self) -> tuple[str, ...]:
-        """Its errors with those of its query and those of every request."""
-        takes_any = self.known_parameters is None
-        of_query = () if takes_any else ("unknown_query_parameter",)
+        """Its errors, and those that follow from its path, body, query and caller."""
+        names = [field for _, field, _, _ in Formatter().parse(self.path) if field]
+        of_path = [NAME_ERRORS[name] for name in names if name in NAME_ERRORS]
+        if names:
+            of_path.append("not_found")
+        of_service = SERVICE_ERRORS if self.path.startswith(RESOURCES) else ("internal",)
+        of_body = () if self.request is None else BODY_ERRORS
+        of_query = () if self.known_parameters is None else ("unknown_query_parameter",)
         of_caller = () if self.action is None else KNOWN_CALLER_ERRORS
-        return tuple(dict.fromkeys((*self.errors, *of_query, *of_caller, *REQUEST_ERRORS)))
+        rest = (*of_path, *of_service, *of_body, *of_query, *of_caller, *REQUEST_ERRORS)
+        return tuple(dict.fromkeys((*self.errors, *rest)))

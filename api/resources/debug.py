@@ -6,13 +6,21 @@ A table is read in parts: an answer's `next` is the next request's `after`.
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Json, Operation
+from api.http.operation import Json, Operation
 from api.http.query_parameters import choice_of, flag_of, invalid, limit_of, time_of, values_of
-from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice, query_flag, query_text
+from api.openapi.parts import (
+    TIMESTAMP,
+    json_content,
+    parameter,
+    query_choice,
+    query_flag,
+    query_text,
+)
 from api.openapi.structs import answer_of
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import (
@@ -205,16 +213,14 @@ async def _answer(exchange: Exchange, found: object) -> None:
     await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
 
 
-_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy", *SERVICE_ERRORS)
+_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy")
 
+_row = partial(Operation, action=Action.OPERATE, method="GET", tag="Server")
 OPERATIONS = (
-    Operation(
+    _row(
         name="debugRows",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/rows",
         handler=rows,
-        tag="Server",
         summary="Show rows of a table",
         description=(
             "The rows are decoded, in the order of their keys; nothing is changed. To see rows "
@@ -223,78 +229,57 @@ OPERATIONS = (
         ),
         query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
         success="The rows.",
-        answer={"application/json": json_media(_ROWS, rows={"rows": [_ROW], "next": None})},
+        answer=json_content(_ROWS, rows={"rows": [_ROW], "next": None}),
         errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="debugSize",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/size",
         handler=size,
-        tag="Server",
         summary="Count the rows of a table",
         description="This counts one part; the sum of all parts is the whole table.",
         query=(_table_parameter(TABLES), _AFTER, _LIMIT),
         success="The size of the part.",
-        answer={
-            "application/json": json_media(
-                _SIZE,
-                size={"rows": 10_000, "bytes": 1_370_000, "disk_bytes": 2_100_000, "next": "00ff"},
-            )
-        },
+        answer=json_content(
+            _SIZE,
+            size={"rows": 10_000, "bytes": 1_370_000, "disk_bytes": 2_100_000, "next": "00ff"},
+        ),
         errors=_ERRORS,
     ),
-    Operation(
+    _row(
         name="debugProblems",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/problems",
         handler=problems,
-        tag="Server",
         summary="Check a table, or the cache",
         description="This checks that the rows are consistent with the other rows; no problems are "
         "expected.",
         query=(_table_parameter(CHECKED), _AFTER, _LIMIT, _CLEANED),
         success="The problems of the part, one line each.",
-        answer={
-            "application/json": json_media(
-                _PROBLEMS,
-                none={
-                    "problems": [],
-                    "rows": 10_000,
-                    "sealed": 0,
-                    "without_payloads": 0,
-                    "next": None,
-                },
-            )
-        },
+        answer=json_content(
+            _PROBLEMS,
+            none={
+                "problems": [],
+                "rows": 10_000,
+                "sealed": 0,
+                "without_payloads": 0,
+                "next": None,
+            },
+        ),
         errors=_ERRORS,
     ),
-    Operation(
+    _row(
         name="debugExplain",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/namespaces/{{namespace}}/topics/{{topic}}/explain",
         handler=explain,
-        tag="Server",
         summary="Explain a message id",
         description="This shows the parts of the id, the stored rows, and which readers get the "
         "message.",
         query=(_ID,),
         success="The facts about the id.",
-        answer={
-            "application/json": json_media(
-                _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
-            )
-        },
-        errors=(
-            "invalid_message_id",
-            "invalid_namespace_name",
-            "invalid_topic_name",
-            "topic_not_found",
-            *_ERRORS,
+        answer=json_content(
+            _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
         ),
+        errors=("invalid_message_id", "topic_not_found", *_ERRORS),
     ),
 )

@@ -7,10 +7,12 @@ turn.
 
 import asyncio
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
@@ -73,19 +75,24 @@ def _take(exchange: Exchange, payloads: Sequence[bytes]) -> None:
         exchange.use.take_publish(len(payloads), sum(map(len, payloads)))
 
 
+def _wanted(query: bytes) -> tuple[bool, bytes | None]:
+    """Return whether ids are wanted, and which entry must be the last. Raises `InvalidRequest`."""
+    values = values_of(query)
+    return flag_of(values, "ids", default=False), if_last_of(values)
+
+
 async def publish(exchange: Exchange) -> None:
     """Publish; answer with the ids if asked, and, in a transaction, with what a rollback takes."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     request, body_format = await _asked(exchange, body)
     _take(exchange, request.payloads)
-    values = values_of(exchange.query)
-    with_ids = flag_of(values, "ids", default=False)
+    with_ids, if_last = _wanted(exchange.query) if exchange.query else (False, None)
     published = await exchange.context.services.messaging.publish(
         topic_id,
         request.payloads,
         request.write_pointer,
-        if_last=if_last_of(values),
+        if_last=if_last,
         caller=exchange.caller,
     )
     if body_format is None:
@@ -161,8 +168,6 @@ _WRITE_ERRORS = (
     "transaction_unknown",
     "transaction_not_in_progress",
     "transaction_of_another",
-    *TOPIC_ERRORS,
-    *BODY_ERRORS,
 )
 _SCHEMA_ERRORS = (
     "payload_without_schema",
@@ -183,14 +188,12 @@ _MESSAGE_ERRORS = (
     "unsupported_content_type",
 )
 
+_row = partial(Operation, action=Action.PUBLISH, method="POST", is_taskless=True, tag="Messages")
 OPERATIONS = (
-    Operation(
+    _row(
         name="publish",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/publish",
         handler=publish,
-        tag="Messages",
         summary="Publish messages",
         description=(
             "When the server answers, the messages are durable, and later messages come after "
@@ -225,16 +228,12 @@ OPERATIONS = (
             *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="publishAll",
-        action=Action.PUBLISH,
         decided_by=DecidedBy.BODY,
-        method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
-        tag="Messages",
         summary="Publish messages to several topics at once",
         description=(
             "The messages are published in a transaction of their own, which is started and "
@@ -252,6 +251,7 @@ OPERATIONS = (
             "too_many_topics_at_once",
             "invalid_body",
             "invalid_message_id",
+            "invalid_topic_name",
             "invalid_owner",
             "invalid_subscription_name",
             "key_required",
@@ -265,18 +265,12 @@ OPERATIONS = (
             "schema_unusable",
             "schemas_unavailable",
             *_MESSAGE_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="store",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/store",
         handler=store,
-        tag="Messages",
         summary="Store messages under a write pointer, to be published later",
         description=(
             "The request may be sent many times with the same pointer. A publish with that pointer "
@@ -295,15 +289,11 @@ OPERATIONS = (
             *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="rollback",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/rollback",
         handler=rollback,
-        tag="Messages",
         summary="Roll back the messages of one publish",
         description=(
             "The body is the unchanged answer of the publish. A second rollback changes nothing."
@@ -317,6 +307,5 @@ OPERATIONS = (
             "unsupported_content_type",
             *_WRITE_ERRORS,
         ),
-        is_taskless=True,
     ),
 )

@@ -1,9 +1,12 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import json_media
+from api.openapi.parts import json_content
 from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
@@ -46,13 +49,9 @@ _UNDECLARED = {
         "publish_bytes_per_s": None,
     },
 }
-_SETTINGS_CONTENT = {"application/json": json_media(_SETTINGS, settings=_GIVEN, none={})}
-_NAMESPACE_CONTENT = {
-    "application/json": json_media(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
-}
-_NAMESPACES_CONTENT = {
-    "application/json": json_media({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
-}
+_SETTINGS_CONTENT = json_content(_SETTINGS, settings=_GIVEN, none={})
+_NAMESPACE_CONTENT = json_content(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
+_NAMESPACES_CONTENT = json_content({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
 
 
 async def list_namespaces(exchange: Exchange) -> None:
@@ -85,18 +84,17 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable", *SERVICE_ERRORS)
-_NAME_ERRORS = ("invalid_namespace_name", "not_found", *_STORE_ERRORS)
+_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable")
 
+_row = partial(Operation, tag="Namespaces")
 OPERATIONS = (
-    Operation(
+    _row(
         name="listNamespaces",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=NAMESPACES,
         handler=list_namespaces,
-        tag="Namespaces",
         summary="List the declared namespaces",
         description=(
             "They are in the order of their names. A namespace need not be declared: without "
@@ -106,26 +104,24 @@ OPERATIONS = (
         answer=_NAMESPACES_CONTENT,
         errors=_STORE_ERRORS,
     ),
-    Operation(
+    _row(
         name="getNamespace",
         action=Action.DESCRIBE,
         method="GET",
         path=NAMESPACE,
         handler=show,
-        tag="Namespaces",
         summary="Show a namespace's settings and its limits",
         description="This also works for a namespace that was never declared: it has no settings.",
         success="The namespace.",
         answer=_NAMESPACE_CONTENT,
-        errors=_NAME_ERRORS,
+        errors=_STORE_ERRORS,
     ),
-    Operation(
+    _row(
         name="putNamespace",
         action=Action.MANAGE,
         method="PUT",
         path=NAMESPACE,
         handler=declare,
-        tag="Namespaces",
         summary="Give a namespace settings",
         description=(
             "The settings replace the earlier ones; for those that the body does not have, the "
@@ -142,21 +138,19 @@ OPERATIONS = (
             "invalid_namespace_settings",
             "namespace_limit_reached",
             "no_metadata_store",
-            *_NAME_ERRORS,
+            *_STORE_ERRORS,
             "unsupported_content_type",
-            *BODY_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="deleteNamespace",
         action=Action.MANAGE,
         method="DELETE",
         path=NAMESPACE,
         handler=delete,
-        tag="Namespaces",
         summary="Delete a namespace's settings",
         description="Its topics stay, and the server's limits apply.",
         success="The namespace is not declared any more.",
-        errors=("namespace_not_declared", "no_metadata_store", *_NAME_ERRORS),
+        errors=("namespace_not_declared", "no_metadata_store", *_STORE_ERRORS),
     ),
 )
