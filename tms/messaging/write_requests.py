@@ -199,6 +199,14 @@ class _TopicWrite:
 class Publication(_TopicWrite):
     """Messages for the Message table, or a reference to what was stored before."""
 
+    _is_joined = False
+    """Whether others' plain messages are added with its own."""
+    _append: _Append | None = None
+    """What its entries are added with; None if a reference was there before."""
+    _first = 0
+    """Which of those is the first one of its own."""
+    _reference_key = b""
+
     def __init__(
         self,
         writing: Writing,
@@ -216,12 +224,6 @@ class Publication(_TopicWrite):
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._if_last = if_last
-        self._is_joined = False
-        self._append: _Append | None = None
-        """What its entries are added with; None if a reference was there before."""
-        self._first = 0
-        """Which of those is the first one of its own."""
-        self._reference_key = b""
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add an entry for each payload; a reference where there is none, unless one is there."""
