@@ -1,7 +1,7 @@
-"""One poll: what it asks, and its answer in runs of messages.
+"""One poll: its options, and its answer in runs of messages.
 
-What a caller may ask stands here once: as typed options for type checkers and editors, with their
-defaults in `reading`. A method that takes them is `with_options`, which shows both to `help`.
+The options stand here once: their types for type checkers and editors (`PollOptions`), and their
+defaults (`reading`). The decorator `with_options` shows both to `help`.
 """
 
 import inspect
@@ -46,7 +46,7 @@ class FollowOptions(TypedDict, total=False):
 
 
 class PollOptions(FollowOptions, total=False):
-    """What a poll of a topic asks. Each may be left out."""
+    """The options of a poll of a topic. Each may be left out."""
 
     end: Start | None
     """Give nothing from it on. By default None: no end."""
@@ -59,7 +59,7 @@ class PollOptions(FollowOptions, total=False):
 
 
 class SubscriptionPollOptions(TypedDict, total=False):
-    """What a poll of a subscription asks, as `PollOptions`. Each may be left out."""
+    """The options of a poll of a subscription, as `PollOptions`. Each may be left out."""
 
     tx: Tx | None
     committed: bool

@@ -8,21 +8,22 @@ The plain messages that one flush publishes to a topic are appended together, be
 the flush appends to it: many small publications cost little more than one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import Carried
 from tms.core.errors import StoreUnavailable
+from tms.core.group_commit import Participant, Write
 from tms.core.message import KEY_BYTES, key_after
 from tms.core.messaging import Published
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
 from tms.messaging.live_references import LiveReferences
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
-from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.sequence import KeySequence
-from tms.messaging.unfinished_publications import KeyRange, UnfinishedPublications
+from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.unfinished_publications import KeyRange
 
 MESSAGE_OVERHEAD_BYTES = 100
 """What a queued message weighs besides its payload, about: Python's objects and the row's key."""
@@ -77,8 +78,8 @@ class _Append:
             counted.published_bytes += size
 
 
-class PlainAppends:
-    """The plain messages of each flush, by topic. Takes part in it (`group_commit.Participant`)."""
+class PlainAppends(Participant):
+    """The plain messages of each flush, by topic."""
 
     def __init__(self, tables: Tables, metrics: MessagingMetrics) -> None:
         self._tables = tables
@@ -93,9 +94,6 @@ class PlainAppends:
             append = self._open[state] = _Append(state, now_ms)
             self._all.append(append)
         return append
-
-    def before_flush(self) -> None:
-        """Do nothing."""
 
     def add_rows(self, batch: Batch) -> None:
         """Add the messages to the batch."""
@@ -114,18 +112,20 @@ class PlainAppends:
         self._all, self._open = [], {}
 
 
-@dataclass(frozen=True, slots=True)
 class Writing:
-    """What all writes of one service work with."""
+    """What all writes of one store's messages work with."""
 
-    tables: Tables
-    states: LoadedTopics
-    metrics: MessagingMetrics
-    publications: UnfinishedPublications
-    references: LiveReferences
-    plain: PlainAppends
-    transactions: OpenTransactions | None
-    """None where write pointers are another manager's."""
+    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+        """Write by `engine`; write pointers are those of `transactions`, or another manager's."""
+        self.engine = engine
+        self.tables = engine.tables
+        self.states = engine.states
+        self.metrics = engine.metrics
+        self.publications = engine.publications
+        self.transactions = transactions
+        self.references = LiveReferences(engine, transactions)
+        self.plain = PlainAppends(engine.tables, engine.metrics)
+        engine.writer.join(self.plain)
 
     def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
         """Return the least time, in ms, of what is written under a pointer.
@@ -152,7 +152,7 @@ class Writing:
                 self.transactions.check_own(write_pointer, caller)
 
 
-class _TopicWrite:
+class _TopicWrite(Write):
     """A write to one topic, whose state it holds."""
 
     def __init__(
@@ -191,12 +191,8 @@ class _TopicWrite:
         """Let the topic's state go."""
         self._writing.states.release(self.state)
 
-    def result(self) -> Published | None:
-        """Return nothing."""
-        return None
 
-
-class Publication(_TopicWrite):
+class Publication(_TopicWrite, Carried):
     """Messages for the Message table, or a reference to what was stored before."""
 
     _is_joined = False
@@ -224,6 +220,12 @@ class Publication(_TopicWrite):
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._if_last = if_last
+
+    def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
+        """Raise `TopicNotFound`, `StoreUnavailable` where it cannot be a part of a commit now."""
+        self.check_topic()
+        if not self._payloads and self._write_pointer is not None:
+            self._writing.references.key(self.state, self._write_pointer)
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add an entry for each payload; a reference where there is none, unless one is there."""
