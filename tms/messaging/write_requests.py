@@ -21,6 +21,7 @@ from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
 from tms.messaging.live_references import LiveReferences
 from tms.messaging.loaded_topics import TopicState
+from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.sequence import KeySequence
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
