@@ -49,7 +49,7 @@ class Write(_Steps, ABC):
 
 
 class Participant:
-    """Something with a state of its own that takes part in each flush; it may do nothing in a step."""
+    """A part of each flush with a state of its own. Steps that do nothing may be missing."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""
