@@ -50,7 +50,7 @@ class CountedMessages:
     held_ms: int | None = None
     """When the oldest message was written at which the bound waits; None if it waits for none."""
     stored_before: dict[int, int | None] = field(default_factory=dict)
-    """Of transactions from before a restart: when each has stored its first message by then."""
+    """For transactions from before a restart: the time of the first stored message of each."""
     looked_from: bytes = b""
     """The row from which on references were looked for that are not counted."""
     looked_to: bytes = b""

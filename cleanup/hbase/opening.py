@@ -28,7 +28,7 @@ _ROWS_MAX = 5_000
 _OTHER_CONNECTIONS = 2
 
 Options = Mapping[str, Any]
-"""Of `tables.hbase.opening.open_store`."""
+"""The options of `tables.hbase.opening.open_store`."""
 
 
 def _opened(url: str, workers: int, options: Options) -> HBaseStore:

@@ -33,7 +33,7 @@ BANNED = re.compile(
     r"|\bThat alone\b",
     re.MULTILINE,
 )
-PLAIN = ("pyspark_tms",)
+PLAIN = ("pyspark_tms", "tables", "cleanup", "tms/transactions", "tms/messaging", "tms/metadata")
 DOCSTRING = re.compile(r"(?:What|Of) ")
 CODE = re.compile(r"```.*?```|^    .*?$|`[^`]*`", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#.*$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What may be published, by the server's limits and those of the topic's namespace.
+"""Decides whether messages may be published, by the limits of the server and of the namespace.
 
 A rate is held on the average (`tms.core.rates`): a namespace may publish a second's worth at once.
 What is refused costs nothing; what was taken is not given back where the write fails.

@@ -17,7 +17,7 @@ class SchemaChecks:
 
     def __init__(self) -> None:
         self.values: PayloadValues | None = None
-        """What knows of schemas; None: no registry is installed."""
+        """Checks and decodes values; None if no registry is installed."""
 
     def check_properties(self, properties: Mapping[str, object] | None) -> None:
         """Raise `InvalidRequest` if payloads are to be checked, and there is no registry."""

@@ -79,7 +79,7 @@ class Service:
         """Read while no topic is being changed."""
         self._publications = publications or UnfinishedPublications()
         self.cleaned = CleanedTopics(self._states, self._topics, self._publications, engine.mark)
-        """What cleanup needs of topics in use."""
+        """The access of cleanup to topics in use."""
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
         references = LiveReferences(engine, transactions)
@@ -103,12 +103,12 @@ class Service:
 
     @property
     def metrics(self) -> MessagingMetrics:
-        """What is counted."""
+        """The counts."""
         return self._engine.metrics
 
     @property
     def values(self) -> PayloadValues | None:
-        """What knows of schemas; None: no registry is installed."""
+        """Checks and decodes values; None if no registry is installed."""
         return self.schema_checks.values
 
     @property

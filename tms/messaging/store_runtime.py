@@ -1,4 +1,4 @@
-"""What the services on one store share: tables, threads, the writer, limits, clock and metrics.
+"""The shared parts of the services on one store: tables, threads, writer, limits, clock, metrics.
 
 It belongs to the event loop it was made in. Closing it writes what is queued, refuses what comes
 after, and closes the tables.

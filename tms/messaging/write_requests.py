@@ -1,4 +1,4 @@
-"""What messaging has the writer write: publications, payloads to store, or entries to roll back.
+"""The writes of messaging: publications, payloads to store, and entries to roll back.
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
 (`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
@@ -22,12 +22,12 @@ from tms.messaging.sequence import KeySequence
 from tms.messaging.unfinished_publications import KeyRange, UnfinishedPublications
 
 MESSAGE_OVERHEAD_BYTES = 100
-"""What a queued message weighs besides its payload, about: Python's objects and the row's key."""
+"""About the weight of a queued message besides its payload: Python's objects and the row's key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What all writes of one service work with."""
+    """The shared parts of all writes of one service."""
 
     tables: Tables
     states: LoadedTopics

@@ -1,4 +1,4 @@
-"""What was read from a store and is kept, by path, until it is known to have changed.
+"""Values that were read from a store, kept by path until they are known to have changed.
 
 Readers of one path share one load. What is forgotten while it is being loaded is not kept: it may
 be from before the change. Whoever asks after `forget` returns gets what was read after it.

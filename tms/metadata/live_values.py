@@ -57,7 +57,8 @@ class LiveValues(Generic[T]):
         self._stops = [store.observe(self._hear, root), store.observe_session(self._happen)]
         self._turn = asyncio.Lock()
         self._changed: dict[str, int] = {}
-        """What was told and is not read yet, since when, by `steady_ms`; the oldest first."""
+        """The changed paths that are not read yet, with the `steady_ms` of the change; the oldest
+        first."""
         self._reading: dict[str, int] = {}
         self._all_changed = False
         self._losses = 0

@@ -1,4 +1,4 @@
-"""What messaging asks of transactions, answered at once from the journal.
+"""The questions of messaging about transactions, answered at once from the journal.
 
 Fulfils `tms.core.transactions.OpenTransactions`. Used from the event loop's thread alone.
 """

@@ -19,7 +19,7 @@ _TOLD_FROM = 0.8
 
 
 class LastCommit(NamedTuple):
-    """What an owner committed last."""
+    """The last commit of an owner."""
 
     sequence: int
     transaction_id: int
