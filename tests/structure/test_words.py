@@ -33,7 +33,25 @@ BANNED = re.compile(
     r"|\bThat alone\b",
     re.MULTILINE,
 )
-PLAIN = ("pyspark_tms", "tables", "cleanup", "tms/transactions", "tms/messaging", "tms/metadata")
+PLAIN = (
+    "pyspark_tms",
+    "tables",
+    "cleanup",
+    "tms/transactions",
+    "tms/messaging",
+    "tms/metadata",
+    "tms/coordination",
+    "tms/cluster",
+    "tms/namespaces",
+    "tms/security",
+    "tms/serdes",
+    "tms/spark",
+    "tms/cli",
+    "tms/sqlite",
+    "tms/arrow",
+    "tms/core",
+    "tms/settings",
+)
 DOCSTRING = re.compile(r"(?:What|Of) ")
 CODE = re.compile(r"```.*?```|^    .*?$|`[^`]*`", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#.*$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What a failed command says: one line on standard error that says what to change."""
+"""The message of a failed command: one line on standard error that says what to change."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -23,7 +23,7 @@ RETRY_S = 5.0
 
 
 class LeaderState(Enum):
-    """What a member of an election knows."""
+    """The state of a member of an election."""
 
     NO_LEADER = "no leader"
     LEADING = "leading"
@@ -51,7 +51,8 @@ class LeaderElection:
         self._leading = asyncio.Event()
         self._wake = asyncio.Event()
         self._turn = asyncio.Lock()
-        """Of starting and ending: one who ends must not find what the next has taken."""
+        """A lock around start and end, so that an end does not find a lock that the next start
+        took."""
         self._refusal: RequestError | None = None
         self._standing: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
@@ -64,7 +65,7 @@ class LeaderElection:
 
     @property
     def state(self) -> LeaderState:
-        """What is known now."""
+        """The state now."""
         return self._state
 
     @property

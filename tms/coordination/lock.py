@@ -30,7 +30,7 @@ RETRY_S = 1.0
 
 
 class LockState(Enum):
-    """What has become of a lock."""
+    """The state of a lock."""
 
     VALID = "valid"
     RELEASED = "released"
@@ -58,12 +58,12 @@ class ResourceLock:
 
     @property
     def path(self) -> str:
-        """What is locked."""
+        """The path of the lock."""
         return self._path
 
     @property
     def content(self) -> bytes:
-        """What the holder says of himself."""
+        """The holder's description of itself."""
         return self._content
 
     @property

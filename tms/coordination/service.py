@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class CoordinationService:
-    """What one session holds, and stands for. Close it before its store.
+    """The locks and elections of one session. Close it before its store.
 
     Have one of a session, and use it from the event loop of the store.
     """

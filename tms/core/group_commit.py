@@ -50,7 +50,7 @@ class Write(Protocol):
 
 
 class Participant(Protocol):
-    """What takes part in each flush with a state of its own."""
+    """A part with a state of its own that takes part in each flush."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""

@@ -16,7 +16,7 @@ from tms.core.topic import TopicId
 
 
 class TopicRange(NamedTuple):
-    """What there is to read of a topic."""
+    """The readable range of a topic."""
 
     start: bytes
     """The first entry that has not expired; `end` where there is none."""
@@ -38,7 +38,7 @@ class TopicRanges(NamedTuple):
     time_ms: int
     """The server's clock, in milliseconds since 1970."""
     expired_before: Mapping[TopicId, bytes]
-    """Of a topic that exists: all that was published before it has expired, and nothing behind."""
+    """For each topic that exists: all messages before this id have expired, and none after it."""
 
 
 class Split(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """What is true of all stores of one kind."""
+    """The properties of all stores of one kind."""
 
     scheme: str
     written: str
@@ -25,7 +25,7 @@ class StoreKind:
 
     @property
     def prefix(self) -> str:
-        """What its URLs begin with."""
+        """The prefix of its URLs."""
         return f"{self.scheme}:"
 
 

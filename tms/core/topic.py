@@ -64,7 +64,7 @@ class TopicMetadata:
     properties: Mapping[str, str]
     """Properties other than ttl and generation, as the user gave them."""
     live_from_ms: int = 0
-    """What was written before had expired when the ttl was raised, or was trimmed; in ms."""
+    """Messages from before this time have expired, because of a raised ttl or a trim; in ms."""
 
     @property
     def exists(self) -> bool:

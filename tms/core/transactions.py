@@ -37,7 +37,7 @@ class TransactionStatus(StrEnum):
 
 
 class IfOpen(StrEnum):
-    """What becomes of an older transaction of the same owner that is still open."""
+    """The rule for an older transaction of the same owner that is still open."""
 
     REFUSE = "refuse"
     """The new one is refused."""
@@ -48,7 +48,7 @@ class IfOpen(StrEnum):
 
 
 class StartRequest(NamedTuple):
-    """What a new transaction is to be."""
+    """The parameters of a new transaction."""
 
     type: TransactionType = TransactionType.SHORT
     timeout_s: int | None = None
@@ -251,7 +251,7 @@ class AsyncTransactions(Protocol):
 
 
 class OpenTransactions(Protocol):
-    """What messaging asks of the manager in the same process. From the event loop's thread."""
+    """The calls of messaging to the manager in the same process, from the event loop's thread."""
 
     def check(self, write_pointer: int) -> int:
         """Return the least time, in ms since 1970, of what is written under a pointer.
@@ -323,7 +323,7 @@ class LocalTransactions(AsyncTransactions, OpenTransactions, Protocol):
 
 
 class Carried(Protocol):
-    """What a commit carries into its flush: moves of positions, references to what was stored.
+    """The parts that a commit carries into its flush: moved positions, references.
 
     As `tms.core.group_commit.Write`, but that a check comes before anything of the flush is done.
     """
@@ -359,7 +359,7 @@ class Carried(Protocol):
 
 
 class Publications(Protocol):
-    """What the manager asks of messaging in the same process. From the event loop's thread."""
+    """The calls of the manager to messaging in the same process, from the event loop's thread."""
 
     def are_left(self, write_pointers: Iterable[int]) -> bool:
         """Whether there is anything under the pointers that was not rolled back."""

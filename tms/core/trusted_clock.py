@@ -33,9 +33,9 @@ class ClockState:
     """How a clock stands."""
 
     wall_ms: int
-    """What the machine's clock says, in milliseconds since 1970."""
+    """The time of the machine's clock, in milliseconds since 1970."""
     trusted_ms: int
-    """What the server goes by, in milliseconds since 1970."""
+    """The server's time, in milliseconds since 1970."""
     step_s: int
     """By how much the machine's clock is ahead of that, in doubt; 0 if nothing is in doubt."""
     in_doubt_s: int | None
@@ -43,12 +43,12 @@ class ClockState:
     ends_in_s: int | None
     """When the server believes the machine's clock if it is not set again; None without a doubt."""
     held: tuple[str, ...]
-    """What waits for that: "expiry" and "tombstones", or "deletion" alone after a start."""
+    """The paused rules: "expiry" and "tombstones", or only "deletion" after a start."""
 
 
 class _Doubt(NamedTuple):
     offset_ms: int
-    """Of the wall, as it was when it stepped last, to steady time."""
+    """The offset of the wall clock at its last step to steady time."""
     since_ms: int
     """When it did, in steady time."""
     began_ms: int
@@ -81,7 +81,7 @@ class TrustedClock(Clock):
         self._hold_ms = int(hold_s * MS_PER_S)
         self._lock = Lock()
         self._offset_ms = self._source.now_ms() - self._source.steady_ms()
-        """Of the trusted time to steady time."""
+        """The offset of the trusted time to steady time."""
         self._doubt: _Doubt | None = None
         self._unset_until_ms: float = -math.inf
         """Until when a wall that steps ahead is taken to be set for the first time since a start,

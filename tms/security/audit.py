@@ -29,7 +29,7 @@ USES_MAX = 10_000
 QUEUE_MAX = 10_000
 """Lines that wait to be written."""
 _KEPT_CHARS_MAX = 512
-"""Of a resource, to know its first use by: no name that is valid is longer."""
+"""The characters of a resource by which its first use is known: no valid name is longer."""
 _MINUTE_MS = 60 * MS_PER_S
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What a caller says of who it is, in the field Authorization, and who it turned out to be.
+"""The credentials of a caller in the field Authorization, and the verified identity.
 
     Authorization := "Bearer" spaces token | "Basic" spaces base64
 
@@ -45,11 +45,11 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What was said, not verified."""
+    """Credentials that are not verified."""
 
     scheme: Scheme
     value: str = field(repr=False)
-    """What stands behind the scheme: a token, or base64."""
+    """The text after the scheme: a token, or base64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,14 +68,14 @@ class SealingKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a server passed on."""
+    """The principal that a server forwarded."""
 
     identity: Identity | None
     """Who asked. None if nobody said who it is."""
     sender: str
     """The instance id of the server that passed it on."""
     body: str
-    """What it says of the body; `body_fits` and `length_fits` compare that."""
+    """The claim about the body; `body_fits` and `length_fits` compare it."""
 
 
 def server_identity(instance_id: str) -> Identity:

@@ -39,7 +39,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantOptions:
-    """What holds besides the metadata store."""
+    """The grants besides those in the metadata store."""
 
     superusers: frozenset[str] = frozenset()
     tokens: tuple[KeptToken, ...] = ()

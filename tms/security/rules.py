@@ -25,7 +25,7 @@ ANONYMOUS = "anonymous"
 """The principal of those who do not say who they are. Rules for everybody are not for it."""
 _NAME_CHARS_MAX = 255
 OWN = "_"
-"""What the names of the service's own topics begin with."""
+"""The first character of the names of the service's own topics."""
 
 
 class InvalidRule(ValueError):
@@ -33,7 +33,7 @@ class InvalidRule(ValueError):
 
 
 class Effect(StrEnum):
-    """What a rule does."""
+    """The effect of a rule."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -65,9 +65,9 @@ class Rule:
     actions: frozenset[Action]
     kind: Kind
     namespace: str = ""
-    """Of topics: a pattern; empty for other kinds."""
+    """For topics: a pattern; empty for other kinds."""
     name: str = ""
-    """Of topics and subjects: a pattern; empty for the server."""
+    """For topics and subjects: a pattern; empty for the server."""
     subscription: str = ANY
     """A pattern, for `subscribe`."""
 

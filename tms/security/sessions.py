@@ -53,7 +53,7 @@ class Session:
         """None if nobody has said who it is."""
         self.ends_ms = NEVER_MS if ends_ms is None else ends_ms
         self.token = token
-        """What is kept of a token of ours; else None."""
+        """The entry of a token of ours; otherwise None."""
         self.key = key
         """By which its credential is known; empty if it is not by Authorization."""
 

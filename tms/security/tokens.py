@@ -22,11 +22,11 @@ _NEVER_MATCHES = bytes(hashlib.sha256().digest_size)
 
 @dataclass(frozen=True, slots=True)
 class KeptToken:
-    """What is kept of a token: not the token."""
+    """The entry of a token, which does not have the token."""
 
     id: str
     sha256: bytes
-    """Of its secret as it is written."""
+    """The hash of its secret as it is written."""
     principal: str
     groups: frozenset[str] = frozenset()
     expires_ms: int | None = None

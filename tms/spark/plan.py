@@ -1,4 +1,4 @@
-"""What of which topic is read, and how the work is shared out. No Spark and no server in here.
+"""Plans the ranges of topics to read, and divides the work. It uses no Spark and no server.
 
 Guarantees:
 1. The ranges of a plan make up exactly what is between start and end, each id once, in order: by
@@ -16,7 +16,7 @@ from tms.core.message import FIRST_ID
 from tms.spark.offsets import Offset, Offsets, Standings
 
 PARTITION_BYTES = 32 * 1024 * 1024
-"""What one task reads by default: a few seconds' work."""
+"""The bytes that one task reads by default: a few seconds' work."""
 PARTITION_BYTES_MIN = 256 * 1024
 """Less is not worth a task of its own, unless `minPartitions` says so."""
 
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What cannot be read any more."""
+    """Messages that cannot be read any more."""
 
     topic: str
     reason: str
@@ -55,7 +55,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be read."""
+    """The ranges to read."""
 
     ranges: Sequence[Range]
     losses: Sequence[Loss]

@@ -1,4 +1,4 @@
-"""What Spark's source and sink ask of a server, over REST (docs/spark.md says what each is for).
+"""The calls of Spark's source and sink to a server, over REST (docs/spark.md explains each).
 
 One `SparkServer` belongs to one process and one thread at a time. Each of Spark's workers makes its
 own, and closes it. Guarantees: reading a range goes on behind the last row given, whatever happens
@@ -66,7 +66,7 @@ Item = TypeVar("Item")
 
 
 class StoredMessages(NamedTuple):
-    """What one task stored for one topic, to be published by the commit."""
+    """The stored messages of one task for one topic, which the commit publishes."""
 
     topic: str
     write_pointer: int

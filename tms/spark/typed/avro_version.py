@@ -17,7 +17,7 @@ from tms.spark.typed.avro_types import AvroTypes
 
 
 class AvroReading:
-    """What is read, and by which schema."""
+    """The columns to read, and the schema to read by."""
 
     def __init__(self, types: AvroTypes, fields: frozenset[str]) -> None:
         """Read a record's `fields` alone. Raises `UnusableSchema`."""
@@ -25,7 +25,7 @@ class AvroReading:
         self._fields = fields
         self.text = types.raw_text(types.top, fields)
         self.serde = _serde(self.text)
-        """Of the reader's schema, without logical types."""
+        """The serde of the reader's schema, without logical types."""
 
     def defaults_for(self, writer: AvroTypes) -> Mapping[str, Any] | None:
         """Return what a value needs to have put in, None if that is not enough."""
@@ -53,7 +53,7 @@ class AvroReading:
 
 
 class AvroVersion:
-    """What decodes the values of one writer's schema."""
+    """Decodes the values of one writer's schema."""
 
     def __init__(self, writer: AvroTypes, reader: AvroReading) -> None:
         """Read what `writer` wrote. Raises `UnusableSchema`."""

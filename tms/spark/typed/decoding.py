@@ -27,7 +27,7 @@ FindSource = Callable[[int], SchemaSource]
 
 
 class VersionReader(Protocol):
-    """What decodes what one schema wrote, as the reader's has it."""
+    """Decodes the values of one writer's schema by the reader's schema."""
 
     def value(self, payload: bytes) -> Any:
         """Return the value of a payload. Raises `Undecodable`."""
@@ -46,7 +46,7 @@ class _AsWritten:
 
 @dataclass(slots=True)
 class Decoded:
-    """What payloads say, row by row."""
+    """The decoded payloads, row by row."""
 
     columns: dict[str, pa.Array]
     schema_ids: list[int | None]
@@ -54,7 +54,7 @@ class Decoded:
 
 
 class PayloadDecoder:
-    """What decodes payloads by one reader's schema."""
+    """Decodes payloads by one reader's schema."""
 
     def __init__(
         self, source: SchemaSource, find: FindSource, wanted: Sequence[str] | None

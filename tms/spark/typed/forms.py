@@ -1,4 +1,4 @@
-"""What whole values of a schema are in columns: a record's fields, or the one column `value`.
+"""The columns of whole values of a schema: a record's fields, or the one column `value`.
 
 Guarantees that values come back from their columns, whatever the type of the schema, and that a
 schema whose values cannot be columns is an `UnusableSchema`.
