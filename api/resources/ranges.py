@@ -18,6 +18,7 @@ from api.openapi.range_schemas import (
     SPLITS_QUERY,
 )
 from api.resources.paths import NAMESPACE, TOPIC
+from tms.core.reading import Isolation
 from tms.core.topic import check_namespace
 from tms.security.resources import Action
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
@@ -27,10 +28,10 @@ async def ranges(exchange: Exchange) -> None:
     """Answer with the ranges of topics."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     check_namespace(exchange.namespace)
-    names, committed = decode_asked(body)
+    names, isolation = decode_asked(body)
     topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
     exchange.touches(Action.CONSUME, topic_ids)
-    found = await exchange.context.services.ranges.ranges(topic_ids, committed=committed)
+    found = await exchange.context.services.ranges.ranges(topic_ids, isolation)
     await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
 
 
@@ -54,7 +55,7 @@ async def reach(exchange: Exchange) -> None:
         id_of(values, "end"),
         messages=whole_number_of(values, "messages"),
         payload_bytes=whole_number_of(values, "bytes"),
-        committed=isolation == "committed",
+        isolation=Isolation(isolation),
     )
     await exchange.answer(OK, encode_reach(found), JSON_TYPE)
 

@@ -58,7 +58,7 @@ class Set:
     def token(self, principal: str, *more: str) -> str:
         """Make a token, and return the name of its file."""
         made = self.told("auth", "token", principal, *more)
-        self.secrets.append(made.rpartition("_")[2])
+        self.secrets.append(made.split("_", 2)[2])
         (self.folder / f"{principal}.token").write_text(made)
         return f"{principal}.token"
 

@@ -36,7 +36,7 @@ async def create_again(services: OpenServices) -> TopicMetadata:
 
 
 async def below_end(services: OpenServices, *, committed: bool) -> list[bytes]:
-    told = (await services.ranges.ranges([TOPIC], committed=committed)).topics[TOPIC]
+    told = (await services.ranges.ranges([TOPIC], isolation_of(committed=committed))).topics[TOPIC]
     assert told is not None
     blocks = services.messaging.poll(
         TOPIC,

@@ -29,7 +29,7 @@ def public_names(body: list[ast.stmt]) -> Iterator[str]:
     for node in body:
         match node:
             case ast.ImportFrom(module=module, names=names) if str(module).startswith("tms"):
-                yield from (alias.asname or alias.name for alias in names)
+                yield from (alias.asname or alias.name for alias in names if alias.name != "*")
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 yield name
             case ast.AsyncFunctionDef(name=name):

@@ -83,3 +83,21 @@ def test_one_file_imports_what_binds_leveldb() -> None:
     }
 
     assert places == {"tables/leveldb_binding.py"}
+
+
+COMMITTED_SIGNATURES_MAX = 8
+
+
+def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
+    """Options of a poll stand once (`tms/client/poll.py`); services are asked by `Isolation`."""
+    places = [
+        f"{source.place}:{node.lineno} {node.name}"
+        for source in sources(*PRODUCT)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for taken in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        if taken.arg == "committed" and taken.annotation is not None
+        if ast.unparse(taken.annotation) == "bool"
+    ]
+
+    assert len(places) <= COMMITTED_SIGNATURES_MAX, places

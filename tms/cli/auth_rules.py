@@ -3,7 +3,6 @@
 A secret is printed by `token` alone, and by itself, so that it can go into a file.
 """
 
-import asyncio
 import difflib
 import sys
 from datetime import UTC, datetime
@@ -45,7 +44,6 @@ Examples:
   tms auth token ci --expires 90d --group deploy > ci.token"""
 
 _RULES, _TOKENS = "v1/auth/rules", "v1/auth/tokens"
-_ANSWER_S_MAX = 30.0
 _MS_PER_S = 1000
 _WHAT = "NAMESPACE:TOPIC, server, or subject:NAME; a prefix ends with *."
 _SUBJECT, _SERVER = "subject:", "server"
@@ -213,16 +211,8 @@ def _send(
     target: Target, method: str, path: str, kind: Any, request: msgspec.Struct | None = None
 ) -> Any:
     body = b"" if request is None else msgspec.json.encode(request)
-    answer = asyncio.run(_ask(target, method, path, body))
+    answer = target.ask(method, path, body, JSON_TYPE if body else None)
     return None if kind is None else msgspec.json.decode(answer, type=kind)
-
-
-async def _ask(target: Target, method: str, path: str, body: bytes) -> bytes:
-    http = target.http(timeout_s=_ANSWER_S_MAX)
-    try:
-        return await http.send(method, path, body, JSON_TYPE if body else None)
-    finally:
-        await http.close()
 
 
 def _safe(given: str) -> str:

@@ -1,6 +1,5 @@
 """`tms cleanup`: how a server's cleanup stands, and a pass on demand."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -27,7 +26,7 @@ Wait = Annotated[
 @with_target
 def show(target: Target) -> None:
     """Show what cleanup deleted, and why transactions stay on the invalid list."""
-    state = asyncio.run(_ask(target, "GET", _PATH))
+    state = decode_cleanup(target.ask("GET", _PATH))
     target.answer(_text(state), told_bounds(state))
 
 
@@ -35,16 +34,9 @@ def show(target: Target) -> None:
 @with_target
 def run(target: Target, *, wait_s: Wait = 30.0) -> None:
     """Clean up now."""
-    state = asyncio.run(_ask(target, "POST", f"{_PATH}?wait={wait_s:g}"))
+    path = f"{_PATH}?wait={wait_s:g}"
+    state = decode_cleanup(target.ask("POST", path, timeout_s=_ANSWER_S_MAX))
     target.answer(_text(state), told_bounds(state))
-
-
-async def _ask(target: Target, method: str, path: str) -> CleanupState:
-    http = target.http(timeout_s=_ANSWER_S_MAX)
-    try:
-        return decode_cleanup(await http.send(method, path))
-    finally:
-        await http.close()
 
 
 def _text(state: CleanupState) -> str:

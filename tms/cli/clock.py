@@ -1,6 +1,5 @@
 """`tms clock`: whether a step of a server's clock is in doubt, and that it is right."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -13,7 +12,6 @@ from tms.wire.json_bodies import JSON
 from tms.wire.json_states import decode_clock, encode_step
 
 _PATH = "v1/clock"
-_ANSWER_S_MAX = 30.0
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -29,7 +27,7 @@ Step = Annotated[
 @with_target
 def clock(target: Target) -> None:
     """Show whether a step of the server's clock is in doubt."""
-    state = asyncio.run(_ask(target, "GET", _PATH))
+    state = decode_clock(target.ask("GET", _PATH))
     target.answer(_text(state), state)
 
 
@@ -40,16 +38,9 @@ def accept(target: Target, *, step_s: Step) -> None:
 
     With authentication, only superusers may do this.
     """
-    state = asyncio.run(_ask(target, "POST", f"{_PATH}/accept", encode_step(step_s)))
+    body = encode_step(step_s)
+    state = decode_clock(target.ask("POST", f"{_PATH}/accept", body, JSON.content_type))
     target.answer(_text(state), state)
-
-
-async def _ask(target: Target, method: str, path: str, body: bytes = b"") -> ClockState:
-    http = target.http(timeout_s=_ANSWER_S_MAX)
-    try:
-        return decode_clock(await http.send(method, path, body, JSON.content_type))
-    finally:
-        await http.close()
 
 
 def _text(state: ClockState) -> str:

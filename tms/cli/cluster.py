@@ -1,6 +1,5 @@
 """`tms cluster`: the servers of a cluster, which of them leads, and the end of a cluster."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -14,7 +13,6 @@ from tms.core.durations import span
 from tms.core.store_url import HBASE, has_scheme
 from tms.wire.json_states import decode_cluster
 
-_ANSWER_S_MAX = 30.0
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
 
 app = typer.Typer(rich_markup_mode=None)
@@ -25,7 +23,7 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which one is the leader."""
-    state = asyncio.run(_ask(target))
+    state = decode_cluster(target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
 
 
@@ -51,14 +49,6 @@ def release(
         stop(f"{settings.store}: {error}")
     text = "A server alone can open it now." if was_released else "No cluster had it."
     answering(context, as_json=as_json).answer(text, {"released": was_released})
-
-
-async def _ask(target: Target) -> ClusterState:
-    http = target.http(timeout_s=_ANSWER_S_MAX)
-    try:
-        return decode_cluster(await http.send("GET", "v1/cluster"))
-    finally:
-        await http.close()
 
 
 def _text(state: ClusterState) -> str:

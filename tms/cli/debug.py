@@ -12,7 +12,7 @@ import typer
 
 from tms.cli.columns import aligned
 from tms.cli.inspected import Wanted, inspected, parts
-from tms.cli.poll import parse_start
+from tms.cli.poll import parse_time_ms
 from tms.cli.progress import counting
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.cleanup import InvalidState, PruneBound
@@ -104,7 +104,8 @@ def rows(
 ) -> None:
     """Print decoded rows, one line of JSON for each."""
     topic_id = None if topic is None else TopicId(target.namespace, topic)
-    wanted = Wanted(_table(table), topic_id, _time_ms(start), limit)
+    from_ms = None if start is None else parse_time_ms(start, "--from")
+    wanted = Wanted(_table(table), topic_id, from_ms, limit)
     asyncio.run(_print_rows(target, store, [wanted]))
 
 
@@ -120,18 +121,6 @@ async def _print_rows(target: Target, store: str | None, wanted: Iterable[Wanted
             async for facts in each.rows(inspection):
                 print(json.dumps(facts))
     sys.stdout.flush()
-
-
-def _time_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match parse_start(text, "--from"):
-        case int() as time_ms:
-            return time_ms
-        case datetime() as moment:
-            return int(moment.timestamp() * 1000)
-        case _:
-            raise typer.BadParameter(f"{text!r} is not a valid time", param_hint="--from")
 
 
 @app.command()

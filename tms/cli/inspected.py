@@ -44,11 +44,8 @@ async def inspected(target: Target, store: str | None) -> AsyncIterator[Partwise
         finally:
             inspection.close()
         return
-    http = target.http(timeout_s=_ANSWER_S_MAX, compress=True)
-    try:
+    async with target.http(timeout_s=_ANSWER_S_MAX, compress=True) as http:
         yield _Server(http)
-    finally:
-        await http.close()
 
 
 def _opened(store: str) -> Any:

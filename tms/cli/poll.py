@@ -233,6 +233,17 @@ def parse_start(text: str, option: str = "--from") -> Start | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+def parse_time_ms(text: str, option: str) -> int:
+    """Return the time that `text` says, in ms since 1970. Raises a usage error."""
+    match parse_start(text, option):
+        case int() as time_ms:
+            return time_ms
+        case datetime() as moment:
+            return int(moment.timestamp() * 1000)
+        case _:
+            raise typer.BadParameter(f"{text!r} is not a valid time", param_hint=option)
+
+
 def parse_transaction(text: str) -> Transaction | int:
     """Return the transaction: an id, in the file `@FILE`, or in base64. Raises a usage error."""
     if text.isascii() and text.isdigit():

@@ -5,10 +5,11 @@
 takes a token itself: others on the machine see what a process is started with.
 """
 
+import asyncio
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,8 +21,8 @@ from tms.cli import away
 from tms.client import Client, connect
 from tms.client.access import access_of
 from tms.client.addresses import is_of_servers, parse_addresses
-from tms.client.client import connect_in_process
 from tms.client.http import Http
+from tms.client.in_process import open_in_thread
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import is_in_process
 
@@ -72,7 +73,9 @@ class Target:
         away.tell()
         with self._usage_errors():
             if is_in_process(self.url):
-                return connect_in_process(self.url, self.namespace, access, retry_for_s=retry_for_s)
+                return Client(
+                    *open_in_thread(self.url, self.namespace, access, retry_for_s=retry_for_s)
+                )
             return connect(
                 self.url,
                 self.namespace,
@@ -81,11 +84,33 @@ class Target:
                 ca=self.ca,
             )
 
-    def http(self, *, timeout_s: float, compress: bool = False) -> Http:
-        """Return the REST interface of the server. Raises as `connect`."""
+    @asynccontextmanager
+    async def http(self, *, timeout_s: float, compress: bool = False) -> AsyncIterator[Http]:
+        """Give the REST interface of the server, and close it. Raises as `connect`."""
         with self._usage_errors():
             access = access_of(self.url, auth=self.token_file, ca=self.ca)
-            return Http(self.url, timeout_s=timeout_s, compress=compress, access=access)
+            http = Http(self.url, timeout_s=timeout_s, compress=compress, access=access)
+        try:
+            yield http
+        finally:
+            await http.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+    ) -> bytes:
+        """Return the body of the server's answer to one request. Raises as `connect`."""
+
+        async def send() -> bytes:
+            async with self.http(timeout_s=timeout_s) as http:
+                return await http.send(method, path, body, content_type)
+
+        return asyncio.run(send())
 
     @contextmanager
     def _usage_errors(self) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """`tms tx`: look after transactions, and use one from a script."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from tms.cli import tx_owners
 from tms.cli.columns import aligned
 from tms.cli.durations import duration
-from tms.cli.poll import parse_start
+from tms.cli.poll import parse_time_ms
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
 from tms.core.store_access import StoreAccess
@@ -164,15 +163,5 @@ def truncate(target: Target, ids: Ids = None, before: Before = None) -> None:
         if before is None:
             count = client.transactions.truncate_invalid_ids(ids or ())
         else:
-            count = client.transactions.truncate_invalid_before(_time_ms(before))
+            count = client.transactions.truncate_invalid_before(parse_time_ms(before, "--before"))
     target.answer(f"Removed {count} from the invalid list.", {"truncated": count})
-
-
-def _time_ms(text: str) -> int:
-    match parse_start(text, "--before"):
-        case int() as time_ms:
-            return time_ms
-        case datetime() as moment:
-            return int(moment.timestamp() * 1000)
-        case _:
-            raise typer.BadParameter(f"{text!r} is not a valid time", param_hint="--before")

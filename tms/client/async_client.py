@@ -16,7 +16,7 @@ from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.credentials import Auth
 from tms.client.embedded import open_embedded
 from tms.client.given_messages import GivenMessages, bodies
-from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
+from tms.client.participants import TransactionAware
 from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
 from tms.client.stops import Stops
@@ -27,6 +27,7 @@ from tms.core.event_loops import OwnLoop
 from tms.core.messaging import AllPublished
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import TopicRange
+from tms.core.reading import isolation_of
 from tms.core.schemas import AsyncSchemas
 from tms.core.services import Services
 from tms.core.store_access import StoreAccess
@@ -109,15 +110,22 @@ class AsyncClient:
         )
 
     async def topics(self) -> list[str]:
-        """Return the names of the namespace's topics, as `tms.Client.topics`."""
+        """Return the names of the namespace's topics.
+
+        Repeated while the server is unavailable. Raises `Unavailable`, `InternalError`.
+        """
         return await self._services.messaging.topics(self._namespace)
 
     async def ranges(
         self, topics: Iterable[str], *, committed: bool = True
     ) -> dict[str, TopicRange | None]:
-        """Return where topics begin and stably end, as `tms.Client.ranges`."""
+        """Return where each topic begins and stably ends, as `Topic.range`; None for no topic.
+
+        In one request. Raises `TooLarge` (too_many_topics), `InvalidRequest` (invalid_topic_name).
+        """
         topic_ids = [TopicId(self._namespace, name) for name in topics]
-        found = (await self._services.ranges.ranges(topic_ids, committed=committed)).topics
+        isolation = isolation_of(committed=committed)
+        found = (await self._services.ranges.ranges(topic_ids, isolation)).topics
         return {topic_id.name: one for topic_id, one in found.items()}
 
     async def publish_all(
@@ -127,7 +135,14 @@ class AsyncClient:
         owner: str | None = None,
         sequence: int | None = None,
     ) -> AllPublished:
-        """Publish to several topics at once, as `tms.Client.publish_all`."""
+        """Publish messages to several topics, given by name: all or none, also for readers.
+
+        It is a transaction that is begun and committed at once, in one request. With an owner and a
+        sequence (`transaction`) it is repeated while the server is away, and done once all the
+        same: `is_duplicate` of the answer says whether it was done before. Without, where the
+        connection broke after it was sent, `OutcomeUnknown` is raised. Raises as `Topic.publish`,
+        `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        """
         by_topic = {
             TopicId(self._namespace, name): bodies(messages)
             for name, messages in publications.items()
@@ -145,31 +160,22 @@ class AsyncClient:
         if_open: IfOpenName = IfOpen.REFUSE,
         participants: Iterable[TransactionAware] = (),
     ) -> AsyncTransactionContext:
-        """Return a transaction for `async with`, as `tms.Client.transaction`."""
-        return self.transaction_with(
-            invoke_in_loop,
-            timeout_s=timeout_s,
-            long=long,
-            owner=owner,
-            sequence=sequence,
-            origin=origin,
-            if_open=if_open,
-            participants=participants,
-        )
+        """Return a transaction to be used once, by `async with`: it commits, or rolls back all.
 
-    def transaction_with(
-        self,
-        invoke: Invoke,
-        *,
-        timeout_s: Duration | None,
-        long: bool,
-        owner: str | None,
-        sequence: int | None,
-        origin: str | None,
-        if_open: IfOpenName,
-        participants: Iterable[TransactionAware],
-    ) -> AsyncTransactionContext:
-        """Return the same, whose participants are called through `invoke`."""
+            async with client.transaction() as tx:
+                await topic.publish(b"…", tx)
+
+        After `timeout_s`, in seconds or as `"5m"`, the server's default where None, it becomes
+        invalid; a `long` one after a day. `participants` are committed and rolled back with it.
+
+        `owner` names the producer or job, `sequence` numbers its work, ascending, from 0 to
+        `2**53 - 1`: a sequence is committed once, so that work may be repeated when in doubt. Where
+        runs of the owner number their work from the start, name each by an `origin`: the old
+        sequence of another run is then an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open`
+        says what becomes of an older transaction of the owner that is still open: "refuse" leaves
+        it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it,
+        what was published in it included, where it has the same sequence.
+        """
         request = StartRequest(
             type=TransactionType.LONG if long else TransactionType.SHORT,
             timeout_s=None if timeout_s is None else whole_seconds_of(timeout_s),
@@ -180,11 +186,7 @@ class AsyncClient:
             if_open=IfOpen(if_open),
         )
         return AsyncTransactionContext(
-            self._services,
-            request,
-            participants,
-            commit_for_s=self._commit_for_s,
-            invoke=invoke,
+            self._services, request, participants, commit_for_s=self._commit_for_s
         )
 
     async def run_in_transaction(
@@ -195,7 +197,13 @@ class AsyncClient:
         timeout_s: Duration | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
-        """Run a coroutine function in a transaction, as `tms.Client.run_in_transaction`."""
+        """Return what `function` gives, which is called with a transaction that is then committed.
+
+        Where it conflicts with another (`TransactionConflict`, `SubscriptionMoved`) the function is
+        called again in a new one, `retries` times at most, after a short pause. So it should do
+        nothing that a rollback does not undo. Raises what `function` raises, and what a commit
+        does.
+        """
         taking_part = tuple(participants)
 
         async def run() -> Result:
@@ -284,12 +292,34 @@ async def connect(
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
 ) -> AsyncClient:
-    """Return a client for asyncio; the arguments and errors are those of `tms.connect`.
+    """Return a client for the topics of `namespace`.
 
-    Use it in one event loop, and close it there; in another one it raises `RuntimeError`. A program
-    that ends without closing it ends all the same, and nothing acknowledged is lost; calls that are
-    under way are not waited for. In a child of `os.fork()` a client of a server works anew, in an
-    event loop of the child's own; one on a store in this process raises `RuntimeError`.
+    `url` is a server's, `http://HOST:PORT` or `https://…`; or several servers' of a cluster,
+    `http://A:PORT,B:PORT`, of which the next is asked where one is not there; or `leveldb:DIR` or
+    `memory:` for a store in this process, which needs the package's `server` extra. For a server:
+    `timeout_s` is how long an answer may take; `retry_for_s` for how long a call that is safe to
+    repeat is repeated while the server is away or busy, 0 for never, both in seconds or as `"2m"`;
+    `compress` sends and takes bodies as gzip. No connection to a server is made yet.
+
+    `auth` says to a server who asks: a token; `(user, password)`; a `pathlib.Path` of a file with a
+    token; or a function that returns a token, which may be asynchronous. File and function are
+    asked again if a server refuses the token. By default it is TMS_TOKEN of the environment, else
+    the file that TMS_TOKEN_FILE names, else ~/.config/tms/token; "" is nobody. `ca` is a file of
+    the certificates that an https:// server is trusted by, by default the machine's own;
+    `certificate` is a file with the client's own certificate and key, or a pair of files. They may
+    be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
+    TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+
+    Use the client in one event loop, and close it there, best by `async with`; in another one it
+    raises `RuntimeError`. A program that ends without closing it ends all the same, and nothing
+    acknowledged is lost; calls that are under way are not waited for. In a child of `os.fork()` a
+    client of a server works anew, in an event loop of the child's own; one on a store in this
+    process raises `RuntimeError`.
+
+    Raises `InvalidRequest` (invalid_namespace_name, plaintext_credentials), `ValueError` for
+    another kind of URL, and for a file or token that cannot be used; for a store in this process
+    `StoreError` where it cannot be opened, and `ModuleNotFoundError` where the extra is not
+    installed.
     """
     client = connect_remote(
         url,

@@ -1,17 +1,26 @@
 """A consumer's named position in a topic, for asyncio.
 
-`tms.client.subscription` is the same without `await`.
+`tms.client.subscription` is made from it.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Unpack
 
-from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
+from tms.client.poll import (
+    Blocks,
+    SubscriptionPollOptions,
+    Tx,
+    blocks_of,
+    reading,
+    singly,
+    with_options,
+)
 from tms.client.start import WhichMessage, id_of
 from tms.client.stops import Stops
 from tms.client.transaction_work import OpenTransaction
 from tms.core.errors import SubscriptionExists
-from tms.core.message import FIRST_ID, Message, position_of
+from tms.core.message import Message, position_of
 from tms.core.reading import Reading
 from tms.core.services import Services
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
@@ -20,9 +29,12 @@ from tms.core.transaction import Transaction
 
 
 class AsyncSubscription:
-    """A subscription, which exists or not, as one consumer uses it. Made by `AsyncTopic`.
+    """A subscription, which exists or not, as one consumer uses it.
 
-    It remembers which version of the position it has last seen; `advance` moves from that one only.
+    Made by `AsyncTopic.subscription`. It remembers which version of the position it has last seen;
+    `advance` moves from that one only. Besides the errors named, each method may raise
+    `TopicNotFound`, `SubscriptionNotFound`, `Unavailable`, `InternalError`, and those that change
+    something `OutcomeUnknown`.
     """
 
     def __init__(self, services: Services, stops: Stops, topic_id: TopicId, name: str) -> None:
@@ -45,7 +57,12 @@ class AsyncSubscription:
     async def create(
         self, after: WhichMessage | None = None, *, exist_ok: bool = False
     ) -> SubscriptionPosition:
-        """Create it, as `tms.Subscription.create`."""
+        """Create it behind a message, by default before the oldest; return the position.
+
+        With `exist_ok`, one that is there stays where it is.
+        Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        (too_many_subscriptions).
+        """
         first = None if after is None else id_of(after)
         try:
             self._seen = await self._services.subscriptions.create_subscription(
@@ -58,27 +75,27 @@ class AsyncSubscription:
         return self._seen
 
     async def position(self) -> SubscriptionPosition:
-        """Return where it stands, as `tms.Subscription.position`."""
+        """Return where it stands: `after`, an id or None, and `version`."""
         self._seen = await self._services.subscriptions.subscription(self._topic_id, self._name)
         return self._seen
 
+    @with_options
     def poll(
-        self,
-        limit: int | None = None,
-        *,
-        tx: Tx | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
+        self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
     ) -> AsyncGenerator[Message, None]:
-        """Give the messages behind the position, as `tms.Subscription.poll`."""
-        return singly(self.poll_blocks(limit, tx=tx, committed=committed, wait_s=wait_s))
+        """Give the messages behind the position, which is asked for first; it is not moved.
 
-    def poll_blocks(
-        self, limit: int | None, *, tx: Tx | None, committed: bool, wait_s: float
+        In a transaction that has moved it, from there on. The rest is as `Topic.poll`.
+        """
+        return singly(self.poll_runs(limit, **options))
+
+    def poll_runs(
+        self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
     ) -> Blocks:
         """Give what `poll` gives, in runs as they arrive."""
-        unplaced = reading(FIRST_ID, limit, tx=tx, committed=committed, wait_s=wait_s)
-        return self._blocks(unplaced, self._move_in(tx), wait_s)
+        unplaced = reading(limit=limit, **options)
+        move = self._move_in(options.get("tx"))
+        return self._blocks(unplaced, move, options.get("wait_s", 0.0))
 
     async def _blocks(self, unplaced: Reading, move: Advance | None, wait_s: float) -> Blocks:
         after = (await self.position()).after if move is None else move.after
@@ -90,7 +107,12 @@ class AsyncSubscription:
                 yield block
 
     async def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
-        """Move it, as `tms.Subscription.advance`."""
+        """Move it behind a message, from the version last seen; where none was, as it stands.
+
+        Without `tx` at once. With it, when it commits: the last move counts, and nothing moves
+        where it does not commit. Raises `SubscriptionMoved` where another consumer has moved it
+        meanwhile, which a commit raises instead. After `OutcomeUnknown`, `position` tells.
+        """
         after = id_of(to)
         move = self._move_in(tx)
         if move is not None:
@@ -106,7 +128,7 @@ class AsyncSubscription:
             self._seen = None  # it depends on how the transaction ends
 
     async def delete(self) -> None:
-        """Delete it, as `tms.Subscription.delete`."""
+        """Delete it."""
         self._seen = None
         await self._services.subscriptions.delete_subscription(self._topic_id, self._name)
 

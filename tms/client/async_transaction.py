@@ -49,7 +49,12 @@ class _Stage(Enum):
 
 
 class AsyncTransactionContext:
-    """One transaction, begun and ended by `async with`. Made by `AsyncClient.transaction`."""
+    """One transaction, begun and ended by `async with`. Made by `AsyncClient.transaction`.
+
+    What is published with it by `AsyncTopic.publish(…, tx)`, what its participants do, and the
+    moves of subscriptions are seen by transactional readers together, or never. Any task may
+    publish within it; only one at a time may begin it, end it, or call its other methods.
+    """
 
     def __init__(
         self,
@@ -58,19 +63,24 @@ class AsyncTransactionContext:
         participants: Iterable[TransactionAware] = (),
         *,
         commit_for_s: float,
-        invoke: Invoke = invoke_in_loop,
     ) -> None:
         """Start nothing yet. Ask for `commit_for_s` seconds what became of a commit."""
         self._transactions = services.transactions
         self._request = request
         self._commit_for_s = commit_for_s
-        self._invoke = invoke
+        self._invoke: Invoke = invoke_in_loop
         self._gathered = Gathered()
         self._participants: list[TransactionAware] = [*participants, self._gathered.messages]
         self._started: list[TransactionAware] = []
         self._transaction: Transaction | None = None
         self._stage = _Stage.NEW
         self._suppressed: list[BaseException] = []
+
+    def calling_by(self, invoke: Invoke) -> Self:
+        """Return itself; `invoke` calls its participants. To be asked before it begins."""
+        assert self._stage is _Stage.NEW
+        self._invoke = invoke
+        return self
 
     def __repr__(self) -> str:
         """Return the class, the id and the stage."""
@@ -157,7 +167,9 @@ class AsyncTransactionContext:
     async def __aenter__(self) -> Self:
         """Start the transaction, then the participants.
 
-        Raises as `Transactions.start`, and what a participant raises.
+        Raises `TransactionDuplicate` if the owner's sequence is committed already,
+        `OwnerElsewhere`, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner), and what a
+        participant raises.
         """
         if self._stage is not _Stage.NEW:
             raise RuntimeError("a transaction is used once: make another")

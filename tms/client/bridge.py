@@ -2,7 +2,7 @@
 
 Guarantees: any thread may call at any time; a call that is interrupted (Ctrl-C) or overtaken by
 `close` is cancelled in the loop, and has ended there when it raises here; after `close` the loop's
-thread has ended. A call must not be made from the loop's own thread.
+thread has ended. A call from the loop's own thread raises `RuntimeError`.
 
 A signal handler may call and close, whatever its thread was doing: the only lock here is held while
 the thread starts, and a handler that interrupts that gets `RuntimeError` at once. The end of a
@@ -14,12 +14,21 @@ also started by its first call.
 """
 
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock, current_thread, main_thread
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tms.client import program_end
 from tms.client.loop_thread import LoopCall, LoopThread
@@ -32,7 +41,12 @@ _INTERRUPTS_THE_START = (
     "a signal handler has interrupted the client's first call, which is starting its thread: have "
     "the handler set a flag or start a thread that calls, or make a call before the signal can come"
 )
+_WAITS_FOR_ITSELF = (
+    "the client is called by what its own thread runs, which would wait for itself: call it in "
+    "another thread, or give it a list instead of what calls it when it is read"
+)
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Last = Callable[[], Awaitable[None]]
 
@@ -85,14 +99,24 @@ class Bridge:
 
     def call(
         self,
-        function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[LoopCall[Any]], None] | None = None,
+        function: Callable[Arguments, Awaitable[Result]],
+        /,
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
     ) -> Result:
         """Return what `function` gives in the loop, raise what it raises.
 
-        `meanwhile` is run in this thread until then; it is given the call. Raises
+        An argument that is an iterator is read here, in the thread that calls. Raises
         `RuntimeError` after `close`, and `OutcomeUnknown` if `close` came meanwhile.
         """
+        return self._call(self.life, with_arguments(function, *arguments, **named))
+
+    def serve(
+        self,
+        function: Callable[[], Awaitable[Result]],
+        meanwhile: Callable[[LoopCall[Any]], None],
+    ) -> Result:
+        """Return the same; until then `meanwhile` is run in this thread, and is given the call."""
         return self._call(self.life, function, meanwhile)
 
     def _call(
@@ -138,6 +162,8 @@ class Bridge:
                 if life.loop is None:
                     life.loop = LoopThread()
                     program_end.close_then(self)
+        elif life.loop.is_current():
+            raise RuntimeError(_WAITS_FOR_ITSELF)
         return life.loop
 
     @contextmanager
@@ -261,3 +287,27 @@ class Bridge:
         finally:
             is_ended = loop.end(within_s)
         return is_ended
+
+
+def with_arguments(
+    function: Callable[Arguments, Awaitable[Result]],
+    /,
+    *arguments: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Callable[[], Awaitable[Result]]:
+    """Return `function` with its arguments, of which iterators are read in this thread.
+
+    An iterator that calls the client would wait for the loop in the loop's own thread, and a slow
+    one would hold it up.
+    """
+    call: Callable[..., Awaitable[Result]] = function
+    given = {name: _read_here(each) for name, each in named.items()}
+    return partial(call, *map(_read_here, arguments), **given)
+
+
+def _read_here(given: Any) -> Any:
+    if isinstance(given, Iterator):
+        return list(given)
+    if isinstance(given, Mapping) and any(isinstance(each, Iterator) for each in given.values()):
+        return {name: _read_here(each) for name, each in given.items()}
+    return given

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from inspect import isawaitable, iscoroutinefunction
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from tms.client.bridge import Bridge, Life
 from tms.client.loop_thread import LoopCall
 
 _LOOK_S = 1.0
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
@@ -63,10 +64,16 @@ class CallingThread:
         result = await done
         return await result if isawaitable(result) else result
 
-    def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
+    def call(
+        self,
+        function: Callable[Arguments, Awaitable[Result]],
+        /,
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Result:
         """Return what `function` gives in the loop, serving it meanwhile. Raises as `Bridge.call`.
 
-        Called by one thread at a time. In a child of `os.fork()` it raises `RuntimeError` where the
+        Called by one thread at a time. In a child of `os.fork()` it raises `RuntimeError` if the
         first call was the parent's.
         """
         self._life = self._life or self._bridge.life
@@ -74,11 +81,28 @@ class CallingThread:
 
         async def run() -> Result:
             try:
-                return await function()
+                return await function(*arguments, **named)
             finally:
                 self._jobs.put(None)
 
-        return self._bridge.call(run, self._serve)
+        return self._bridge.serve(run, self._serve)
+
+    def begin(self, transaction: object, function: Callable[[], Awaitable[object]]) -> None:
+        """Call `function`, which begins a transaction; name it if the program ends within it."""
+        self.call(function)
+        self._bridge.life.open_transactions.add(transaction)
+
+    def end(
+        self,
+        transaction: object,
+        function: Callable[Arguments, Awaitable[object]],
+        /,
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> None:
+        """Call `function`, which ends a transaction that `begin` began."""
+        self._bridge.life.open_transactions.discard(transaction)
+        self.call(function, *arguments, **named)
 
     @property
     def is_parents(self) -> bool:
@@ -92,14 +116,6 @@ class CallingThread:
                 "the transaction was begun before os.fork() and is the parent's: "
                 "begin another in the child"
             )
-
-    def note_begun(self, transaction: object) -> None:
-        """Have a transaction named where the program ends within it."""
-        self._bridge.life.open_transactions.add(transaction)
-
-    def note_ended(self, transaction: object) -> None:
-        """Say no more of it."""
-        self._bridge.life.open_transactions.discard(transaction)
 
     def _serve(self, call: LoopCall[Any]) -> None:
         """Do what the loop asks for until the call is over."""

@@ -1,9 +1,12 @@
-"""A client as threads use it: the asynchronous one, driven in an event loop of its own."""
+"""`Client` for threads, made from `tms.client.async_client`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from tenacity import Retrying
 
@@ -13,14 +16,13 @@ from tms.client.async_client import (
     TIMEOUT_S,
     AsyncClient,
     IfOpenName,
-    connect_embedded,
+    Result,
     connect_remote,
 )
 from tms.client.bridge import Bridge
-from tms.client.callback_thread import CallingThread
 from tms.client.credentials import Auth
-from tms.client.embedded import REFUSAL_IN_CHILD
 from tms.client.given_messages import GivenMessages
+from tms.client.in_process import open_in_thread
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.retry import reruns
@@ -32,10 +34,7 @@ from tms.client.transactions import Transactions
 from tms.core.durations import Duration
 from tms.core.messaging import AllPublished
 from tms.core.ranges import TopicRange
-from tms.core.store_access import StoreAccess
 from tms.core.transactions import IfOpen
-
-Result = TypeVar("Result")
 
 
 class Client:
@@ -46,7 +45,7 @@ class Client:
     """
 
     def __init__(self, client: AsyncClient, bridge: Bridge) -> None:
-        """Stand on `client`, called through `bridge`, and close both in the end."""
+        """Stand on `client`, called through `bridge`."""
         self._client = client
         self._bridge = bridge
 
@@ -58,6 +57,26 @@ class Client:
     def namespace(self) -> str:
         """The namespace of the client's topics."""
         return self._client.namespace
+
+    @property
+    def transactions(self) -> Transactions:
+        """All transactions of the server or store, for those who look after it."""
+        return Transactions(self._client.transactions, self._bridge)
+
+    @property
+    def stops(self) -> Stops:
+        """The transactions at which readers of this client stand still: when that is logged."""
+        return self._client.stops
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """All namespaces of the server or store, for those who look after it."""
+        return Namespaces(self._client.namespaces, self._bridge)
+
+    @property
+    def registry(self) -> Schemas:
+        """The schema registry of the server or store."""
+        return Schemas(self._client.registry, self._bridge)
 
     def topic(self, name: str) -> Topic:
         """Return the topic `name`, which exists or not; nothing is sent.
@@ -73,26 +92,6 @@ class Client:
         """
         return self._bridge.call(self._client.topics)
 
-    @property
-    def transactions(self) -> Transactions:
-        """All transactions of the server or store, for those who look after it."""
-        return Transactions(self._client.transactions, self._bridge)
-
-    @property
-    def registry(self) -> Schemas:
-        """The schema registry of the server or store."""
-        return Schemas(self._client.registry, self._bridge)
-
-    @property
-    def stops(self) -> Stops:
-        """The transactions at which readers of this client stand still: when that is logged."""
-        return self._client.stops
-
-    @property
-    def namespaces(self) -> Namespaces:
-        """All namespaces of the server or store, for those who look after it."""
-        return Namespaces(self._client.namespaces, self._bridge)
-
     def ranges(
         self, topics: Iterable[str], *, committed: bool = True
     ) -> dict[str, TopicRange | None]:
@@ -100,7 +99,7 @@ class Client:
 
         In one request. Raises `TooLarge` (too_many_topics), `InvalidRequest` (invalid_topic_name).
         """
-        return self._bridge.call(lambda: self._client.ranges(topics, committed=committed))
+        return self._bridge.call(self._client.ranges, topics, committed=committed)
 
     def publish_all(
         self,
@@ -118,7 +117,7 @@ class Client:
         `OwnerBusy`, and `InvalidRequest` (invalid_owner).
         """
         return self._bridge.call(
-            lambda: self._client.publish_all(publications, owner=owner, sequence=sequence)
+            self._client.publish_all, publications, owner=owner, sequence=sequence
         )
 
     def transaction(
@@ -141,25 +140,25 @@ class Client:
         invalid; a `long` one after a day. `participants` are committed and rolled back with it.
 
         `owner` names the producer or job, `sequence` numbers its work, ascending, from 0 to
-        2**53 - 1: a sequence is committed once, so that work may be repeated when in doubt. Where
+        `2**53 - 1`: a sequence is committed once, so that work may be repeated when in doubt. Where
         runs of the owner number their work from the start, name each by an `origin`: the old
         sequence of another run is then an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open`
         says what becomes of an older transaction of the owner that is still open: "refuse" leaves
         it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it,
         what was published in it included, where it has the same sequence.
         """
-        home = CallingThread(self._bridge)
-        context = self._client.transaction_with(
-            home.invoke,
-            timeout_s=timeout_s,
-            long=long,
-            owner=owner,
-            sequence=sequence,
-            origin=origin,
-            if_open=if_open,
-            participants=participants,
+        return TransactionContext(
+            self._client.transaction(
+                timeout_s=timeout_s,
+                long=long,
+                owner=owner,
+                sequence=sequence,
+                origin=origin,
+                if_open=if_open,
+                participants=participants,
+            ),
+            self._bridge,
         )
-        return TransactionContext(context, home)
 
     def run_in_transaction(
         self,
@@ -169,7 +168,7 @@ class Client:
         timeout_s: Duration | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
-        """Return what `function` gives, called with a transaction, which is then committed.
+        """Return what `function` gives, which is called with a transaction that is then committed.
 
         Where it conflicts with another (`TransactionConflict`, `SubscriptionMoved`) the function is
         called again in a new one, `retries` times at most, after a short pause. So it should do
@@ -258,30 +257,7 @@ def connect(
         allow_plaintext=allow_plaintext,
     )
     if client is None:
-        return connect_in_process(url, namespace, StoreAccess.CREATE, retry_for_s=retry_for_s)
+        return Client(*open_in_thread(url, namespace, retry_for_s=retry_for_s))
     bridge = Bridge()
     bridge.close_with(client.close)
     return Client(client, bridge)
-
-
-def connect_in_process(
-    url: str, namespace: str, access: StoreAccess, *, retry_for_s: Duration
-) -> Client:
-    """Return a client of a store in this process, opened as `access` says.
-
-    Raises as `connect`, and `StoreNotFound`.
-    """
-    bridge = Bridge()
-    connected: list[AsyncClient] = []
-
-    async def connect_in_loop() -> None:
-        client = await connect_embedded(url, namespace, retry_for_s=retry_for_s, access=access)
-        bridge.close_with(client.close, refusal_in_child=REFUSAL_IN_CHILD)
-        connected.append(client)
-
-    try:
-        bridge.call(connect_in_loop)
-    except BaseException:
-        bridge.close()  # interrupted, it may have connected all the same
-        raise
-    return Client(connected[0], bridge)

@@ -21,6 +21,8 @@ from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transactions import AsyncTransactions, TransactionStatus
 
+COMMIT_S = 10.0
+"""How long a commit is tried that no client began."""
 _OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
 
 

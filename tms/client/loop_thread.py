@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any, Generic, TypeVar
 
 from anyio import CancelScope
@@ -127,6 +127,10 @@ class LoopThread:
             for call in tuple(self._calls):  # handed over too late: they never begin
                 call.lose()
             self._blocking.shutdown(wait=False)
+
+    def is_current(self) -> bool:
+        """Whether this is called in the loop's own thread, which must not wait for a call."""
+        return get_ident() == self._thread.ident
 
     def start(self, function: Callable[[], Awaitable[Result]]) -> LoopCall[Result]:
         """Call `function` in the loop. Raises `RuntimeError` after `end`."""

@@ -1,4 +1,7 @@
-"""The namespaces of a server or store, for threads (`tms.core.namespaces.AsyncNamespaces`)."""
+"""`Namespaces` for threads, made from `tms.core.namespaces`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Sequence
 
@@ -7,10 +10,9 @@ from tms.core.namespaces import AsyncNamespaces, Namespace, NamespaceSettings
 
 
 class Namespaces:
-    """All namespaces of the server or store, for those who look after it.
+    """The namespaces of a server. Each method may raise `Unavailable` and `InternalError` too.
 
-    Made by `Client.namespaces`. Each method may raise `InvalidRequest` (invalid_namespace_name),
-    `Unavailable` and `InternalError`.
+    A name that is none raises `InvalidRequest` (invalid_namespace_name).
     """
 
     def __init__(self, namespaces: AsyncNamespaces, bridge: Bridge) -> None:
@@ -23,20 +25,17 @@ class Namespaces:
         return self._bridge.call(self._namespaces.namespaces)
 
     def namespace(self, name: str) -> Namespace:
-        """Return a namespace and what holds in it; one that is not declared too."""
-        return self._bridge.call(lambda: self._namespaces.namespace(name))
+        """Return a namespace; one that is not declared too."""
+        return self._bridge.call(self._namespaces.namespace, name)
 
     def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
-        """Give a namespace these settings and no others; return it as it is now.
+        """Give a namespace these settings and no others; in force here when it returns.
 
-        They hold for publishes, and for topics created or changed from now on. Raises
-        `NoMetadataStore` where the server has nothing to keep them in.
+        Raises `NoMetadataStore` where the server has nothing to keep them in, and `TooLarge`
+        (namespace_limit_reached).
         """
-        return self._bridge.call(lambda: self._namespaces.declare(name, settings))
+        return self._bridge.call(self._namespaces.declare, name, settings)
 
     def delete(self, name: str) -> None:
-        """Take a namespace's settings away; its topics stay.
-
-        Raises `NamespaceNotDeclared`, `NoMetadataStore`.
-        """
-        self._bridge.call(lambda: self._namespaces.delete(name))
+        """Take a namespace's settings away. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
+        self._bridge.call(self._namespaces.delete, name)

@@ -1,9 +1,16 @@
-"""One poll: how it reads, and its answer in runs of messages."""
+"""One poll: what it asks, and its answer in runs of messages.
 
-from collections.abc import AsyncGenerator
+What a caller may ask stands here once: as typed options for type checkers and editors, with their
+defaults in `reading`. A method that takes them is `with_options`, which shows both to `help`.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TypeVar
+from functools import wraps
+from typing import Any, TypedDict, TypeVar, get_args
 
+from tms.client.start import Start, position
 from tms.client.stops import Stops
 from tms.client.transaction_work import OpenTransaction
 from tms.core.errors import InvalidRequest
@@ -19,24 +26,60 @@ Tx = Transaction | int | OpenTransaction
 publish the write pointer, to poll the id of one in progress."""
 
 Item = TypeVar("Item")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 Blocks = AsyncGenerator[list[Message], None]
 """Runs of messages, none of them empty."""
+Runs = AsyncGenerator[list[Any], None]
+"""Runs of messages, of records or of record batches, none of them empty."""
+
+
+class FollowOptions(TypedDict, total=False):
+    """Where a reader of a topic begins and which messages it is given. Each may be left out."""
+
+    after: Start | None
+    """Begin behind it. By default None."""
+    start: Start | None
+    """Begin at it. By default None, and without `after` too the oldest message is the first."""
+    committed: bool
+    """Give only what is committed. By default False: all messages."""
+
+
+class PollOptions(FollowOptions, total=False):
+    """What a poll of a topic asks. Each may be left out."""
+
+    end: Start | None
+    """Give nothing from it on. By default None: no end."""
+    limit: int | None
+    """How many messages at most. By default None: all, as far as one poll of the server goes."""
+    tx: Tx | None
+    """Give what this transaction can see. By default None."""
+    wait_s: float
+    """For how many seconds to wait for messages if there are none. By default 0."""
+
+
+class SubscriptionPollOptions(TypedDict, total=False):
+    """What a poll of a subscription asks, as `PollOptions`. Each may be left out."""
+
+    tx: Tx | None
+    committed: bool
+    wait_s: float
 
 
 def reading(
-    position: bytes,
-    limit: int | None = None,
     *,
+    after: Start | None = None,
+    start: Start | None = None,
+    end: Start | None = None,
+    limit: int | None = None,
     tx: Tx | None = None,
     committed: bool = False,
-    end: bytes | None = None,
     wait_s: float = 0.0,
 ) -> Reading:
     """Return what a poll asks; without a limit, as much as one poll may give.
 
-    Raises `InvalidRequest` (invalid_limit), `ValueError` if it contradicts itself, `RuntimeError`
-    if the transaction has ended.
+    Raises `InvalidRequest` (invalid_limit, and as `position`), `ValueError` if it contradicts
+    itself, `RuntimeError` if the transaction has ended.
     """
     if limit is not None and limit < 1:
         raise InvalidRequest("invalid_limit", limit=limit)
@@ -47,15 +90,38 @@ def reading(
     if end is not None and wait_s:
         raise ValueError("give either end or wait_s: a range that has an end does not wait")
     limit = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
-    return Reading(position, limit, _view_of(tx, committed=committed), end)
+    view = isolation_of(committed=committed) if tx is None else _view_of(tx)
+    until = None if end is None else position(after=None, start=end)
+    return Reading(position(after=after, start=start), limit, view, until)
 
 
-def _view_of(tx: Tx | None, *, committed: bool) -> View:
-    if tx is None:
-        return isolation_of(committed=committed)
-    if isinstance(tx, int | Transaction):
-        return tx
-    return tx.gathered.transaction_id
+def _view_of(tx: Tx) -> View:
+    return tx if isinstance(tx, int | Transaction) else tx.gathered.transaction_id
+
+
+def with_options(method: Method) -> Method:
+    """Show the options of a method, which takes them by `Unpack`, as arguments of its own.
+
+    `help` and `inspect` show their names, types and defaults, as editors do by the types. One that
+    is not among them raises `TypeError`.
+    """
+    signature = inspect.signature(method)
+    *own, packed = signature.parameters.values()
+    (options,) = get_args(packed.annotation)
+    defaults = inspect.signature(reading).parameters
+    parameters = [*(defaults[name] for name in options.__annotations__)]
+    at = sum(each.kind is not inspect.Parameter.KEYWORD_ONLY for each in own)
+    parameters = [*own[:at], *parameters, *own[at:]]
+    names = frozenset(parameter.name for parameter in parameters)
+
+    @wraps(method)
+    def checked(self: Any, *arguments: Any, **named: Any) -> Any:
+        for name in named.keys() - names:
+            raise TypeError(f"{method.__name__}() got an unexpected keyword argument {name!r}")
+        return method(self, *arguments, **named)
+
+    vars(checked)["__signature__"] = signature.replace(parameters=parameters)
+    return checked  # type: ignore[return-value]
 
 
 async def blocks_of(

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from tms.client.calls import JSON, Calls, of_the_server
 from tms.client.remote import topic_path
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
+from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 from tms.wire.json_ranges import (
     decode_ranges,
@@ -23,7 +24,7 @@ class RemoteRanges:
         self._calls = calls
 
     async def ranges(
-        self, topic_ids: Collection[TopicId], *, committed: bool = True
+        self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
         """Return what there is of each topic, by a request for each namespace."""
         by_namespace: dict[str, dict[str, TopicId]] = {}
@@ -34,7 +35,7 @@ class RemoteRanges:
         time_ms = 0
         for namespace, asked in by_namespace.items():
             path = f"v1/namespaces/{namespace}/positions"
-            body = encode_asked(asked, committed=committed)
+            body = encode_asked(asked, isolation)
             answer = await self._calls.safely("POST", path, body, JSON)
             with of_the_server():
                 told = decode_ranges(answer, asked)
@@ -62,19 +63,18 @@ class RemoteRanges:
         *,
         messages: int | None = None,
         payload_bytes: int | None = None,
-        committed: bool = True,
+        isolation: Isolation = Isolation.COMMITTED,
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach."""
         check_range(start, end)
         check_count("messages", messages)
         check_count("bytes", payload_bytes)
         asked: dict[str, str | int] = {"start": start.hex(), "end": end.hex()}
+        asked["isolation"] = isolation
         if messages is not None:
             asked["messages"] = messages
         if payload_bytes is not None:
             asked["bytes"] = payload_bytes
-        if not committed:
-            asked["isolation"] = "all"
         path = f"{topic_path(topic_id)}/reach?{urlencode(asked)}"
         answer = await self._calls.safely("GET", path)
         with of_the_server():

@@ -1,4 +1,7 @@
-"""The schema registry of a server or store, for threads (`tms.core.schemas.AsyncSchemas`)."""
+"""`Schemas` for threads, made from `tms.core.schemas`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Sequence
 
@@ -6,6 +9,7 @@ from tms.client.bridge import Bridge
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import (
     ALL_SUBJECTS,
+    AVRO,
     LATEST,
     AsyncSchemas,
     RegistryStatus,
@@ -15,10 +19,9 @@ from tms.core.schemas import (
 
 
 class Schemas:
-    """Schemas under subjects.
+    """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
 
-    Made by `Client.registry`. Each method may raise `SchemaRefused`, whose `detail` has Confluent's
-    `error_code` (40401 for a subject that is not there), and `Unavailable`.
+    `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """
 
     def __init__(self, schemas: AsyncSchemas, bridge: Bridge) -> None:
@@ -28,11 +31,11 @@ class Schemas:
 
     def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix, with `deleted` also soft-deleted ones."""
-        return self._bridge.call(lambda: self._schemas.subjects(prefix, deleted=deleted))
+        return self._bridge.call(self._schemas.subjects, prefix, deleted=deleted)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
-        return self._bridge.call(lambda: self._schemas.versions(subject, deleted=deleted))
+        return self._bridge.call(self._schemas.versions, subject, deleted=deleted)
 
     def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
@@ -42,7 +45,7 @@ class Schemas:
         Forms are `resolved` of Avro and `serialized` of Protobuf.
         """
         return self._bridge.call(
-            lambda: self._schemas.version(subject, version, deleted=deleted, form=form)
+            self._schemas.version, subject, version, deleted=deleted, form=form
         )
 
     def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
@@ -50,13 +53,13 @@ class Schemas:
 
         For another context than the default one, give a subject of it.
         """
-        return self._bridge.call(lambda: self._schemas.schema(schema_id, subject, form=form))
+        return self._bridge.call(self._schemas.schema, schema_id, subject, form=form)
 
     def register(
         self,
         subject: str,
         schema: str,
-        schema_type: str = "AVRO",
+        schema_type: str = AVRO,
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
@@ -69,72 +72,65 @@ class Schemas:
         version before.
         """
         return self._bridge.call(
-            lambda: self._schemas.register(
-                subject,
-                schema,
-                schema_type,
-                references,
-                normalize=normalize,
-                metadata=metadata,
-                rule_set=rule_set,
-            )
+            self._schemas.register,
+            subject,
+            schema,
+            schema_type,
+            references,
+            normalize=normalize,
+            metadata=metadata,
+            rule_set=rule_set,
         )
 
     def find(
         self,
         subject: str,
         schema: str,
-        schema_type: str = "AVRO",
+        schema_type: str = AVRO,
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
     ) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
         return self._bridge.call(
-            lambda: self._schemas.find(
-                subject, schema, schema_type, references, normalize=normalize
-            )
+            self._schemas.find, subject, schema, schema_type, references, normalize=normalize
         )
 
     def why_unfit(
         self,
         subject: str,
         schema: str,
-        schema_type: str = "AVRO",
+        schema_type: str = AVRO,
         references: Sequence[SchemaReference] = (),
         *,
         version: int | str | None = None,
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
         return self._bridge.call(
-            lambda: self._schemas.why_unfit(
-                subject, schema, schema_type, references, version=version
-            )
+            self._schemas.why_unfit, subject, schema, schema_type, references, version=version
         )
 
     def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
     ) -> list[int]:
         """Delete a version or all of them; return their numbers. Softly, and then for good."""
-        return self._bridge.call(
-            lambda: self._schemas.delete(subject, version, permanent=permanent)
-        )
+        return self._bridge.call(self._schemas.delete, subject, version, permanent=permanent)
 
     def compatibility(self, subject: str = "") -> str:
         """Return the level that counts for a subject, or for the default context."""
-        return self._bridge.call(lambda: self._schemas.compatibility(subject))
+        return self._bridge.call(self._schemas.compatibility, subject)
 
     def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or for the default context; return it."""
-        return self._bridge.call(lambda: self._schemas.set_compatibility(level, subject))
+        return self._bridge.call(self._schemas.set_compatibility, level, subject)
 
     def mode(self, subject: str = "") -> str:
         """Return the mode that counts for a subject, or for the default context."""
-        return self._bridge.call(lambda: self._schemas.mode(subject))
+        return self._bridge.call(self._schemas.mode, subject)
 
     def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
-        return self._bridge.call(lambda: self._schemas.set_mode(mode, subject, force=force))
+        return self._bridge.call(self._schemas.set_mode, mode, subject, force=force)
 
     def status(self) -> RegistryStatus:
         """Return what the server is that is asked, and how far it has read."""

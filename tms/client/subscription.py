@@ -1,10 +1,14 @@
-"""A consumer's named position in a topic. The logic is `tms.client.async_subscription`'s."""
+"""`Subscription` for threads, made from `tms.client.async_subscription`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Iterator
+from typing import Unpack
 
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.bridge import Bridge
-from tms.client.poll import Tx
+from tms.client.poll import SubscriptionPollOptions, with_options
 from tms.client.start import WhichMessage
 from tms.client.transaction_work import OpenTransaction
 from tms.core.message import Message
@@ -12,11 +16,12 @@ from tms.core.subscriptions import SubscriptionPosition
 
 
 class Subscription:
-    """A subscription, which exists or not, as one consumer uses it. Made by `Topic.subscription`.
+    """A subscription, which exists or not, as one consumer uses it.
 
-    It remembers which version of the position it has last seen; `advance` moves from that one only.
-    Besides the errors named, each method may raise `TopicNotFound`, `SubscriptionNotFound`,
-    `Unavailable`, `InternalError`, and those that change something `OutcomeUnknown`.
+    Made by `Topic.subscription`. It remembers which version of the position it has last seen;
+    `advance` moves from that one only. Besides the errors named, each method may raise
+    `TopicNotFound`, `SubscriptionNotFound`, `Unavailable`, `InternalError`, and those that change
+    something `OutcomeUnknown`.
     """
 
     def __init__(self, subscription: AsyncSubscription, bridge: Bridge) -> None:
@@ -38,30 +43,24 @@ class Subscription:
     ) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
-        With `exist_ok`, one that is there stays where it is.
-        Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
-        (too_many_subscriptions).
+        With `exist_ok`, one that is there stays where it is. Raises `SubscriptionExists`,
+        `InvalidRequest` (invalid_message_id), `TooLarge` (too_many_subscriptions).
         """
-        return self._bridge.call(lambda: self._subscription.create(after, exist_ok=exist_ok))
+        return self._bridge.call(self._subscription.create, after, exist_ok=exist_ok)
 
     def position(self) -> SubscriptionPosition:
         """Return where it stands: `after`, an id or None, and `version`."""
         return self._bridge.call(self._subscription.position)
 
+    @with_options
     def poll(
-        self,
-        limit: int | None = None,
-        *,
-        tx: Tx | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
+        self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
     ) -> Iterator[Message]:
         """Give the messages behind the position, which is asked for first; it is not moved.
 
         In a transaction that has moved it, from there on. The rest is as `Topic.poll`.
         """
-        blocks = self._subscription.poll_blocks(limit, tx=tx, committed=committed, wait_s=wait_s)
-        return self._bridge.iterate(blocks)
+        return self._bridge.iterate(self._subscription.poll_runs(limit, **options))
 
     def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
         """Move it behind a message, from the version last seen; where none was, as it stands.
@@ -70,7 +69,7 @@ class Subscription:
         where it does not commit. Raises `SubscriptionMoved` where another consumer has moved it
         meanwhile, which a commit raises instead. After `OutcomeUnknown`, `position` tells.
         """
-        self._bridge.call(lambda: self._subscription.advance(to, tx))
+        self._bridge.call(self._subscription.advance, to, tx)
 
     def delete(self) -> None:
         """Delete it."""

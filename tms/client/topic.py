@@ -1,12 +1,15 @@
-"""A topic as threads use it. The logic is `tms.client.async_topic`'s; here is what it means."""
+"""`Topic` for threads, made from `tms.client.async_topic`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
 from tms.client.given_messages import GivenMessages
-from tms.client.poll import Tx
+from tms.client.poll import FollowOptions, PollOptions, Tx, with_options
 from tms.client.start import IfLast, Start
 from tms.client.subscription import Subscription
 from tms.client.topic_values import Decode
@@ -33,7 +36,7 @@ class Topic:
 
     def __repr__(self) -> str:
         """Return the class and `namespace:name`."""
-        return f"{type(self).__name__}({self.namespace}:{self.name})"
+        return repr(self._topic).replace("Async", "", 1)
 
     @property
     def name(self) -> str:
@@ -55,7 +58,7 @@ class Topic:
         it may have been carried out. Raises `TopicExists`, `InvalidRequest` (invalid_ttl,
         invalid_properties).
         """
-        self._bridge.call(lambda: self._topic.create(ttl, exist_ok=exist_ok, **properties))
+        self._bridge.call(self._topic.create, ttl, exist_ok=exist_ok, **properties)
 
     def properties(self) -> dict[str, str]:
         """Return all properties as strings, `ttl` in seconds and `generation` among them.
@@ -68,10 +71,9 @@ class Topic:
         """Give the topic these properties and no others.
 
         Properties not given are gone, and `ttl`, given as to `create`, is the server's default
-        again.
-        Repeated while the server is unavailable. Raises `TopicNotFound`, `InvalidRequest`.
+        again. Repeated while the server is unavailable. Raises `TopicNotFound`, `InvalidRequest`.
         """
-        self._bridge.call(lambda: self._topic.replace_properties(ttl, **properties))
+        self._bridge.call(self._topic.replace_properties, ttl, **properties)
 
     def trim(self, before: Start) -> None:
         """Let expire all messages from before a time, or before the time of a message or an id.
@@ -80,13 +82,10 @@ class Topic:
         and cleanup takes them out of the store. Repeated while the server is unavailable. Raises
         `TopicNotFound`, `InvalidTrimTime` for a time that has not come.
         """
-        self._bridge.call(lambda: self._topic.trim(before))
+        self._bridge.call(self._topic.trim, before)
 
     def delete(self) -> None:
-        """Delete the topic and all its messages.
-
-        Not repeated where it may have been carried out. Raises `TopicNotFound`.
-        """
+        """Delete the topic and all its messages. Raises `TopicNotFound`, `OutcomeUnknown`."""
         self._bridge.call(self._topic.delete)
 
     def publish(
@@ -105,45 +104,42 @@ class Topic:
         A message is its payload, or `Message(payload, key=…, headers=…)`. Return their ids, as a
         sequence of 20 bytes each.
 
-        With a `schema`, values are given instead, each by itself or as `Record(value, key=…,
-        headers=…)`: one, or a list of them. They are encoded in Confluent's wire format, by Avro's
-        text, by "latest" of the topic's subject, or by what else `tms.Schema` says. It is
-        registered under the topic's subject, or with `register=False` found there. `key_schema` is
-        that of the keys. A value that does not fit is `PayloadRefused` (value_unfit), which names
-        it; nothing is published. See docs/schemas.md.
+        With a `schema`, values are given instead, each by itself or as
+        `Record(value, key=…, headers=…)`: one, or a list of them. They are encoded in Confluent's
+        wire format, by Avro's text, by "latest" of the topic's subject, or as docs/schemas.md says.
+        The schema is registered under the topic's subject, or with `register=False` found there.
+        `key_schema` is that of the keys. A value that does not fit is `PayloadRefused`
+        (value_unfit), which names it; nothing is published.
 
         `tx` makes them part of a transaction, which rolls them back should it fail. They are sent
         at once all the same; with `buffer=True` to where nobody sees them, and published with one
         entry a topic when the transaction commits, which is cheaper for many. Where the transaction
-        is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back, by
-        handing to `rollback` what is returned; and publishes in the end what was buffered:
-        `publish([], tx)`, which may be repeated. Buffered messages have no ids yet, so none
-        are returned, nor when they are published.
+        is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back, by handing
+        to `rollback` what is returned; and publishes in the end what was buffered:
+        `publish([], tx)`, which may be repeated. Buffered messages have no ids yet, so none are
+        returned, nor when they are published.
 
         With `if_last`, a message or an id, it is done only if the topic has no entry behind that;
         with "empty", only if it has none. Every entry counts, also one that is rolled back, in
         progress or expired. If not, `TopicMoved` is raised: read on from there, and decide anew.
 
         Repeated only where the server certainly did not carry it out; where the connection broke
-        after it was sent, `OutcomeUnknown` is raised, publishing again may give the messages
-        twice, and a transaction does not commit any more. Raises also `TopicNotFound`, `TooLarge`,
+        after it was sent, `OutcomeUnknown` is raised, publishing again may give the messages twice,
+        and a transaction does not commit any more. Raises also `TopicNotFound`, `TooLarge`,
         `TopicMoved`, `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`,
-        `InvalidRequest`
-        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
-        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
+        `InvalidRequest` (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without
+        `tx`, `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
         neither bytes nor a `Message`.
         """
-        given = _taken_here(messages)
         return self._bridge.call(
-            lambda: self._topic.publish(
-                given,
-                tx,
-                schema=schema,
-                key_schema=key_schema,
-                register=register,
-                buffer=buffer,
-                if_last=if_last,
-            )
+            self._topic.publish,
+            messages,
+            tx,
+            schema=schema,
+            key_schema=key_schema,
+            register=register,
+            buffer=buffer,
+            if_last=if_last,
         )
 
     def encode(
@@ -159,9 +155,8 @@ class Topic:
         The values and schemas are those of `publish`. Raises `PayloadRefused`, `SchemaRefused`,
         `TopicNotFound`.
         """
-        given = _taken_here(values)
         return self._bridge.call(
-            lambda: self._topic.encode(given, schema, key_schema=key_schema, register=register)
+            self._topic.encode, values, schema, key_schema=key_schema, register=register
         )
 
     def decode(self, messages: Iterable[Message], how: Decoding | None = None) -> list[Record]:
@@ -169,16 +164,14 @@ class Topic:
 
         Raises `PayloadUndecodable`, unless `how` gives damaged ones as records with an error.
         """
-        given = list(messages)
-        return self._bridge.call(lambda: self._topic.decode(given, how))
+        return self._bridge.call(self._topic.decode, messages, how)
 
     def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages, at least one, to be published later; durable on return.
 
         The same as `publish(messages, tx, buffer=True)`.
         """
-        given = _taken_here(messages)
-        self._bridge.call(lambda: self._topic.store(given, tx))
+        self._bridge.call(self._topic.store, messages, tx)
 
     def rollback(self, published: Published | RollbackRange) -> None:
         """Roll back what a transactional publish wrote: transactions do not see it any more.
@@ -187,47 +180,19 @@ class Topic:
         as once, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
         `RollbackRefused`, `ValueError` where it was published without a transaction.
         """
-        self._bridge.call(lambda: self._topic.rollback(published))
+        self._bridge.call(self._topic.rollback, published)
 
     @overload
     def poll(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        limit: int | None = None,
-        tx: Tx | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: Start | None = None,
-        decode: Literal[False] = False,
+        self, *, decode: Literal[False] = False, **options: Unpack[PollOptions]
     ) -> Iterator[Message]: ...
 
     @overload
-    def poll(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        limit: int | None = None,
-        tx: Tx | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: Start | None = None,
-        decode: Decode,
-    ) -> Iterator[Record]: ...
+    def poll(self, *, decode: Decode, **options: Unpack[PollOptions]) -> Iterator[Record]: ...
 
+    @with_options
     def poll(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        limit: int | None = None,
-        tx: Tx | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: Start | None = None,
-        decode: Decoding | bool = False,
+        self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
     ) -> Iterator[Message] | Iterator[Record]:
         """Give the messages there are, oldest first, then end.
 
@@ -254,38 +219,18 @@ class Topic:
         `ValueError` for both `after` and `start`, both `tx` and `committed`, both `end` and
         `wait_s`, or a datetime without a time zone.
         """
-        blocks = self._topic.poll_blocks(
-            after=after,
-            start=start,
-            limit=limit,
-            tx=tx,
-            committed=committed,
-            wait_s=wait_s,
-            end=end,
-        )
-        if decode:
-            return self._bridge.iterate(self._topic.decoded(blocks, decode))
-        return self._bridge.iterate(blocks)
+        return self._bridge.iterate(self._topic.poll_runs(decode=decode, **options))
 
-    def poll_arrow(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        end: Start | None = None,
-        limit: int | None = None,
-        committed: bool = False,
-    ) -> Iterator[Any]:
+    @with_options
+    def poll_arrow(self, **options: Unpack[PollOptions]) -> Iterator[Any]:
         """Give what `poll` gives as record batches of pyarrow's, of about 10,000 messages.
 
-        Their columns are `message_id`, `timestamp`, `seq`, `payload`, `payload_timestamp`,
-        `payload_seq`, `key`, `headers` (`tms.arrow.polled.FRAMES_SCHEMA`). Needs the extra `arrow`:
-        without it, `ModuleNotFoundError` is raised.
+        The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
+        `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
+        (`tms.arrow.polled.FRAMES_SCHEMA`). Needs the extra `arrow`: without it,
+        `ModuleNotFoundError` is raised.
         """
-        batches = self._topic.poll_batches(
-            after=after, start=start, end=end, limit=limit, committed=committed
-        )
-        return self._bridge.iterate(batches)
+        return self._bridge.iterate(self._topic.poll_arrow_runs(**options))
 
     def range(self, *, committed: bool = True) -> TopicRange:
         """Return where the topic begins now, and an end below which nothing is ever added.
@@ -293,7 +238,7 @@ class Topic:
         With `committed`, the end is before the first message of a transaction in progress; without,
         it is for readers of all messages. Raises `TopicNotFound`.
         """
-        return self._bridge.call(lambda: self._topic.range(committed=committed))
+        return self._bridge.call(self._topic.range, committed=committed)
 
     def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
         """Return at most `parts` ranges of about equal size that make up start <= id < end.
@@ -301,7 +246,7 @@ class Topic:
         Both ends are places as `range` gives them, or as `poll` takes them. Nothing is read for it.
         Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
-        return self._bridge.call(lambda: self._topic.splits(start, end, parts))
+        return self._bridge.call(self._topic.splits, start, end, parts)
 
     def reach(
         self,
@@ -314,42 +259,29 @@ class Topic:
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach.
 
-        At least one message, where there is one; None is no bound. `start` and `end` are places
-        as those of `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        At least one message, where there is one; None is no bound. `start` and `end` are places as
+        those of `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return self._bridge.call(
-            lambda: self._topic.reach(
-                start, end, messages=messages, payload_bytes=payload_bytes, committed=committed
-            )
+            self._topic.reach,
+            start,
+            end,
+            messages=messages,
+            payload_bytes=payload_bytes,
+            committed=committed,
         )
 
     @overload
     def follow(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        committed: bool = False,
-        decode: Literal[False] = False,
+        self, *, decode: Literal[False] = False, **options: Unpack[FollowOptions]
     ) -> Iterator[Message]: ...
 
     @overload
-    def follow(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        committed: bool = False,
-        decode: Decode,
-    ) -> Iterator[Record]: ...
+    def follow(self, *, decode: Decode, **options: Unpack[FollowOptions]) -> Iterator[Record]: ...
 
+    @with_options
     def follow(
-        self,
-        *,
-        after: Start | None = None,
-        start: Start | None = None,
-        committed: bool = False,
-        decode: Decoding | bool = False,
+        self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
     ) -> Iterator[Message] | Iterator[Record]:
         """Give the messages there are and those to come, for ever, each once and in order.
 
@@ -357,10 +289,7 @@ class Topic:
         this waits for it, and then goes on behind the last message given. Raises `TopicNotFound`
         when the topic is deleted, and what `poll` raises.
         """
-        blocks = self._topic.follow_blocks(after=after, start=start, committed=committed)
-        if decode:
-            return self._bridge.iterate(self._topic.decoded(blocks, decode))
-        return self._bridge.iterate(blocks)
+        return self._bridge.iterate(self._topic.follow_runs(decode=decode, **options))
 
     def subscription(self, name: str) -> Subscription:
         """Return the subscription `name`, which exists or not; nothing is sent.
@@ -370,16 +299,5 @@ class Topic:
         return Subscription(self._topic.subscription(name), self._bridge)
 
     def subscriptions(self) -> list[SubscriptionPosition]:
-        """Return where all the topic's subscriptions stand, in the order of their names.
-
-        Raises `TopicNotFound`.
-        """
+        """Return the positions of all its subscriptions, sorted by name. Raises `TopicNotFound`."""
         return self._bridge.call(self._topic.subscriptions)
-
-
-def _taken_here(given: Any) -> Any:
-    """Return what is given, but what an iterator gives as a list.
-
-    One that polls cannot be asked in the client's loop, and a slow one would hold that up.
-    """
-    return list(given) if isinstance(given, Iterator) else given

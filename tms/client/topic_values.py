@@ -4,11 +4,11 @@ What encodes and decodes, `tms.serdes`, needs the extra `schemas`, so it is load
 for the first time.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, Literal
 
-from tms.client.poll import Blocks
+from tms.client.poll import Blocks, Runs
 from tms.core import extras
 from tms.core.errors import PayloadRefused
 from tms.core.frame import framed_of
@@ -72,25 +72,29 @@ class TopicValues:
             for index, body in enumerate(encoded)
         ]
 
-    async def decode(self, messages: Iterable[Message], how: Decode) -> list[Record]:
+    async def decode(self, messages: Iterable[Message], how: Decoding) -> list[Record]:
         """Return the records that messages are. Raises `PayloadUndecodable`."""
-        decoder = await self._records.get().decoder(self._id, _decoding(how))
+        decoder = await self._records.get().decoder(self._id, how)
         found, error = await decoder.records(messages)
         if error is not None:
             raise error
         return found
 
-    async def decoded(self, blocks: Blocks, how: Decode) -> AsyncGenerator[list[Record], None]:
-        """Give runs of messages as runs of records. Raises `PayloadUndecodable`."""
+    def decoded(self, blocks: Blocks, *, how: Decoding | bool) -> Runs:
+        """Give runs of messages as runs of records, or as they are if `how` is False.
+
+        Raises `PayloadUndecodable` when it comes to such a message.
+        """
+        if how is True:
+            how = Decoding()
+        return self._decoded(blocks, how) if how else blocks
+
+    async def _decoded(self, blocks: Blocks, how: Decoding) -> Runs:
         async with aclosing(blocks):
-            decoder = await self._records.get().decoder(self._id, _decoding(how))
+            decoder = await self._records.get().decoder(self._id, how)
             async for block in blocks:
                 found, error = await decoder.records(block)
                 if found:
                     yield found
                 if error is not None:
                     raise error
-
-
-def _decoding(how: Decode) -> Decoding:
-    return Decoding() if how is True else how

@@ -1,10 +1,14 @@
-"""A transaction as threads use it. The rules are those of `tms.client.async_transaction`."""
+"""`TransactionContext` for threads, made from `tms.client.async_transaction`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.bridge import Bridge
 from tms.client.callback_thread import CallingThread
 from tms.client.participants import TransactionAware
 from tms.client.transaction_work import Gathered
@@ -19,10 +23,10 @@ class TransactionContext:
     within it; only one at a time may begin it, end it, or call its other methods.
     """
 
-    def __init__(self, context: AsyncTransactionContext, home: CallingThread) -> None:
-        """Stand on `context`, whose participants are called in the thread that calls here."""
-        self._context = context
-        self._home = home
+    def __init__(self, context: AsyncTransactionContext, bridge: Bridge) -> None:
+        """Stand on `context`, called through `bridge`."""
+        self._home = CallingThread(bridge)
+        self._context = context.calling_by(self._home.invoke)
 
     def __repr__(self) -> str:
         """Return the class, the id and the stage."""
@@ -64,7 +68,7 @@ class TransactionContext:
 
         Raises what its `start` does; then it is rolled back with the others.
         """
-        self._home.call(lambda: self._context.add(participant))
+        self._home.call(self._context.add, participant)
 
     def checkpoint(self) -> Transaction:
         """Go on under a new write pointer: what was written before can be told from what comes.
@@ -80,17 +84,16 @@ class TransactionContext:
         Raises the first that failed, with the others as notes; the transaction is invalid then, or
         will be when it times out.
         """
-        self._home.note_ended(self)
-        self._home.call(self._context.abort)
+        self._home.end(self, self._context.abort)
 
     def __enter__(self) -> Self:
         """Start the transaction, then the participants.
 
-        Raises `TransactionDuplicate` where the owner's sequence is committed already, `OwnerBusy`,
-        `InvalidRequest` (invalid_timeout, invalid_owner), and what a participant raises.
+        Raises `TransactionDuplicate` if the owner's sequence is committed already,
+        `OwnerElsewhere`, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner), and what a
+        participant raises.
         """
-        self._home.call(self._context.__aenter__)
-        self._home.note_begun(self)
+        self._home.begin(self, self._context.__aenter__)
         return self
 
     def __exit__(
@@ -105,5 +108,4 @@ class TransactionContext:
         """
         if self._home.is_parents and error is not None:
             return
-        self._home.note_ended(self)
-        self._home.call(lambda: self._context.__aexit__(kind, error, traceback))
+        self._home.end(self, self._context.__aexit__, kind, error, traceback)

@@ -1,9 +1,12 @@
-"""All transactions of a server, for those who look after it, as threads use them."""
+"""`Transactions` for threads, made from `tms.core.transactions`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
 
 from collections.abc import Collection, Sequence
 
 from tms.client.bridge import Bridge
-from tms.client.commit_outcome import Commit
+from tms.client.commit_outcome import COMMIT_S, Commit
 from tms.core.messaging import Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
@@ -15,15 +18,17 @@ from tms.core.transactions import (
     TransactionStatus,
 )
 
-COMMIT_S = 10.0
-
 
 class Transactions:
-    """The transactions of a server or store, whoever began them. Made by `Client.transactions`.
+    """Starts and ends transactions. Each method may raise `Unavailable` and `InternalError` too.
 
-    Each method may raise `Unavailable`, `InternalError` and `TransactionsElsewhere`; what takes an
-    id, `TransactionUnknown`, `TransactionNotInProgress`, and `NotPermitted` if the transaction is
-    another principal's. A program that works in a transaction itself has `Client.transaction`.
+    What changes something is durable when it returns. Methods that take the id of a transaction
+    raise `TransactionNotInProgress` where it has ended, whose detail has its `status`, and
+    `TransactionUnknown` where it never was, or ended too long ago.
+
+    A transaction belongs to the principal that started it. Methods that take the id of one raise
+    `NotPermitted` (transaction_of_another) if you are another principal, and may not end any. A
+    program that works in a transaction itself has `Client.transaction`.
     """
 
     def __init__(self, transactions: AsyncTransactions, bridge: Bridge) -> None:
@@ -32,43 +37,71 @@ class Transactions:
         self._bridge = bridge
 
     def start(self, request: StartRequest) -> Transaction:
-        """Start a transaction that other programs will use and end.
+        """Start a transaction.
 
-        Raises `TransactionDuplicate`, `OwnerBusy`, `TooManyTransactions`, `InvalidRequest`
-        (invalid_timeout, invalid_owner), `NotPermitted` if the owner is another principal's.
+        Raises `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`
+        where that was by another origin, `OwnerBusy`, `InvalidRequest` (invalid_timeout,
+        invalid_owner), `TooManyTransactions`, `NotPermitted` (transaction_of_another) if the owner
+        is another principal's, `RateExceeded` (principal_rate_exceeded), `TooLarge`
+        (too_many_owners).
         """
-        return self._bridge.call(lambda: self._transactions.start(request))
+        return self._bridge.call(self._transactions.start, request)
+
+    def transaction(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of a transaction in progress, as `start` or `checkpoint` did."""
+        return self._bridge.call(self._transactions.transaction, transaction_id)
+
+    def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands, also one that ended of late.
+
+        This is how a client that lost the answer to a commit learns of it. How one has ended that
+        committed or aborted, everybody is told. Raises `TransactionUnknown`, `NotPermitted` only.
+        """
+        return self._bridge.call(self._transactions.info, transaction_id)
+
+    def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+        """Announce what it changed, before it is made persistent.
+
+        Raises `TransactionConflict` where another that committed meanwhile changed one of the same
+        keys, and `TooLarge` (too_many_changes).
+        """
+        self._bridge.call(self._transactions.can_commit, transaction_id, changes)
 
     def commit(
-        self,
-        transaction_id: int,
-        advances: Sequence[Advance] = (),
-        publish: Sequence[Stored] = (),
+        self, transaction_id: int, advances: Sequence[Advance] = (), publish: Sequence[Stored] = ()
     ) -> None:
-        """Commit one that `start` started, and move subscriptions with it.
+        """Make it visible as a whole, and with it move the positions of subscriptions.
 
-        What was stored under the write pointers of `publish`, by any program, is published in that
-        order. If the answer is lost, the client asks what became of it, as in `Client.transaction`.
-        Raises `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
-        `PublicationRefused`, `OutcomeUnknown`.
+        What was stored under the write pointers of `publish` is published by the commit, in that
+        order; what was stored otherwise stays unreachable. Raises `TransactionConflict`,
+        `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
+        `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
+        still in progress, and should be aborted.
+
+        If the answer is lost, the client asks what became of it, as in `Client.transaction`, and
+        raises `OutcomeUnknown` if nobody says.
         """
         commit = Commit(self._transactions, transaction_id, advances, publish)
-        self._bridge.call(lambda: commit.finish(COMMIT_S))
+        self._bridge.call(commit.finish, COMMIT_S)
+
+    def abort(self, transaction_id: int) -> TransactionStatus:
+        """End it; all that it wrote has been undone. Return what it is now.
+
+        That is ABORTED, or INVALID where not all it published was rolled back, or it is long:
+        readers skip what it left.
+        """
+        return self._bridge.call(self._transactions.abort, transaction_id)
+
+    def invalidate(self, transaction_id: int) -> None:
+        """End it where what it wrote could not be undone, or nobody is there who could."""
+        self._bridge.call(self._transactions.invalidate, transaction_id)
 
     def checkpoint(self, transaction_id: int) -> Transaction:
-        """Return one in progress with a new write pointer, which is one of its own from now on.
+        """Return it with a new write pointer: what was written before can be told from what comes.
 
         Raises `TooLarge` (too_many_checkpoints).
         """
-        return self._bridge.call(lambda: self._transactions.checkpoint(transaction_id))
-
-    def info(self, transaction_id: int) -> TransactionInfo:
-        """Return where a transaction stands, also one that ended of late."""
-        return self._bridge.call(lambda: self._transactions.info(transaction_id))
-
-    def transaction(self, transaction_id: int) -> Transaction:
-        """Return the snapshot of a transaction in progress."""
-        return self._bridge.call(lambda: self._transactions.transaction(transaction_id))
+        return self._bridge.call(self._transactions.checkpoint, transaction_id)
 
     def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
@@ -76,55 +109,43 @@ class Transactions:
 
     def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        return self._bridge.call(lambda: self._transactions.invalid(limit))
+        return self._bridge.call(self._transactions.invalid, limit)
 
     def invalid_count(self) -> int:
         """Return how many write pointers are in the invalid list."""
         return self._bridge.call(self._transactions.invalid_count)
-
-    def abort(self, transaction_id: int) -> TransactionStatus:
-        """End one whose writes have all been undone; return what it is now.
-
-        That is INVALID where not all it published was rolled back, or it is long.
-        """
-        return self._bridge.call(lambda: self._transactions.abort(transaction_id))
-
-    def invalidate(self, transaction_id: int) -> None:
-        """End one whose writes could not be undone: readers skip them."""
-        self._bridge.call(lambda: self._transactions.invalidate(transaction_id))
 
     def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the invalid list; return how many were on it.
 
         Only once nothing written under them is left: it would become visible.
         """
-        return self._bridge.call(lambda: self._transactions.truncate_invalid_ids(ids))
+        return self._bridge.call(self._transactions.truncate_invalid_ids, ids)
 
     def truncate_invalid_before(self, time_ms: int) -> int:
-        """Take those off that started before a time, in ms since 1970; return how many.
+        """Take those off the invalid list that started before a time; return how many.
 
-        Only once nothing written under them is left. Raises `InvalidTruncateTime` where one that
-        started before is in progress.
+        Raises `InvalidTruncateTime` where one that started before is in progress.
         """
-        return self._bridge.call(lambda: self._transactions.truncate_invalid_before(time_ms))
+        return self._bridge.call(self._transactions.truncate_invalid_before, time_ms)
 
     def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
-        """Return the owners whose last sequence is remembered, oldest commit first.
+        """Return the owners that are remembered, at most `limit`, oldest commit first.
 
-        At most `limit`, and 10,000; with a `principal`, those that are its own.
+        More than `OWNERS_LISTED_MAX` are never listed. With a `principal`, those that are its own.
         """
-        return self._bridge.call(lambda: self._transactions.owners(limit, principal=principal))
+        return self._bridge.call(self._transactions.owners, limit, principal=principal)
 
     def forget_owner(self, owner: str) -> None:
         """Forget an owner: its sequences may be committed again, and anybody may use it.
 
-        Raises `OwnerNotFound`, `OwnerBusy` if a transaction of it is open, `NotPermitted` if it is
-        another principal's, `OutcomeUnknown`.
+        Raises `OwnerNotFound`, `OwnerBusy` if a transaction of it is open, `NotPermitted`
+        (transaction_of_another).
         """
-        self._bridge.call(lambda: self._transactions.forget_owner(owner))
+        self._bridge.call(self._transactions.forget_owner, owner)
 
     def snapshot(self) -> bytes:
-        """Return the whole state, which Tephra reads as its own."""
+        """Return the whole state, as `docs/formats.md` describes it; Tephra reads it as its own."""
         return self._bridge.call(self._transactions.snapshot)

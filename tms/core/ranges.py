@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest
 from tms.core.message import shown
+from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 
 
@@ -70,12 +71,12 @@ class Ranges(Protocol):
     """Ranges of topics. Each method may raise `Unavailable` and `InternalError` too."""
 
     async def ranges(
-        self, topic_ids: Collection[TopicId], *, committed: bool = True
+        self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
         """Return what there is of each topic: of what is committed, or of all.
 
-        With `committed`, a range ends before the first entry of a transaction in progress. Raises
-        `TooLarge` (too_many_topics), and for `committed` `TransactionsElsewhere`.
+        With `COMMITTED`, a range ends before the first entry of a transaction in progress. Raises
+        `TooLarge` (too_many_topics), and for `COMMITTED` `TransactionsElsewhere`.
         """
         ...
 
@@ -96,7 +97,7 @@ class Ranges(Protocol):
         *,
         messages: int | None = None,
         payload_bytes: int | None = None,
-        committed: bool = True,
+        isolation: Isolation = Isolation.COMMITTED,
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach.
 

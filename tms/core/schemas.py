@@ -80,7 +80,10 @@ class AsyncSchemas(Protocol):
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form."""
+        """Return a version of a subject; its text as it is kept, or in another form.
+
+        Forms are `resolved` of Avro and `serialized` of Protobuf.
+        """
         ...
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:

@@ -231,9 +231,7 @@ class AsyncTransactions(Protocol):
     ) -> list[OwnerInfo]:
         """Return the owners that are remembered, at most `limit`, oldest commit first.
 
-        More than `OWNERS_LISTED_MAX` are never told.
-
-        With a `principal`, those that are its own.
+        More than `OWNERS_LISTED_MAX` are never listed. With a `principal`, those that are its own.
         """
         ...
 

@@ -133,10 +133,9 @@ class SparkServer:
         names = list(topics)
         found: dict[str, Standing | None] = {}
         time_ms = 0
-        is_committed = isolation is Isolation.COMMITTED
         for at in range(0, max(1, len(names)), TOPICS_PER_CALL):
             asked = [self._id(topic) for topic in names[at : at + TOPICS_PER_CALL]]
-            answer = self._bridge.call(partial(self._ranges.ranges, asked, committed=is_committed))
+            answer = self._bridge.call(partial(self._ranges.ranges, asked, isolation))
             time_ms = answer.time_ms
             found |= {
                 topic_id.name: None
@@ -173,7 +172,7 @@ class SparkServer:
                 one.end,
                 messages=None if messages is None else messages[one.topic],
                 payload_bytes=None if sizes is None else sizes[one.topic],
-                committed=isolation is Isolation.COMMITTED,
+                isolation=isolation,
             )
             return found.end
 

@@ -45,7 +45,7 @@ from tms.wire.json_messages import (
     given_payloads,
     given_values,
 )
-from tms.wire.json_ranges import Isolation
+from tms.wire.json_ranges import IsolationName
 from tms.wire.json_values import (
     check_body,
     decode,
@@ -162,7 +162,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
         MessageIdText | None, msgspec.Meta(description="Where to end: no messages from this id on.")
     ] = None
     isolation: Annotated[
-        Isolation | None, msgspec.Meta(description="The same as in the query.")
+        IsolationName | None, msgspec.Meta(description="The same as in the query.")
     ] = None
 
 

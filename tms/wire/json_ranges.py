@@ -7,6 +7,7 @@ import msgspec
 
 from tms.core.message import parse_id
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges
+from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 from tms.wire.json_fields import (
     COUNT,
@@ -20,14 +21,14 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_values import decode, encode
 
-Isolation = Literal["committed", "all"]
+IsolationName = Literal["committed", "all"]
 
 
 class RangesAskedBody(msgspec.Struct, forbid_unknown_fields=True):
     """The topics whose positions to return, and the messages that count."""
 
     topics: list[TopicName]
-    isolation: Isolation = "committed"
+    isolation: IsolationName = "committed"
 
 
 class TopicRangeBody(msgspec.Struct):
@@ -89,15 +90,15 @@ _splits_decoder = msgspec.json.Decoder(SplitsBody)
 _reach_decoder = msgspec.json.Decoder(ReachBody)
 
 
-def encode_asked(names: Collection[str], *, committed: bool) -> bytes:
+def encode_asked(names: Collection[str], isolation: Isolation) -> bytes:
     """Return the body that asks for the ranges of the topics of these names."""
-    return encode({"topics": list(names), "isolation": "committed" if committed else "all"})
+    return encode({"topics": list(names), "isolation": isolation})
 
 
-def decode_asked(body: bytes) -> tuple[list[str], bool]:
-    """Return the names of topics asked for, and whether what is committed is meant."""
+def decode_asked(body: bytes) -> tuple[list[str], Isolation]:
+    """Return the names of topics asked for, and which messages count."""
     asked = decode(_asked_decoder, body)
-    return asked.topics, asked.isolation == "committed"
+    return asked.topics, Isolation(asked.isolation)
 
 
 def encode_ranges(ranges: TopicRanges) -> bytes:

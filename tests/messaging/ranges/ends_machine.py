@@ -175,7 +175,8 @@ class Ends(RuleBasedStateMachine):
             self.look(committed=committed)
 
     def look(self, *, committed: bool) -> None:
-        known = self.run(lambda s: s.ranges.ranges([TOPIC], committed=committed)).topics[TOPIC]
+        isolation = isolation_of(committed=committed)
+        known = self.run(lambda s: s.ranges.ranges([TOPIC], isolation)).topics[TOPIC]
         assert known is not None
         assert known.start <= known.end
         assert known.end >= self.latest[committed], "in one process it does not go back"
@@ -190,8 +191,9 @@ class Ends(RuleBasedStateMachine):
     @rule(pick=PICK, messages=st.integers(1, 5))
     def reach(self, pick: int, messages: int) -> None:
         committed, end, rows = self.seen[pick % len(self.seen)]
+        isolation = isolation_of(committed=committed)
         reached = self.run(
-            lambda s: s.ranges.reach(TOPIC, FIRST_ID, end, messages=messages, committed=committed)
+            lambda s: s.ranges.reach(TOPIC, FIRST_ID, end, messages=messages, isolation=isolation)
         )
         before = [row for row in rows if row.id < reached.end]
         assert reached.end <= end

@@ -25,7 +25,7 @@ from tms.core.message import (
 )
 from tms.core.messaging import Page
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
-from tms.core.reading import Reading, isolation_of
+from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import LocalTransactions
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
@@ -66,10 +66,10 @@ class RangeService:
         self._before_restart = EntriesBeforeRestart(engine.tables, engine.threads)
 
     async def ranges(
-        self, topic_ids: Collection[TopicId], *, committed: bool = True
+        self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
         """Return what there is of each topic."""
-        if committed and self._transactions is None:
+        if isolation is Isolation.COMMITTED and self._transactions is None:
             raise TransactionsElsewhere
         if len(topic_ids) > TOPICS_MAX:
             raise TooLarge("too_many_topics", count=len(topic_ids), topics_max=TOPICS_MAX)
@@ -77,7 +77,7 @@ class RangeService:
         found = {topic_id: state for topic_id, state in states.items() if state is not None}
         # Before what is in progress is looked at: what begins after that publishes above them.
         ends = {topic_id: state.end for topic_id, state in found.items()}
-        await self._hold_back(ends, found, committed=committed)
+        await self._hold_back(ends, found, isolation)
         now_ms = self._clock.now_ms()
         expiry_ms = self._clock.expiry_ms()
         starts = await self._first_keys(found, expiry_ms)
@@ -104,11 +104,12 @@ class RangeService:
             return None
 
     async def _hold_back(
-        self, ends: dict[TopicId, bytes], states: Mapping[TopicId, TopicState], *, committed: bool
+        self, ends: dict[TopicId, bytes], states: Mapping[TopicId, TopicState], isolation: Isolation
     ) -> None:
         """Lower the ends to the first entries that are not decided."""
         if self._transactions is None:
             return
+        of_all = isolation is Isolation.ALL
         knows_publications_after = self._transactions.knows_publications_after
         in_progress = self._transactions.latest().in_progress
         from_before = frozenset(
@@ -119,7 +120,7 @@ class RangeService:
             from_ms = self._transactions.searched_from_ms(from_before)
             for topic_id, state in states.items():
                 held, read = await self._before_restart.first(
-                    state, from_before, from_ms, references=not committed, pages=pages
+                    state, from_before, from_ms, references=of_all, pages=pages
                 )
                 pages -= read
                 ends[topic_id] = min(ends[topic_id], held or ends[topic_id])
@@ -127,7 +128,7 @@ class RangeService:
         else:
             self._before_restart.forget()
         noted = self._publications
-        first = noted.first_keys(in_progress) if committed else noted.first_references(in_progress)
+        first = noted.first_references(in_progress) if of_all else noted.first_keys(in_progress)
         for topic_id, state in states.items():
             key = first.get(Generation.of(state.topic))
             if key is not None:
@@ -183,22 +184,21 @@ class RangeService:
         *,
         messages: int | None = None,
         payload_bytes: int | None = None,
-        committed: bool = True,
+        isolation: Isolation = Isolation.COMMITTED,
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach."""
         check_range(start, end)
         check_count("messages", messages)
         check_count("bytes", payload_bytes)
-        found = (await self.ranges((topic_id,), committed=committed)).topics[topic_id]
+        found = (await self.ranges((topic_id,), isolation)).topics[topic_id]
         if found is None:
             raise TopicNotFound(topic=str(topic_id))
         end = max(start, min(end, found.end))
-        view = isolation_of(committed=committed)
         position = start
         count = size = 0
         while position < end and (messages is None or count < messages):
             limit = _PAGE_MESSAGES if messages is None else min(_PAGE_MESSAGES, messages - count)
-            page = await self._page(topic_id, Reading(position, limit, view, end))
+            page = await self._page(topic_id, Reading(position, limit, isolation, end))
             for block in page.blocks:
                 left = None if payload_bytes is None else payload_bytes - size
                 fitting = _fitting(block, left, at_least_one=count == 0)
