@@ -68,7 +68,7 @@ OPERATIONS: tuple[Operation, ...] = (
 _INTERFACE = "1"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
 _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
-"""What each server of a cluster answers for itself, whoever leads."""
+"""Paths that each server of a cluster answers itself, also if it is not the leader."""
 
 
 def _clock_of(clock: Clock | None, limits: Limits, registry: CollectorRegistry) -> TrustedClock:

@@ -57,7 +57,7 @@ _OF_ONE_HOP = frozenset(
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
 """Who calls was checked by this server's name; the leader has another."""
 _OURS = frozenset({SEALED.lower().encode(), HEADER})
-"""What only servers say of a request: a client's is not passed on."""
+"""Headers that only servers send: those of a client are not forwarded."""
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
@@ -94,7 +94,7 @@ class Forwarder:
         """
         self._tls = tls
         self.sealer: Sealer | None = None
-        """What seals who asked; None: callers' own credentials are passed on."""
+        """Seals the caller's principal; None: callers' own credentials are forwarded."""
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
         self._closing: set[asyncio.Task[None]] = set()

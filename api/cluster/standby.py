@@ -33,7 +33,7 @@ LeftOfLease = Callable[[], float]
 
 
 class _StandingBy:
-    """What the operations that are answered here ask of services, where there are none."""
+    """The services of a follower: only those that the local operations need."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
@@ -98,7 +98,7 @@ class Standby:
         self._here: Router[RouteMatch[Endpoint] | None] = Router(
             Route("GET", path, None) for path in own
         )
-        """What is not just forwarded: None for what is answered here."""
+        """The paths that are not just forwarded: None for those that are answered here."""
         for each in open_operations:
             if access is not None and not access.guards(each) and each.path not in own:
                 # Nobody has to be known for it, whoever answers it.

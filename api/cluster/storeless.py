@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 
 class Storeless:
-    """What `/ready` and `/metrics` ask of services, where there are none."""
+    """The services for `/ready` and `/metrics` of a server without a store."""
 
     def __init__(self, check_ready: Callable[[], None]) -> None:
         """Be ready when `check_ready` does not raise."""

@@ -1,4 +1,4 @@
-"""What a listener answers requests by."""
+"""The application that answers the requests of a listener."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from api.http.router import RouteMatch
 
 
 class App(Protocol):
-    """What requests are answered by."""
+    """Answers requests."""
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return where a request leads; `path` is as it came. If nowhere, that refuses it."""

@@ -1,4 +1,4 @@
-"""What the audit is told of requests: each refusal, and each use once it is known how it ended.
+"""Reports requests to the audit: each refusal, and each use when its outcome is known.
 
 1. A use is told as its answer begins, with the answer's status. Until then it may turn out to be
    refused, also by the service behind the door: then it is told as denied, and not as allowed.
@@ -36,7 +36,7 @@ class Use(NamedTuple):
     action: str
     resource: str
     rule: Rule | None = None
-    """What allowed it; None if it is a superuser."""
+    """The rule that allowed it; None if it is a superuser."""
     about: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""What the handlers of one application work with."""
+"""The context of the handlers of one application."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ ErrorForm = Callable[[Exception], ErrorAnswer]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the handlers of one application work with."""
+    """The context of the handlers of one application."""
 
     services: ServerServices
     limits: Limits

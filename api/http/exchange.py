@@ -112,11 +112,11 @@ class Exchange:
         self.headers = fields.values
         """The request's headers, by their names in lower case."""
         self.authorization = authorization
-        """What it says in Authorization, which `headers` has not; None if there is none."""
+        """The value of Authorization, which `headers` does not have; None if there is none."""
         self.whole_body = whole_body
         """None if it has to be received."""
         self.status = 0
-        """Of the answer; 0 before there is one."""
+        """The status of the answer; 0 before there is one."""
         self.is_answered = False
         """Whether the whole answer has been given to the connection."""
         self.bytes_in = len(whole_body) if whole_body else 0
@@ -126,17 +126,17 @@ class Exchange:
         self.admission: Admitted | None = None
         """How it was let in; None where everybody may do everything."""
         self.uses: list[Use] | None = None
-        """What was allowed, and is not told yet."""
+        """The allowed uses that are not reported to the audit yet."""
         self.refusal: Exception | None = None
-        """What was told as a refusal."""
+        """The error that was reported as a refusal."""
         self.about: str | None = None
-        """What the audit is told besides of what is done."""
+        """The thing that the audit reports besides the resource."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
 
     @property
     def context(self) -> Context:
-        """What the handlers of this application work with."""
+        """The context of the handlers of this application."""
         return self.endpoint.context
 
     @property
@@ -200,7 +200,7 @@ class Exchange:
 
     @property
     def use(self) -> PrincipalUse | None:
-        """What who asks uses; None if nothing of it is limited."""
+        """The use of the caller; None if it has no limits."""
         return None if self.admission is None else self.admission.use
 
     def count_connection(self, count: OpenCount) -> None:

@@ -1,4 +1,4 @@
-"""What an operation of REST is: where it is, what it does, takes and answers.
+"""An operation of REST: its place, its purpose, its request and its answers.
 
 The resources (`topics`, `messages`, `poll`, …) each have a table of operations. Routes and
 the OpenAPI document are both made from these tables, so neither can drift from the other.
@@ -29,10 +29,10 @@ class DecidedBy(Enum):
 
 
 RESOURCES = "/v1/"
-"""What the paths of all operations begin with but of those that tell of the process itself."""
+"""The prefix of all paths except health, metrics and docs."""
 
 SERVICE_ERRORS = ("store_unavailable", "outcome_unknown", "store_corrupt", "stopping", "internal")
-"""What every operation that reaches the service may answer."""
+"""The errors of every operation that uses the service."""
 
 REQUEST_ERRORS = (
     "malformed_request",
@@ -51,7 +51,7 @@ KNOWN_CALLER_ERRORS = (
     "principal_rate_exceeded",
     "rules_unavailable",
 )
-"""What a request may be answered where callers have to say who they are."""
+"""The errors of a request if authentication is on."""
 
 NAMESPACE_ERRORS = ("invalid_namespace_name", "not_found", *SERVICE_ERRORS)
 TOPIC_ERRORS = ("invalid_topic_name", *NAMESPACE_ERRORS)
@@ -63,7 +63,7 @@ BODY_ERRORS = (
     "unsupported_content_encoding",
     "queue_full",
 )
-"""What every operation that reads a body may answer."""
+"""The errors of every operation that reads a body."""
 JSON_ERRORS = ("unsupported_content_type", "not_acceptable", *BODY_ERRORS)
 """Errors of every operation that reads a body and speaks JSON alone."""
 
@@ -75,10 +75,10 @@ class Operation:
     name: str
     """The operationId, and the metrics' label."""
     action: Action | None
-    """What somebody must be allowed who does it; None: everybody may, known or not."""
+    """The action that the caller must be allowed; None: everybody may, authenticated or not."""
     decided_by: DecidedBy = DecidedBy.PATH
     resource: Callable[[Mapping[str, str]], Resource] | None = None
-    """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
+    """The resource, from the decoded parts of the path; None: the default of the action's kind."""
     method: str
     path: str
     handler: Handler
@@ -91,7 +91,7 @@ class Operation:
     """Media type objects of OpenAPI, by media type. None where no body is read."""
     is_body_required: bool = True
     success: str
-    """What success means."""
+    """The meaning of success."""
     success_status: int = OK
     answer: Mapping[str, Json] | None = None
     """Media type objects of a 200's body; None where it is empty."""

@@ -1,4 +1,4 @@
-"""What an exchange needs of its two sides: the connection that it came on, and its endpoint.
+"""The two sides of an exchange: the connection that it came on, and its endpoint.
 
 `api.http.connection` and `api.http.endpoint` fulfil these. They make exchanges, so an exchange does
 not import them.
@@ -83,7 +83,7 @@ class ServerSide(Protocol):
 
     @property
     def context(self) -> Context:
-        """What handlers work with."""
+        """The context of the handlers."""
         ...
 
     @property

@@ -90,7 +90,7 @@ async def invalidate(exchange: Exchange) -> None:
 
 
 MANAGER_ERRORS = ("transactions_elsewhere", "not_found", *SERVICE_ERRORS)
-"""What every operation of transactions may answer."""
+"""The errors of every operation on transactions."""
 ID_ERRORS = (
     "invalid_transaction_id",
     "transaction_unknown",
@@ -98,7 +98,7 @@ ID_ERRORS = (
     "transaction_of_another",
     *MANAGER_ERRORS,
 )
-"""What every operation on a transaction in progress may answer."""
+"""The errors of every operation on a transaction in progress."""
 _OWNER_ERRORS = (
     "invalid_owner",
     "owner_busy",

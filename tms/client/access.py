@@ -42,7 +42,7 @@ class Access:
     tls: ssl.SSLContext | None = None
     """None: https:// is trusted by the machine's own certificates."""
     signing: httpx.Auth | None = None
-    """What says of each request who sends it, between the servers of a cluster."""
+    """Signs each request with the sender's name, between the servers of a cluster."""
     allow_plaintext: bool = False
     """Whether credentials may travel unencrypted to other machines."""
 

@@ -101,7 +101,7 @@ class AsyncTransactionContext:
 
     @property
     def write_pointer(self) -> int:
-        """What it writes under now: its id, or the pointer of the last checkpoint."""
+        """The write pointer to write under now: its id, or the pointer of the last checkpoint."""
         return self.transaction.write_pointer
 
     @property
@@ -111,12 +111,12 @@ class AsyncTransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """What failed besides the error raised: in rolling back, or after the commit."""
+        """Errors besides the raised one: from the rollback, or after the commit."""
         return tuple(self._suppressed)
 
     @property
     def gathered(self) -> Gathered:
-        """What topics and subscriptions did in it. Raises `RuntimeError` unless it is open."""
+        """The work of topics and subscriptions in it. Raises `RuntimeError` unless it is open."""
         self._check_open()
         return self._gathered
 

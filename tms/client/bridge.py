@@ -53,7 +53,7 @@ Last = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """What a bridge has under way in one process."""
+    """The work of a bridge in one process."""
 
     refusal: str | None = None
     """Why no call is made in this process."""

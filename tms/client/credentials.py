@@ -1,4 +1,4 @@
-"""What a client says who it is by: a token, a name and a password, or what gives tokens.
+"""The credentials of a client: a token, a name and a password, or a source of tokens.
 
 Guarantees that the value is shown nowhere: not by `repr`, not in errors, and it is not pickled. A
 source that may have a new value, a file or a function, is asked again after a value was refused;

@@ -46,7 +46,7 @@ class FollowOptions(TypedDict, total=False):
 
 
 class PollOptions(FollowOptions, total=False):
-    """What a poll of a topic asks. Each may be left out."""
+    """The options of a poll of a topic. Each may be left out."""
 
     end: Start | None
     """Give nothing from it on. By default None: no end."""
@@ -59,7 +59,7 @@ class PollOptions(FollowOptions, total=False):
 
 
 class SubscriptionPollOptions(TypedDict, total=False):
-    """What a poll of a subscription asks, as `PollOptions`. Each may be left out."""
+    """The options of a poll of a subscription, as `PollOptions`. Each may be left out."""
 
     tx: Tx | None
     committed: bool

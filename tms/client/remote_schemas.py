@@ -20,7 +20,7 @@ B = TypeVar("B")
 
 
 class RemoteSchemas:
-    """What a server offers."""
+    """The schema registry of a server."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

@@ -22,7 +22,7 @@ Decode = Decoding | Literal[True]
 
 
 class ClientRecords:
-    """What encodes and decodes for all topics of a client, made when it is needed."""
+    """Encodes and decodes for all topics of a client; made when it is needed."""
 
     def __init__(self, services: Services) -> None:
         """Make nothing yet."""

@@ -44,7 +44,7 @@ class TransactionContext:
 
     @property
     def write_pointer(self) -> int:
-        """What it writes under now: its id, or the pointer of the last checkpoint."""
+        """The write pointer to write under now: its id, or the pointer of the last checkpoint."""
         return self._context.write_pointer
 
     @property
@@ -54,12 +54,12 @@ class TransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """What failed besides the error raised: in rolling back, or after the commit."""
+        """Errors besides the raised one: from the rollback, or after the commit."""
         return self._context.suppressed
 
     @property
     def gathered(self) -> Gathered:
-        """What topics and subscriptions did in it. Raises `RuntimeError` unless it is open."""
+        """The work of topics and subscriptions in it. Raises `RuntimeError` unless it is open."""
         self._home.check_process()
         return self._context.gathered
 

@@ -11,7 +11,7 @@ from tms.core.transaction import Transaction
 
 @dataclass(slots=True)
 class Gathered:
-    """What is to become of a transaction's commit or rollback."""
+    """The work for a transaction's commit or rollback."""
 
     transaction_id: int = 0
     messages: TransactionPublications = field(default_factory=TransactionPublications)
@@ -29,5 +29,5 @@ class OpenTransaction(Protocol):
 
     @property
     def gathered(self) -> Gathered:
-        """What was done in it. Raises `RuntimeError` where it is not under way."""
+        """The work in it. Raises `RuntimeError` if it is not open."""
         ...

@@ -1,4 +1,4 @@
-"""What whoever decides on a request knows: the state, answers about texts, limits."""
+"""The knowledge for a decision on a request: the state, answers about texts, limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tms.registry.state import State
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known at one moment."""
+    """The knowledge at one moment."""
 
     state: State
     findings: Findings = field(default_factory=Findings)

@@ -104,7 +104,7 @@ class WayToLog:
 
 @dataclass(slots=True)
 class LogMemory:
-    """What was read, and up to where."""
+    """The records that were read, and the position."""
 
     state: State = field(default_factory=State)
     position: bytes = NO_ENTRIES
@@ -130,7 +130,7 @@ class LogMemory:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What was known of the topic when it was looked at."""
+    """The facts about the topic when it was read."""
 
     topic: TopicMetadata | None
     """None: there was none."""

@@ -51,7 +51,7 @@ class Election(Protocol):
 
 
 class Mastership:
-    """What this server is among those of its log. Used on one event loop alone."""
+    """The part of this server among those of its log. Used on one event loop only."""
 
     def __init__(self, registry: Registry, address: str, *, is_eligible: bool) -> None:
         """Be a follower. `address` is the URL at which others reach this server's registry."""

@@ -1,4 +1,4 @@
-"""What has to be found out about schemas' texts, and the answers. Plain data: it goes to a worker.
+"""The questions about schemas' texts, and the answers. Plain data: it goes to a worker.
 
 Finding out takes time, and a hostile text takes long, so it is done in processes of its own
 (`tms.registry.checker`). Who decides on a request is given the answers that are known so far
@@ -110,7 +110,7 @@ class Incompatibility:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison has found."""
+    """The result of a comparison."""
 
     incompatibilities: tuple[Incompatibility, ...]
 
@@ -153,7 +153,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What was made of each payload or text; nothing of those that were only looked at."""
+    """The results for each payload or text; empty for those that were only checked."""
 
     parts: tuple[bytes | Misfit, ...] = ()
 

@@ -23,7 +23,7 @@ from tms.registry.schema import NUMBER_MAX, Reference, Schema, is_number
 from tms.registry.settings import Config, Mode
 
 SEQUENCE_MAX = 2**62
-"""Of records, and of epochs: no log has so many."""
+"""The greatest sequence of records, and epoch: no log has so many."""
 SCHEMA, CONFIG, MODE, COUNTERS, EPOCH = "SCHEMA", "CONFIG", "MODE", "COUNTERS", "EPOCH"
 
 
@@ -119,7 +119,7 @@ Record = (
 
 
 class Entry(NamedTuple):
-    """What a message of the log says."""
+    """The content of a message of the log."""
 
     origin: Origin | None
     """None of a tombstone, which has no place in the sequence."""

@@ -56,7 +56,7 @@ class NotMaster(Exception):
 
 
 class Authority(Protocol):
-    """What a server is where one alone writes (`mastership`)."""
+    """The part of a server if only one of them writes (`mastership`)."""
 
     address: str
     """The URL at which others reach it."""
@@ -97,12 +97,12 @@ class Registry:
 
     @property
     def limits(self) -> SchemaLimits:
-        """What it takes."""
+        """The limits."""
         return self._options.limits
 
     @property
     def state(self) -> State:
-        """What is known now."""
+        """The state now."""
         return self.log.memory.state
 
     # Reads.

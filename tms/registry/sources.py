@@ -29,7 +29,7 @@ class Submitted:
     references: tuple[Reference, ...] = ()
     """Their subjects are qualified (`references_in`)."""
     told: Contract = NOTHING
-    """What is said of metadata and rules."""
+    """The metadata and rules of the request."""
 
 
 def schema_of(
@@ -127,7 +127,7 @@ class _Walk:
 
     known: Knowledge
     texts: dict[str, str]
-    """What was found, by name."""
+    """The texts of the references that were found, by name."""
     met: set[tuple[str, int]]
 
     def collect(self, references: tuple[Reference, ...], depth: int) -> None:

@@ -108,7 +108,7 @@ class OpenServices:
 
     @property
     def ranges(self) -> RangeService:
-        """What there is of topics, in parts."""
+        """The readable ranges of topics, in parts."""
         return self.messaging.ranges
 
     async def raise_format(self) -> None:

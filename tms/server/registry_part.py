@@ -68,7 +68,8 @@ class RegistryPart:
         self._clock = clock
         self.registry = Registry(self._way, options, clock, checker)
         self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
-        """What checks payloads; processes of its own, so that they do not hold up schemas."""
+        """Checks payloads in separate processes, so that they do not delay the checks of
+        schemas."""
         self._settings = settings
         self._tls = tls
         self._security = security

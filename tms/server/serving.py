@@ -120,7 +120,7 @@ def _listeners(
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a server has besides the service."""
+    """The parts of a server besides the service."""
 
     clock: TrustedClock
     tls: "_Tls"
@@ -131,7 +131,7 @@ class _Parts:
 
     @property
     def access(self) -> AccessControl | None:
-        """What the service's operations ask."""
+        """The access control of the service's operations."""
         return None if self.security is None else self.security.access
 
     async def open_security(
@@ -150,7 +150,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Tls:
-    """What a server speaks TLS by."""
+    """The TLS of a server."""
 
     own: ServerTls | None
     """With its clients; None without a certificate."""
@@ -306,7 +306,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
 
 
 class _Part:
-    """What this server does in its cluster: it opens the services, or forwards."""
+    """The part of this server in its cluster: it opens the services, or forwards."""
 
     app: ClusterApp
     member: Member

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-"""What bodies are by custom; plain `application/json` is taken and given too."""
+"""The usual type of bodies; plain `application/json` is accepted and given too."""
 
 
 _INT32_MAX = 2**31 - 1
@@ -194,7 +194,7 @@ class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     """How often this server began as master."""
     epoch: int
     sequence: int
-    """Of the last record that was read."""
+    """The sequence of the last record that was read."""
     readings: int
     versions: int
     subjects: int
