@@ -21,7 +21,7 @@ from dev.processes import free_ports
 from tms.client.remote_services import RemoteServices
 from tms.core.caller import REGISTRY, Caller
 from tms.core.frame import bodies_of
-from tms.core.schemas import AVRO, JSON, PROTOBUF
+from tms.core.schema_types import AVRO, JSON, PROTOBUF
 from tms.core.topic import TopicId
 from tms.registry.log import PROPERTIES
 from tms.registry.records import Origin, SchemaWritten, encode

@@ -89,32 +89,34 @@ class AboutHandlers:
         return (*self._of_registry(), *self._of_contexts())
 
     def _of_registry(self) -> tuple[Operation, ...]:
-        get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
+        get = partial(
+            Operation,
+            action=Action.READ,
+            method="GET",
+            tag=TAG,
+            takes_any_query=True,
+            answer=p.OBJECT,
+        )
         return (
             get(
                 name="registry",
-                action=Action.READ,
                 path="/",
                 handler=self.root,
                 is_page=True,
                 summary="Is anybody there?",
                 description="The answer is an empty object.",
                 success="The registry is there.",
-                answer=p.OBJECT,
             ),
             get(
                 name="registry_id",
-                action=Action.READ,
                 path="/v1/metadata/id",
                 handler=self.id,
                 summary="Which registry is this?",
                 description="The answer names the topic that keeps its schemas.",
                 success="The name of the topic.",
-                answer=p.OBJECT,
             ),
             get(
                 name="registry_status",
-                action=Action.READ,
                 path="/status",
                 handler=self.status,
                 summary="This server's part in the registry",
@@ -125,23 +127,19 @@ class AboutHandlers:
             ),
             get(
                 name="registry_version",
-                action=Action.READ,
                 path="/v1/metadata/version",
                 handler=self.version,
                 summary="The version of the server",
                 description="This is the version of TMS.",
                 success="The version.",
-                answer=p.OBJECT,
             ),
             get(
                 name="registry_openapi",
-                action=Action.READ,
                 path="/openapi.json",
                 handler=self.openapi,
                 summary="This document",
                 description="The document is in OpenAPI 3.1.",
                 success="The document.",
-                answer=p.OBJECT,
             ),
         )
 

@@ -29,13 +29,12 @@ class CompatibilityHandlers:
         """Answer whether a schema fits a version, or those that the level says."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
         subject = subject_of(exchange)
-        submitted = submitted_of(request, subject)
+        submitted = submitted_of(exchange, request, subject)
         look: Look[list[str]] = partial(
             lookup.why_unfit,
             given=subject,
             token=exchange.names.get("version"),
             submitted=submitted,
-            normalize=flag(exchange, "normalize"),
         )
         is_verbose = flag(exchange, "verbose")
         look = readable(exchange, subject, look, submitted, is_whole=is_verbose)

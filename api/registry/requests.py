@@ -17,22 +17,21 @@ from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.resources import in_context, reader_of
 from tms.core.errors import InvalidRequest
-from tms.core.schemas import AVRO
+from tms.core.schema_types import AVRO
+from tms.core.schemas import SubmittedSchema
 from tms.registry import lookup
-from tms.registry.contracts import told_in_order
 from tms.registry.questions import Entity, Tags
 from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
 from tms.registry.registration import Registered
-from tms.registry.schema import Reference, Schema
+from tms.registry.schema import Schema
 from tms.registry.service import Registry
-from tms.registry.sources import Submitted, references_in
+from tms.registry.sources import submitted_in
 from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS, qualified
 from tms.wire.json_names import strictly_decoded
 from tms.wire.registry_bodies import (
     CONTENT_TYPE,
     EntityBody,
-    ReferenceBody,
     RegisteredBody,
     SchemaRequest,
     TagsBody,
@@ -161,12 +160,17 @@ def schema_id(exchange: Exchange) -> int:
     return int(given)
 
 
-def submitted_of(request: SchemaRequest, subject: str) -> Submitted:
+def submitted_of(exchange: Exchange, request: SchemaRequest, subject: str) -> SubmittedSchema:
     """Return the schema that a request sends for a subject."""
-    named = (Reference(each.name, each.subject, each.version) for each in request.references or ())
-    references = references_in(named, subject)
-    told = told_in_order(request.metadata, request.ruleSet)
-    return Submitted(request.schema or "", request.schemaType or AVRO, references, told)
+    submitted = SubmittedSchema(
+        request.schema or "",
+        request.schemaType or AVRO,
+        request.references or (),
+        flag(exchange, "normalize"),
+        request.metadata,
+        request.ruleSet,
+    )
+    return submitted_in(subject, submitted)
 
 
 def tags_told(listed: Sequence[TagsBody] | None) -> Tags:
@@ -234,11 +238,6 @@ async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str
     return await asyncio.create_task(registry.answer(look))
 
 
-def references_of(schema: Schema) -> list[ReferenceBody]:
-    """Return a schema's references as they are answered."""
-    return [ReferenceBody(*each) for each in schema.references]
-
-
 def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
     """Return a version as it is answered."""
     schema = version.schema
@@ -249,7 +248,7 @@ def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
         guid=schema.guid,
         schemaType=schema.kind,
         schema=schema.text,
-        references=references_of(schema),
+        references=schema.references,
         metadata=schema.metadata,
         ruleSet=schema.rule_set,
     )
@@ -274,7 +273,7 @@ async def answer_registered(
         guid=schema.guid,
         schemaType=schema.kind,
         schema=(await shown(exchange, registry, schema)).schema,
-        references=references_of(schema),
+        references=schema.references,
         metadata=schema.metadata,
         ruleSet=schema.rule_set,
     )

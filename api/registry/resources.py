@@ -19,13 +19,13 @@ from typing import Never, TypeVar
 
 from api.http.exchange import Exchange
 from api.http.operation import DecidedBy, Operation
+from tms.core.schemas import SubmittedSchema
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
 from tms.registry.readers import EVERYTHING, SchemaReader
 from tms.registry.records import SCHEMA, Purged, SchemaWritten
 from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, RegistryError
 from tms.registry.service import Registry
-from tms.registry.sources import Submitted
 from tms.registry.state import State
 from tms.registry.subjects import check_context, qualified, resolved_in
 from tms.security.resources import Action, Resource, subject_resource
@@ -104,7 +104,7 @@ def readable(
     exchange: Exchange,
     given: str,
     look: Callable[[S], A],
-    submitted: Submitted | None = None,
+    submitted: SubmittedSchema | None = None,
     *,
     is_whole: bool = False,
 ) -> Callable[[S], A]:
@@ -134,7 +134,7 @@ def writable(
     exchange: Exchange,
     given: str,
     command: Callable[[Knowledge], Decided[A]],
-    submitted: Submitted | None = None,
+    submitted: SubmittedSchema | None = None,
     telling: Collection[int] = (INCOMPATIBLE,),
 ) -> Callable[[Knowledge], Decided[A]]:
     """Return `command`, but it destroys no version that who asks may not delete.

@@ -18,7 +18,6 @@ from api.registry.requests import (
     hint_of,
     page,
     prefix_of,
-    references_of,
     schema_id,
     shown,
     text,
@@ -26,9 +25,9 @@ from api.registry.requests import (
     version_body,
 )
 from api.registry.resources import reader_of
+from tms.core.schema_types import SCHEMA_TYPES
 from tms.registry import lookup
 from tms.registry.service import Registry
-from tms.registry.sources import KINDS
 from tms.registry.state import Version
 from tms.registry.subjects import context_of
 from tms.security.resources import Action
@@ -37,7 +36,7 @@ from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBo
 TAG = "Schemas"
 _AT_ONCE = 500
 """So many versions are encoded before others have a turn."""
-_get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
+_get = partial(Operation, action=Action.READ, method="GET", tag=TAG, takes_any_query=True)
 
 
 class SchemaHandlers:
@@ -134,7 +133,7 @@ class SchemaHandlers:
     @staticmethod
     async def types(exchange: Exchange) -> None:
         """Answer with the types of schemas."""
-        await answer(exchange, sorted(KINDS))
+        await answer(exchange, sorted(SCHEMA_TYPES))
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
@@ -145,7 +144,6 @@ class SchemaHandlers:
         return (
             of_id(
                 name="schema_by_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}",
                 handler=self.by_id,
                 is_taskless=True,
@@ -158,7 +156,6 @@ class SchemaHandlers:
             ),
             of_id(
                 name="schema_text_by_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}/schema",
                 handler=self.text_by_id,
                 summary="The text of an id's schema",
@@ -169,7 +166,6 @@ class SchemaHandlers:
             ),
             of_id(
                 name="subjects_of_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}/subjects",
                 handler=self.subjects_of_id,
                 summary="The subjects that have an id",
@@ -180,7 +176,6 @@ class SchemaHandlers:
             ),
             of_id(
                 name="versions_of_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}/versions",
                 handler=self.versions_of_id,
                 summary="The versions that have an id",
@@ -195,7 +190,6 @@ class SchemaHandlers:
         return (
             _get(
                 name="schema_by_guid",
-                action=Action.READ,
                 path="/schemas/guids/{guid}",
                 handler=self.by_guid,
                 summary="The schema of a guid",
@@ -207,7 +201,6 @@ class SchemaHandlers:
             ),
             _get(
                 name="ids_of_guid",
-                action=Action.READ,
                 path="/schemas/guids/{guid}/ids",
                 handler=self.ids_of_guid,
                 summary="The ids of a guid",
@@ -218,7 +211,6 @@ class SchemaHandlers:
             ),
             _get(
                 name="schemas",
-                action=Action.READ,
                 path="/schemas",
                 handler=self.all,
                 summary="The versions of all subjects",
@@ -230,7 +222,6 @@ class SchemaHandlers:
             ),
             _get(
                 name="schema_types",
-                action=Action.READ,
                 path="/schemas/types",
                 handler=self.types,
                 summary="The types of schemas",
@@ -247,7 +238,7 @@ def _body(version: Version, told: Shown) -> SchemaBody:
         schema=told.schema,
         schemaType=schema.kind,
         guid=schema.guid,
-        references=references_of(schema),
+        references=schema.references,
         metadata=schema.metadata,
         ruleSet=schema.rule_set,
         schemaTags=told.tags,

@@ -67,12 +67,11 @@ class SubjectHandlers:
         """Answer with the version that has a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
         subject = subject_of(exchange)
-        submitted = submitted_of(request, subject)
+        submitted = submitted_of(exchange, request, subject)
         look = partial(
             lookup.same,
             given=subject,
             submitted=submitted,
-            normalize=flag(exchange, "normalize"),
             deleted=flag(exchange, "deleted"),
         )
         version = await self._registry.examine(readable(exchange, subject, look, submitted))
@@ -104,13 +103,12 @@ class SubjectHandlers:
         """Register a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
         subject = subject_of(exchange)
-        submitted = submitted_of(request, subject)
+        submitted = submitted_of(exchange, request, subject)
         registration = SchemaToRegister(
             subject=subject,
             submitted=submitted,
             id=None if request.id in (None, -1) else request.id,
             version=request.version,
-            normalize=flag(exchange, "normalize"),
         )
         change = TagChange(
             tags_told(request.schemaTagsToAdd),

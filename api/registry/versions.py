@@ -135,12 +135,17 @@ class VersionHandlers:
         return (*self._reads(), *self._writes())
 
     def _reads(self) -> tuple[Operation, ...]:
-        row = partial(Operation, tag=TAG, takes_any_query=True, errors=("40401", "40402", "42202"))
+        row = partial(
+            Operation,
+            action=Action.READ,
+            method="GET",
+            tag=TAG,
+            takes_any_query=True,
+            errors=("40401", "40402", "42202"),
+        )
         return (
             row(
                 name="version",
-                action=Action.READ,
-                method="GET",
                 path=VERSION,
                 handler=self.version,
                 summary="A version",
@@ -151,8 +156,6 @@ class VersionHandlers:
             ),
             row(
                 name="version_text",
-                action=Action.READ,
-                method="GET",
                 path=f"{VERSION}/schema",
                 handler=self.version_text,
                 summary="A version's text",
@@ -163,8 +166,6 @@ class VersionHandlers:
             ),
             row(
                 name="version_with_metadata",
-                action=Action.READ,
-                method="GET",
                 path=f"{SUBJECT}/metadata",
                 handler=self.with_metadata,
                 summary="The latest version with certain metadata",
@@ -177,8 +178,6 @@ class VersionHandlers:
             ),
             row(
                 name="referrers",
-                action=Action.READ,
-                method="GET",
                 path=f"{VERSION}/referencedby",
                 handler=self.referrers,
                 summary="The schemas that refer to a version",

@@ -144,15 +144,16 @@ async def checks_a_lock(parts: Parts) -> None:
 async def follows_values(parts: Parts) -> None:
     changed: list[object] = []
     codec = JsonCodec(Announcement)
-    values = LiveValues(parts.store, "/v", codec, SystemClock(), changed.append)
+    values = LiveValues(parts.store, "/v", codec, changed.append)
     await values.open()
     parts.store.faults["get"] = parts.fault
     await parts.other.put("/v/one", codec.encode(Announcement("http://a:1")))
     await until(lambda: "one" in values.values)
     await values.close()
+    await _follows_namespaces(parts)
 
 
-async def follows_namespaces(parts: Parts) -> None:
+async def _follows_namespaces(parts: Parts) -> None:
     namespaces = NamespaceStore(parts.store, Limits())
     others = NamespaceStore(parts.other, Limits())
     await namespaces.open()
@@ -318,8 +319,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "standing for the registry's master": stands_for_master_again,
     "standing for leader at": stands_for_leader,
     "checking the lock": checks_a_lock,
-    "following {self._root} in the metadata store": follows_values,
-    "following namespaces in the metadata store": follows_namespaces,
+    "following {root} in the metadata store": follows_values,
     "renewing the keys of forwards": renews_keys,
     "registering in the cluster": registers_again,
     "keeping the session with the metadata store": keeps_its_session,
@@ -346,7 +346,7 @@ async def test_it_goes_on(parts: Parts, task: str) -> None:
 def calls_of_supervised() -> Iterator[str]:
     for path in Path("tms").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        for found in re.finditer(r"(?<!def )\bsupervised\(", text):
+        for found in re.finditer(r"(?<!def )\b(supervised|Following)\((?!self._name)", text):
             yield text[max(0, found.start() - 200) : found.end() + 200]
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.metadata.servers import Open, expire
 from tms.core.clock import ManualClock
 from tms.core.errors import MetadataUnavailable
+from tms.metadata import following
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore
 from tms.metadata.live_values import LiveValues
@@ -28,7 +29,7 @@ class Followed:
         self.store = store
         self.told: list[set[str]] = []
         self.clock = ManualClock(0)
-        self.live = LiveValues(store, ROOT, JsonCodec(int), self.clock, self._hear)
+        self.live = LiveValues(store, ROOT, JsonCodec(int), self._hear, self.clock)
 
     def _hear(self, names: Collection[str]) -> None:
         self.told.append(set(names))
@@ -141,6 +142,33 @@ async def test_what_changed_while_a_connection_was_lost_is_seen_as_it_comes_back
     async with asyncio.timeout(SOON_S):
         while here.live.lost_at_ms is not None:
             await asyncio.sleep(0.001)
+
+
+async def test_changes_are_known_as_of_the_oldest_that_is_not_read(
+    follow: Follow, sessions: tuple[LocalSession, LocalSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a later one is told while the store fails to tell the first."""
+    here = await follow(sessions[0])
+    asked, fails = asyncio.Event(), asyncio.Event()
+
+    async def get(_: str) -> None:
+        asked.set()
+        await fails.wait()
+        raise MetadataUnavailable
+
+    monkeypatch.setattr(here.store, "get", get)
+    monkeypatch.setattr(following, "RETRY_S", 60.0)
+    here.clock.advance(5)
+    await sessions[1].put(f"{ROOT}/a", b"1")
+    await asyncio.wait_for(asked.wait(), SOON_S)
+    here.clock.advance(3)
+    await sessions[1].put(f"{ROOT}/b", b"1")
+    fails.set()
+    async with asyncio.timeout(SOON_S):
+        while here.live.known_at_ms > 8 or not here.live._changed.keys() >= {"a", "b"}:
+            await asyncio.sleep(0.001)
+    here.clock.advance(100)
+    assert here.live.known_at_ms == 5
 
 
 @pytest.mark.slow

@@ -169,7 +169,7 @@ async def test_a_connection_lost_while_a_change_is_read_is_waited_for(
     session: LocalSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tms.namespaces.store.RETRY_S", 0.01)
+    monkeypatch.setattr("tms.metadata.following.RETRY_S", 0.01)
     await there.declare("shop", SMALL)
     host.disconnect(session)
     await asyncio.sleep(0.05)
@@ -188,7 +188,7 @@ async def test_settings_that_cannot_be_understood_change_nothing(
     for wrong in (b"{", b"[]", b'{"message_bytes_max": "5"}', b'{"message_bytes_max": -5}'):
         caplog.clear()
         await writer.put("/namespaces/shop", wrong)
-        await until(lambda: "keeps its last valid settings" in caplog.text)
+        await until(lambda: "keeps its last valid value" in caplog.text)
         assert here.rules == {"shop": rules_of(SMALL, LIMITS)}
         with pytest.raises(ValueUnreadable):
             await here.namespace("shop")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tms.registry.schema import Reference
+from tms.core.schemas import SchemaReference
 
 
 class Shape(NamedTuple):
@@ -37,8 +37,8 @@ class Shape(NamedTuple):
         return "user" if self.kind == "written out" else self.kind
 
     @property
-    def references(self) -> tuple[Reference, ...]:
-        return () if self.target is None else (Reference("F", *self.target),)
+    def references(self) -> tuple[SchemaReference, ...]:
+        return () if self.target is None else (SchemaReference("F", *self.target),)
 
 
 @dataclass

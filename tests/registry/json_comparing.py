@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from tms.registry.json_schemas import incompatibilities, parse
+from tms.registry.json_schemas import parse
 
 
 def kinds(old: Any, new: Any) -> list[str]:
     """Return the kinds of the reasons why `new` does not take all that `old` does."""
-    found = incompatibilities(parse(json.dumps(new)), parse(json.dumps(old)))
+    found = parse(json.dumps(new)).incompatibilities(parse(json.dumps(old)))
     assert all(each.message and each.path for each in found)
     return [each.kind for each in found]

@@ -9,6 +9,7 @@ from tms.core.limits import Limits, SchemaLimits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import Messaging
 from tms.core.reading import Reading
+from tms.core.schemas import SchemaReference, SubmittedSchema
 from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
@@ -16,9 +17,7 @@ from tms.registry.checker import ThreadChecker
 from tms.registry.log import WayToLog
 from tms.registry.refusal import RegistryError
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.schema import Reference
 from tms.registry.service import Registry, RegistryOptions
-from tms.registry.sources import Submitted
 from tms.server.node import OpenServices, open_services
 
 NOW_MS = 1_700_000_000_000
@@ -52,10 +51,11 @@ class Called:
         self,
         subject: str,
         text: str,
-        references: Sequence[Reference] = (),
+        references: Sequence[SchemaReference] = (),
         **others: Any,
     ) -> Registered | int:
-        request = SchemaToRegister(subject, Submitted(text, references=tuple(references)), **others)
+        submitted = SubmittedSchema(text, references=tuple(references))
+        request = SchemaToRegister(subject, submitted, **others)
         told: Registered | int = await self._outcome(
             self.registry.write(lambda known: register(known, request))
         )
@@ -84,7 +84,7 @@ class Called:
     async def look_up(self, subject: str, text: str, *, deleted: bool = False) -> Any:
         found = await self._outcome(
             self.registry.examine(
-                lambda known: lookup.same(known, subject, Submitted(text), deleted=deleted)
+                lambda known: lookup.same(known, subject, SubmittedSchema(text), deleted=deleted)
             )
         )
         return found if isinstance(found, int) else (found.number, found.id)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tms.registry.avro_schemas import incompatibilities, parse
+from tms.registry.avro_schemas import parse
 from tms.serdes.avro_shape import AvroShape
 from tms.serdes.avro_tree import loaded, record_name, tree_of
 from tms.spark.typed.avro_types import AvroTypes
@@ -27,15 +27,16 @@ def digest(value: Any) -> str:
 def test_a_schema_is_taken_as_before(golden: dict[str, Any]) -> None:
     given = {"references": [], **golden}
     references = [json.dumps(each) for each in given["references"]]
-    found = parse(json.dumps(given["schema"]), references)
-    tree = tree_of(loaded(found.resolved))
-    shape, types = AvroShape(tree), AvroTypes(found.resolved)
+    found = parse(json.dumps(given["schema"]), [("", each) for each in references])
+    resolved = found.in_form("resolved")
+    tree = tree_of(loaded(resolved))
+    shape, types = AvroShape(tree), AvroTypes(resolved)
     assert golden == {
         "schema": golden["schema"],
         **({"references": given["references"]} if references else {}),
         "text": found.text,
         "normalized": found.normalized,
-        "resolved": found.resolved,
+        "resolved": resolved,
         "fields": list(found.fields),
         "tags": [[entity.path, entity.is_field, list(tags)] for entity, tags in found.tags],
         "recursive": shape.is_recursive,
@@ -53,5 +54,5 @@ def test_schemas_fit_as_before(golden: list[Any]) -> None:
         json.dumps(GOLDEN["schemas"][each]["schema"] if isinstance(each, int) else each)
         for each in (reader, writer)
     ]
-    found = incompatibilities(parse(texts[0]), parse(texts[1]))
+    found = parse(texts[0]).incompatibilities(parse(texts[1]))
     assert [[each.kind, each.path, each.message] for each in found] == expected

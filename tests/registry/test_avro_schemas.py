@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.serdes.random_avro import SCHEMAS
-from tms.registry.avro_schemas import incompatibilities, parse
+from tms.registry.avro_schemas import parse
 from tms.registry.questions import InvalidSchema
 
 PAIRS = json.loads((Path(__file__).parent / "avro_pairs.json").read_text(encoding="utf-8"))
@@ -23,7 +23,7 @@ PAIRS = json.loads((Path(__file__).parent / "avro_pairs.json").read_text(encodin
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each['old'][:30]}-{each['new'][:30]}")
 def test_pairs_are_as_confluent_says(pair: dict[str, Any]) -> None:
     old, new = parse(pair["old"]), parse(pair["new"])
-    backward, forward = incompatibilities(new, old), incompatibilities(old, new)
+    backward, forward = new.incompatibilities(old), old.incompatibilities(new)
     assert (not backward, not forward) == (pair["backward"], pair["forward"])
     for found in (*backward, *forward):
         assert found.kind
@@ -75,9 +75,9 @@ def test_references_are_other_schemas() -> None:
     text = '{"type":"record","name":"n.R","fields":[{"name":"a","type":"Other"}]}'
     with pytest.raises(InvalidSchema):
         parse(text)
-    found = parse(text, [other])
+    found = parse(text, [("other", other)])
     assert '"name":"a","type":"Other"' in found.text
-    assert incompatibilities(found, found) == []
+    assert found.incompatibilities(found) == []
 
 
 ENUM = '{"type":"enum","name":"n.E","symbols":["A"]}'
@@ -108,12 +108,14 @@ ENUM = '{"type":"enum","name":"n.E","symbols":["A"]}'
     ],
 )
 def test_what_javas_library_takes_is_taken(text: str, references: list[str], kept: str) -> None:
-    found = parse(text, references)
+    named = [(each, each) for each in references]
+    found = parse(text, named)
     assert kept in found.text
-    assert parse(found.text, references).text == found.text
-    assert parse(found.normalized, references).normalized == found.normalized
-    assert parse(found.resolved).resolved == found.resolved
-    assert incompatibilities(found, found) == []
+    assert parse(found.text, named).text == found.text
+    assert parse(found.normalized, named).normalized == found.normalized
+    resolved = found.in_form("resolved")
+    assert parse(resolved).in_form("resolved") == resolved
+    assert found.incompatibilities(found) == []
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
@@ -144,8 +146,8 @@ def test_a_type_without_a_namespace_gets_that_around_it_in_normalized_text() -> 
 def test_an_alias_in_the_namespace_of_its_type_names_it() -> None:
     old = '{"type":"fixed","name":"n.Old","size":1}'
     new = '{"type":"fixed","name":"n.New","aliases":["Old"],"size":1}'
-    assert incompatibilities(parse(new), parse(old)) == []
-    assert incompatibilities(parse(old), parse(new))
+    assert parse(new).incompatibilities(parse(old)) == []
+    assert parse(old).incompatibilities(parse(new))
 
 
 @given(schema=SCHEMAS, which=st.integers(0, 3))
@@ -158,11 +160,12 @@ def test_what_is_written_out_is_the_same_schema(schema: Any, which: int) -> None
         return
     name = names[which % len(names)]
     spelled_name = name if "." in name else f".{name}"
-    found = parse(record(field("a", spelled_name), field("b", ["null", spelled_name])), [reference])
-    written_out = parse(found.resolved)
-    assert written_out.text == found.resolved
-    assert written_out.normalized == found.resolved_normalized
-    assert incompatibilities(written_out, found) == []
+    text = record(field("a", spelled_name), field("b", ["null", spelled_name]))
+    found = parse(text, [("reference", reference)])
+    written_out = parse(found.in_form("resolved"))
+    assert written_out.text == found.in_form("resolved")
+    assert written_out.normalized == found.in_form("resolved_normalized")
+    assert written_out.incompatibilities(found) == []
 
 
 def field(name: str, kind: Any) -> dict[str, Any]:
@@ -171,7 +174,7 @@ def field(name: str, kind: Any) -> dict[str, Any]:
 
 def test_an_error_reads_a_record() -> None:
     as_error = '{"type":"error","name":"R","fields":[]}'
-    assert incompatibilities(parse(as_error), parse(record())) == []
+    assert parse(as_error).incompatibilities(parse(record())) == []
 
 
 TYPES = st.sampled_from(["int", "long", "float", "double", "string", "bytes", ["null", "int"]])
@@ -195,7 +198,7 @@ def test_what_is_said_to_be_compatible_reads_the_data(
     old: dict[str, tuple[Any, bool]], new: dict[str, tuple[Any, bool]]
 ) -> None:
     writer, reader = written(old), written(new)
-    assume(not incompatibilities(parse(reader), parse(writer)))
+    assume(not parse(reader).incompatibilities(parse(writer)))
     assume(all(not isinstance(kind, list) or not has_default for kind, has_default in new.values()))
     data = io.BytesIO()
     value = {name: 3 if isinstance(kind, list) else VALUES[kind] for name, (kind, _) in old.items()}

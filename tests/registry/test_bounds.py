@@ -11,12 +11,12 @@ from tests.registry.registries import TOPIC, Called, Registries, fixed
 from tms.core.caller import REGISTRY, Caller
 from tms.core.frame import bodies_of
 from tms.core.message import Message
+from tms.core.schemas import NUMBER_MAX
 from tms.registry.deletion import LATEST, parse_version
 from tms.registry.knowledge import Knowledge
 from tms.registry.records import CountersWritten, Entry, Origin
 from tms.registry.refusal import TOO_LARGE, RegistryError
 from tms.registry.registration import Registered
-from tms.registry.schema import NUMBER_MAX
 from tms.registry.state import IMPORTED_ID_MAX, State
 
 pytestmark = pytest.mark.anyio

@@ -205,13 +205,13 @@ def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     """Under a transitive level a new version is compared with all. Here each has a new process."""
-    kind, parsed = kinds._KINDS[name], []
+    real, parsed = kinds._PARSES[name], []
 
     def parse(text: str, references: Sequence[tuple[str, str]]) -> object:
         parsed.append(text)
-        return kind.parse(text, references)
+        return real(text, references)
 
-    monkeypatch.setitem(kinds._KINDS, name, kind._replace(parse=parse))
+    monkeypatch.setitem(kinds._PARSES, name, parse)
     monkeypatch.setattr(kept_parses, "PARSE_S_MIN", 0.0)
     monkeypatch.setattr(kinds._KEPT, "folder", str(tmp_path))
     versions = [of_68_kb(name, number) for number in range(12)]

@@ -12,10 +12,10 @@ import pytest
 from tests.registry.lossy import Died, LossyMessaging
 from tests.registry.registries import Called, Registries, fixed, opened, record
 from tms.core.limits import Limits
+from tms.core.schemas import SchemaReference
 from tms.registry import lookup
 from tms.registry.refusal import REFERENCED
 from tms.registry.registration import Registered
-from tms.registry.schema import Reference
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_a_deleted_version_that_another_refers_to_stays_when_its_schema_co
 ) -> None:
     called = registries.make()
     await called.id_of("f", fixed(1))
-    await called.register("u", USER, [Reference("F", "f", 1)])
+    await called.register("u", USER, [SchemaReference("F", "f", 1)])
     await called.delete("u", permanent=False)
     await called.delete("f", permanent=False)
     again = await called.register("f", fixed(1))
@@ -112,7 +112,7 @@ async def test_another_schema_is_not_imported_as_a_version_that_another_refers_t
 ) -> None:
     called = registries.make()
     await called.id_of("f", fixed(1))
-    await called.register("u", USER, [Reference("F", "f", 1)])
+    await called.register("u", USER, [SchemaReference("F", "f", 1)])
     await called.delete("u", permanent=False)
     await called.delete("f", permanent=False)
     await called.set_mode("f", "IMPORT", force=True)

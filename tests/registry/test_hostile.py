@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tms.core.errors import SchemasUnavailable
-from tms.core.schemas import AVRO, JSON, PROTOBUF
+from tms.core.schema_types import AVRO, JSON, PROTOBUF
 from tms.registry.checker import ProcessChecker
 from tms.registry.questions import Comparison, NoSchema, Question, Source
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.registry.json_comparing import kinds
-from tms.core.schemas import JSON
-from tms.registry.json_schemas import incompatibilities, parse
+from tms.core.schema_types import JSON
+from tms.registry.json_schemas import parse
 from tms.registry.questions import InvalidSchema
-from tms.serdes.serde import SchemaSource, Unencodable, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Unencodable
 
 HERE = Path(__file__).parent
 PAIRS = json.loads((HERE / "json_pairs.json").read_text(encoding="utf-8"))
@@ -103,8 +104,8 @@ def test_a_reference_is_known_by_its_name() -> None:
     address = ("address.json", '{"type":"object","properties":{"city":{"type":"string"}}}')
     other = ("address.json", '{"type":"object","properties":{"city":{"type":"integer"}}}')
     user = '{"type":"object","properties":{"home":{"$ref":"address.json"}}}'
-    assert incompatibilities(parse(user, [address]), parse(user, [address])) == []
-    [found] = incompatibilities(parse(user, [other]), parse(user, [address]))
+    assert parse(user, [address]).incompatibilities(parse(user, [address])) == []
+    [found] = parse(user, [other]).incompatibilities(parse(user, [address]))
     assert (found.kind, found.path) == ("TYPE_CHANGED", "/properties/home/properties/city")
 
 
@@ -125,7 +126,7 @@ def test_a_reference_is_found_by_its_name_whatever_the_schema_is_called(
     text = json.dumps(user, ensure_ascii=False, separators=(",", ":"))
     schema = parse(text, [inner, between])
     assert schema.text == text
-    assert incompatibilities(schema, schema) == []
+    assert schema.incompatibilities(schema) == []
     serde = compiled(SchemaSource(JSON, text, (inner, between)))
     for value in ({"enum": 1}, {"b": 1}, {"c": "x"}):
         with pytest.raises(Unencodable):

@@ -60,7 +60,8 @@ def test_no_option_is_lost(text: str) -> None:
     wanted = in_order(compiled)
     schema = parsed(text)
 
-    sent = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema.serialized))
+    raw = base64.b64decode(schema.in_form("serialized"))
+    sent = descriptor_pb2.FileDescriptorProto.FromString(raw)
     assert in_order(sent) == wanted
     assert in_order(described(schema.text, IMPORTED)) == wanted
     assert in_order(described(schema.normalized, IMPORTED)) == wanted

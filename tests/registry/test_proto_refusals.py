@@ -145,7 +145,7 @@ def test_what_clients_have_is_imported_without_a_reference() -> None:
         'string s = 3 [(confluent.field_meta) = {tags: "PII"}]; }'
     )
     assert parse(schema.text).text == schema.text
-    assert parse(schema.serialized).normalized == parse(schema.normalized).normalized
+    assert parse(schema.in_form("serialized")).normalized == parse(schema.normalized).normalized
 
 
 def test_confluents_files_are_those_of_its_client() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, struct_pb2, timestamp_pb2, type_pb2
 
-from tms.registry.proto_schemas import incompatibilities, parse
+from tms.registry.proto_schemas import parse
 from tms.registry.questions import InvalidSchema
 
 HERE = Path(__file__).parent
@@ -27,8 +27,8 @@ def test_texts_are_kept_as_confluent_keeps_them(text: dict[str, str]) -> None:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda each: each["new"][:60])
 def test_pairs_are_as_confluent_says(pair: dict[str, Any]) -> None:
     old, new = parse(pair["old"]), parse(pair["new"])
-    assert (not incompatibilities(new, old)) == pair["backward"]
-    assert (not incompatibilities(old, new)) == pair["forward"]
+    assert (not new.incompatibilities(old)) == pair["backward"]
+    assert (not old.incompatibilities(new)) == pair["forward"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_descriptor_is_taken_for_its_text(module: Any) -> None:
     schema = parse(base64.b64encode(raw).decode())
     again = parse(schema.text)
     assert again.text == schema.text
-    assert incompatibilities(again, schema) == []
+    assert again.incompatibilities(schema) == []
 
 
 def test_a_text_and_its_descriptor_are_one_schema() -> None:
@@ -80,10 +80,10 @@ def test_a_text_and_its_descriptor_are_one_schema() -> None:
     )
     schema = parse(text)
 
-    described = parse(schema.serialized)
+    described = parse(schema.in_form("serialized"))
 
     assert described.normalized == schema.normalized
-    assert incompatibilities(described, schema) == incompatibilities(schema, described) == []
+    assert described.incompatibilities(schema) == schema.incompatibilities(described) == []
 
 
 def test_what_is_imported_is_a_reference_or_comes_with_protobuf() -> None:
@@ -93,6 +93,6 @@ def test_what_is_imported_is_a_reference_or_comes_with_protobuf() -> None:
         f'{STARTS} import "o.proto"; import "google/protobuf/type.proto"; '
         "message M { o.T t = 1; google.protobuf.Type k = 2; }"
     )
-    assert incompatibilities(parse(user, [other]), parse(user, [other])) == []
-    [found] = incompatibilities(parse(user, [changed]), parse(user, [other]))
+    assert parse(user, [other]).incompatibilities(parse(user, [other])) == []
+    [found] = parse(user, [changed]).incompatibilities(parse(user, [other]))
     assert found.kind == "FIELD_SCALAR_KIND_CHANGED"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.core.contracts import METADATA, RULE_SETS
 from tms.core.message import Message
+from tms.core.schemas import SchemaReference
 from tms.registry.records import (
     ConfigWritten,
     CountersWritten,
@@ -23,7 +24,7 @@ from tms.registry.records import (
     encode,
     key_of,
 )
-from tms.registry.schema import Reference, Schema
+from tms.registry.schema import Schema
 from tms.registry.settings import Config, Level, Mode
 
 TEXTS = st.text(st.characters(codec="utf-8"))
@@ -32,7 +33,7 @@ SCHEMAS = st.builds(
     Schema,
     st.sampled_from(("AVRO", "JSON")),
     TEXTS,
-    st.lists(st.builds(Reference, TEXTS, TEXTS, NUMBERS)).map(tuple),
+    st.lists(st.builds(SchemaReference, TEXTS, TEXTS, NUMBERS)).map(tuple),
     st.none() | METADATA,
     st.none() | RULE_SETS,
 )
@@ -92,7 +93,7 @@ def test_a_tombstone_names_the_very_key(record: Record, origin: Origin) -> None:
 
 def test_a_schema_has_this_form() -> None:
     """Nobody may change it: it is on disk."""
-    schema = Schema("AVRO", '"int"', (Reference("n", "other", 3),))
+    schema = Schema("AVRO", '"int"', (SchemaReference("n", "other", 3),))
     message = encode(SchemaWritten("s", 2, 7, schema), Origin(5, "00ff"))
     assert message.key == (
         b'{"keytype":"SCHEMA","node":"00ff","sequence":5,"subject":"s","version":2}'

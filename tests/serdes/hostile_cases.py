@@ -14,8 +14,9 @@ from typing import Any
 from tests.serdes.avro_samples import TREE
 from tests.serdes.compiling import avro, json_schema, proto, record
 from tms.core.avro_lengths import avro_length, avro_varint
-from tms.core.schemas import AVRO, JSON
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema, compiled
+from tms.core.schema_types import AVRO, JSON
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
 NEXT = record("N", next=["null", "N"], n="long")
 DEPTHS = (1, 100, 200, 500, 1000, 10_000, 1_000_000)

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 
 from tests.serdes.avro_samples import TREE, schemas_with_value, trees
 from tests.serdes.compiling import avro, record
-from tms.core.schemas import AVRO
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema, compiled
+from tms.core.schema_types import AVRO
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
 few = settings(max_examples=150, deadline=None)
 Drawn = tuple[Any, Any]

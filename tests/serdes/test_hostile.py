@@ -18,8 +18,9 @@ from tests.serdes.avro_samples import TREE, samples
 from tests.serdes.compiling import avro, json_schema, proto, record
 from tests.serdes.hostile_cases import CASES
 from tests.servers.server_process import ROOT, environment
-from tms.core.schemas import AVRO, JSON, PROTOBUF
-from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema, compiled
+from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema
 
 CASE_S_MAX = 3.0
 RUN_S_MAX = 60.0

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from tests.serdes.avro_samples import TEXTS
 from tests.serdes.compiling import json_schema
-from tms.core.schemas import JSON
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema, compiled
+from tms.core.schema_types import JSON
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
 few = settings(max_examples=150, deadline=None)
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.registry import proto_files, protoc
 from tests.serdes.compiling import descriptor, proto
-from tms.core.schemas import PROTOBUF
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema, compiled
+from tms.core.schema_types import PROTOBUF
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
 few = settings(max_examples=60, deadline=None)
 SHOP = """

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from tests.structure.sources import ALL, PRODUCT, imports, sources
 
 TTL_PLACES = {"tms/core/topic.py", "cleanup/inspection.py"}
@@ -101,3 +103,63 @@ def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
     ]
 
     assert len(places) <= COMMITTED_SIGNATURES_MAX, places
+
+
+SCHEMA_TYPES = "tms/core/schema_types.py"
+TABLES_OF_TYPES = {
+    SCHEMA_TYPES,
+    "tms/registry/kinds.py",
+    "tms/serdes/compiling.py",
+    "tms/spark/typed/forms.py",
+}
+TYPES = {"AVRO", "JSON", "PROTOBUF"}
+
+
+def _names_of_types(tree: ast.Module) -> set[str]:
+    """Return what stands for the name of a schema's type in a file: texts, and names of theirs."""
+    named = {
+        imported.name
+        for imported in imports(tree)
+        if imported.module.startswith("tms.core.") and imported.name in TYPES
+    }
+    return {f"'{name}'" for name in TYPES} | {str(name) for name in named}
+
+
+def asks_by_type(tree: ast.Module) -> bool:
+    """Whether a file compares with a type's name, has a row for it, or a set with it."""
+    names = _names_of_types(tree)
+    asked: list[ast.AST | None] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                asked += [left, *others]
+            case ast.Dict(keys=keys):
+                asked += keys
+            case ast.MatchValue(value=value):
+                asked.append(value)
+            case ast.Set(elts=elements) | ast.Tuple(elts=elements) | ast.List(elts=elements):
+                asked += elements
+    return any(each is not None and ast.unparse(each) in names for each in asked)
+
+
+def test_only_tables_ask_for_the_type_of_a_schema() -> None:
+    """So a fourth type is a row in each of them, and no other file knows that there is one."""
+    places = {source.place for source in sources(*PRODUCT) if asks_by_type(source.tree)}
+
+    assert places == TABLES_OF_TYPES - {SCHEMA_TYPES}
+
+
+@pytest.mark.parametrize(
+    ("code", "asks"),
+    [
+        ("from tms.core.schema_types import AVRO\nif kind == AVRO: pass", True),
+        ("if kind != 'JSON': pass", True),
+        ("from tms.core.schema_types import JSON\nkind in (JSON, x)", True),
+        ("forms = {'PROTOBUF': 1}", True),
+        ("match kind:\n    case 'AVRO': pass", True),
+        ("from tms.core.schema_types import AVRO\ndef f(kind: str = AVRO): pass", False),
+        ("from tms.wire.avro_bodies import AVRO\nx = {'1': AVRO} if y is AVRO else z", False),
+    ],
+)
+def test_the_check_of_types_sees_them(code: str, asks: bool) -> None:  # noqa: FBT001
+    assert asks_by_type(ast.parse(code)) is asks

@@ -11,11 +11,11 @@ from tms.cli.frames import shown_of
 from tms.client.given_messages import GivenMessage
 from tms.core.message import Message
 from tms.core.records import Encoding, JsonText, Record, SchemaText
-from tms.core.schemas import AVRO, JSON, LATEST, PROTOBUF
+from tms.core.schema_types import AVRO, SCHEMA_TYPES
+from tms.core.schemas import LATEST
 from tms.wire.json_names import check_names
 
-_BY_SUFFIX = {".proto": PROTOBUF, ".json": JSON}
-_TYPES = (AVRO, JSON, PROTOBUF)
+_BY_SUFFIX = {each.suffix: name for name, each in SCHEMA_TYPES.items()}
 
 
 def encoding_of(
@@ -29,10 +29,9 @@ def encoding_of(
         if schema_type is not None:
             raise typer.BadParameter("--schema-type is for --schema and --key-schema")
         return None
-    if schema_type is not None and schema_type.upper() not in _TYPES:
-        raise typer.BadParameter(
-            f"--schema-type {schema_type} is not valid: give one of {', '.join(_TYPES)}"
-        )
+    if schema_type is not None and schema_type.upper() not in SCHEMA_TYPES:
+        types = ", ".join(SCHEMA_TYPES)
+        raise typer.BadParameter(f"--schema-type {schema_type} is not valid: give one of {types}")
     return Encoding(
         _schema_of(schema, schema_type, "--schema"),
         _schema_of(key_schema, schema_type, "--key-schema"),

@@ -10,8 +10,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from tms.client.calls import JSON, Calls, decode_json
-from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
+from tms.core.schemas import (
+    ALL_SUBJECTS,
+    LATEST,
+    AsyncSchemas,
+    RegistryStatus,
+    SchemaVersion,
+    SubmittedSchema,
+)
 from tms.wire import registry_bodies as bodies
 
 _PATH = "v1/registry"
@@ -19,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 B = TypeVar("B")
 
 
-class RemoteSchemas:
+class RemoteSchemas(AsyncSchemas):
     """The schema registry of a server."""
 
     def __init__(self, calls: Calls) -> None:
@@ -49,81 +55,50 @@ class RemoteSchemas:
         """Return a version of a subject; its text as it is kept, or in another form."""
         parts = "subjects", subject, "versions", str(version)
         asked = {"deleted": deleted, "format": form}
-        return _version(await self._get(bodies.VersionBody, *parts, **asked))
+        body = await self._get(bodies.VersionBody, *parts, **asked)
+        return _version(body, body.subject, body.version, body.id)
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
         """Return the schema of an id; its text as it is kept, or in another form."""
         parts = "schemas", "ids", str(schema_id)
         asked = {"subject": subject, "format": form}
         body = await self._get(bodies.SchemaBody, *parts, **asked)
-        return SchemaVersion(
-            subject="" if isinstance(body.subject, msgspec.UnsetType) else body.subject,
-            version=0 if isinstance(body.version, msgspec.UnsetType) else body.version,
-            id=schema_id,
-            schema=body.schema,
-            schema_type=body.schemaType,
-            references=_references(body.references),
-            guid=body.guid,
-            is_deleted=body.deleted is True,
-            metadata=body.metadata,
-            rule_set=body.ruleSet,
-        )
+        given = "" if isinstance(body.subject, msgspec.UnsetType) else body.subject
+        version = 0 if isinstance(body.version, msgspec.UnsetType) else body.version
+        return _version(body, given, version, schema_id)
 
-    async def register(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        normalize: bool = False,
-        metadata: SchemaMetadata | None = None,
-        rule_set: SchemaRuleSet | None = None,
-    ) -> SchemaVersion:
+    async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
-        parts, body = ("subjects", subject, "versions"), _sent(schema, schema_type, references)
-        body = msgspec.structs.replace(body, metadata=metadata, ruleSet=rule_set)
+        parts, normalize = ("subjects", subject, "versions"), submitted.normalize
+        body = _sent(submitted)
         told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
         return SchemaVersion(
             subject,
             told.version,
             told.id,
-            told.schema or schema,  # who may not read it is not told it
-            told.schemaType or schema_type,
-            _references(told.references),
+            told.schema or submitted.text,  # who may not read it is not told it
+            told.schemaType or submitted.kind,
+            told.references,
             told.guid or "",
             metadata=told.metadata,
             rule_set=told.ruleSet,
         )
 
-    async def find(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        normalize: bool = False,
-    ) -> SchemaVersion:
+    async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
-        parts, body = ("subjects", subject), _sent(schema, schema_type, references)
+        parts, normalize = ("subjects", subject), submitted.normalize
+        body = _sent(submitted)
         told = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
-        return _version(told)
+        return _version(told, told.subject, told.version, told.id)
 
-    async def why_unfit(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        version: int | str | None = None,
+    async def _compare(
+        self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
         parts = ["compatibility", "subjects", subject, "versions"]
         if version is not None:
             parts.append(str(version))
-        body = _sent(schema, schema_type, references)
+        body = _sent(submitted)
         told = await self._send(bodies.CompatibilityBody, "POST", parts, body, verbose=True)
         messages = [] if isinstance(told.messages, msgspec.UnsetType) else told.messages
         return messages or ([] if told.is_compatible else ["it does not fit"])
@@ -190,26 +165,27 @@ def _url(parts: Sequence[str], query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(asked)}" if asked else path
 
 
-def _sent(
-    schema: str, schema_type: str, references: Sequence[SchemaReference]
-) -> bodies.SchemaRequest:
-    named = [bodies.ReferenceBody(each.name, each.subject, each.version) for each in references]
-    return bodies.SchemaRequest(schema=schema, schemaType=schema_type, references=named)
+def _sent(submitted: SubmittedSchema) -> bodies.SchemaRequest:
+    return bodies.SchemaRequest(
+        schema=submitted.text,
+        schemaType=submitted.kind,
+        references=submitted.references,
+        metadata=submitted.metadata,
+        ruleSet=submitted.rule_set,
+    )
 
 
-def _references(given: Sequence[bodies.ReferenceBody]) -> tuple[SchemaReference, ...]:
-    return tuple(SchemaReference(each.name, each.subject, each.version) for each in given)
-
-
-def _version(body: bodies.VersionBody) -> SchemaVersion:
+def _version(
+    body: bodies.VersionBody | bodies.SchemaBody, subject: str, version: int, schema_id: int
+) -> SchemaVersion:
     return SchemaVersion(
-        subject=body.subject,
-        version=body.version,
-        id=body.id,
-        schema=body.schema,
-        schema_type=body.schemaType,
-        references=_references(body.references),
-        guid=body.guid,
+        subject,
+        version,
+        schema_id,
+        body.schema,
+        body.schemaType,
+        body.references,
+        body.guid,
         is_deleted=body.deleted is True,
         metadata=body.metadata,
         rule_set=body.ruleSet,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from tms.client.bridge import Bridge
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
+from tms.core.schema_types import AVRO
 from tms.core.schemas import (
     ALL_SUBJECTS,
-    AVRO,
     LATEST,
     AsyncSchemas,
     RegistryStatus,
@@ -20,6 +20,8 @@ from tms.core.schemas import (
 
 class Schemas:
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
+
+    A registry inherits it, and fulfils `_submit`, `_look_up` and `_compare` with one value.
 
     `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """

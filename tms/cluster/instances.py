@@ -1,24 +1,21 @@
 """The servers of a cluster: each an ephemeral value, which goes with its session."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tms.coordination import CoordinationService
 from tms.core.cluster import Instance
-from tms.core.errors import TmsError, ValueUnreadable
-from tms.core.supervision import supervised
+from tms.core.errors import ValueUnreadable
 from tms.metadata.cache import JsonCodec
+from tms.metadata.following import Following
 from tms.metadata.interface import MetadataStore, SessionEvent
 
 ROOT = "/cluster"
 _INSTANCES = f"{ROOT}/instances"
 _COUNTER = f"{ROOT}/ids"
-RETRY_S = 1.0
 
 _codec = JsonCodec(Instance)
-_log = logging.getLogger(__name__)
 
 
 async def next_instance_id(store: MetadataStore) -> int:
@@ -61,49 +58,32 @@ class Registration:
         self._store = store
         self.instance = instance
         self._path = f"{_INSTANCES}/{instance.id}"
-        self._stop = store.observe_session(self._happen)
-        self._is_due = asyncio.Event()
         self._is_new_session = False
-        self._keeping: asyncio.Task[None] | None = None
+        self._following = Following(
+            store, None, "registering in the cluster", self._put, happen=self._happen
+        )
 
     async def open(self) -> None:
         """Register. Raises `Unavailable`."""
-        await self._put()
-        self._keeping = supervised("registering in the cluster", self._keep)
+        await self._following.open()
 
     async def _put(self) -> None:
+        if self._is_new_session:
+            # One that the lost session left, if it is there still, would go with that.
+            await self._store.delete_recursive(self._path)
+            self._is_new_session = False
         await self._store.put(self._path, _codec.encode(self.instance), ephemeral=True)
 
-    def _happen(self, event: SessionEvent) -> None:
-        if event is SessionEvent.SESSION_REESTABLISHED:
-            self._is_new_session = True
-            self._is_due.set()
+    def _happen(self, event: SessionEvent) -> bool:
+        is_new = event is SessionEvent.SESSION_REESTABLISHED
+        self._is_new_session |= is_new
+        return is_new
 
     def tell_reached(self, since_ms: int | None) -> None:
         """Have the entry say since when this server reaches the store; None: it does not."""
         self.instance = replace(self.instance, reaches_store_since_ms=since_ms)
-        self._is_due.set()
-
-    async def _keep(self) -> None:
-        while True:
-            await self._is_due.wait()
-            self._is_due.clear()
-            try:
-                if self._is_new_session:
-                    # One that the lost session left, if it is there still, would go with that.
-                    await self._store.delete_recursive(self._path)
-                    self._is_new_session = False
-                await self._put()
-            except BaseException as error:
-                self._is_due.set()
-                if not isinstance(error, TmsError):
-                    raise
-                _log.warning("not registered yet: %s", error)
-                await asyncio.sleep(RETRY_S)
+        self._following.wake()
 
     async def close(self) -> None:
         """Register no more. The entry goes with the session."""
-        self._stop()
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        await self._following.close()

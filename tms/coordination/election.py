@@ -9,17 +9,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import Enum
-from functools import partial
 
 from tms.coordination.taking import give_back, take
-from tms.core.errors import LockBusy, MetadataClosed, RequestError, TmsError
-from tms.core.supervision import supervised
+from tms.core.errors import LockBusy, MetadataClosed, RequestError
+from tms.metadata.following import Following, is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
 
 _log = logging.getLogger(__name__)
-
-RETRY_S = 5.0
-"""Until a member stands again whose attempt failed, if nothing happens before."""
 
 
 class LeaderState(Enum):
@@ -49,19 +45,16 @@ class LeaderElection:
         self._session_is_lost = False
         self._is_decided = asyncio.Event()
         self._leading = asyncio.Event()
-        self._wake = asyncio.Event()
         self._turn = asyncio.Lock()
         """A lock around start and end, so that an end does not find a lock that the next start
         took."""
         self._refusal: RequestError | None = None
-        self._standing: asyncio.Task[None] | None = None
-        self._ending = asyncio.Event()
-        self._stops: list[Callable[[], None]] = []
+        self._following: Following | None = None
 
     @property
     def is_standing(self) -> bool:
         """Whether this member takes part."""
-        return self._standing is not None
+        return self._following is not None
 
     @property
     def state(self) -> LeaderState:
@@ -80,7 +73,7 @@ class LeaderElection:
         closed meanwhile, and what the store says of a path or content that it does not take.
         """
         async with self._turn:
-            if self._standing is None:
+            if self._following is None:
                 self._start(content)
         while self._state is LeaderState.NO_LEADER:
             await self._unless_closed(self._is_decided)
@@ -91,17 +84,16 @@ class LeaderElection:
         self._steal = True
         self._refusal = None
         self._session_is_lost = False
-        self._ending = asyncio.Event()
-        self._stops = [
-            self._store.observe(self._hear, self._path),
-            self._store.observe_session(self._happen),
-        ]
-        self._wake.set()
-        self._standing = supervised(
+        self._following = Following(
+            self._store,
+            self._path,
             f"standing for leader at {self._path}",
-            partial(self._stand, self._ending),
-            until=self._ending,
+            self._take,
+            hear=self._hear,
+            happen=self._happen,
         )
+        self._following.wake()
+        self._following.start()
 
     async def wait_until_leading(self) -> int:
         """Return the fencing token when this member leads. Raises `MetadataClosed`."""
@@ -115,9 +107,9 @@ class LeaderElection:
         return None if found is None else found.value
 
     async def _unless_closed(self, event: asyncio.Event) -> None:
-        ending = self._ending
-        if self._standing is not None:
-            waiting = [asyncio.ensure_future(each.wait()) for each in (event, ending)]
+        following = self._following
+        if following is not None:
+            waiting = [asyncio.ensure_future(each.wait()) for each in (event, following.ending)]
             try:
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -125,45 +117,27 @@ class LeaderElection:
                     task.cancel()
         if self._refusal is not None:
             raise self._refusal
-        if ending.is_set() or self._standing is None:
+        if following is None or following.ending.is_set():
             raise MetadataClosed(path=self._path)
 
-    async def _stand(self, ending: asyncio.Event) -> None:
-        # Ended by `ending`, not by cancelling: what a cut-off attempt did would not be known.
-        while not ending.is_set():
-            await self._wake.wait()
-            self._wake.clear()
-            if ending.is_set():
-                return
-            try:
-                stat = await take(
-                    self._store, self._path, self._content, token=self._token, steal=self._steal
-                )
-            except LockBusy:
-                self._steal = False
-                self._become(LeaderState.FOLLOWING, None)
-            except RequestError as error:
-                self._refusal = error
-                self._no_leader()
-                self._leave()
-            except TmsError as error:
-                _log.warning("no leader is known at %s yet: %s", self._path, error)
-                await self._pause()
-            except BaseException:
-                self._wake.set()  # to be done when this is called again
-                raise
-            else:
-                self._steal = False
-                self._become(LeaderState.LEADING, stat.created_revision)
-
-    async def _pause(self) -> None:
+    async def _take(self) -> None:
         try:
-            await asyncio.wait_for(self._wake.wait(), RETRY_S)
-        except TimeoutError:
-            self._wake.set()
+            stat = await take(
+                self._store, self._path, self._content, token=self._token, steal=self._steal
+            )
+        except LockBusy:
+            self._steal = False
+            self._become(LeaderState.FOLLOWING, None)
+        except RequestError as error:
+            self._refusal = error
+            self._no_leader()
+            self._leave()
+        else:
+            self._steal = False
+            self._become(LeaderState.LEADING, stat.created_revision)
 
     def _become(self, state: LeaderState, token: int | None) -> None:
-        if self._ending.is_set() or self._session_is_lost:
+        if self._following is None or self._session_is_lost:
             self._token = token  # to be given back, or looked for when there is a session again
             return
         if self._state is LeaderState.LEADING and token != self._token:
@@ -193,19 +167,19 @@ class LeaderElection:
         except Exception:  # the listener's fault must not end the election
             _log.exception("a listener of the election at %s failed", self._path)
 
-    def _hear(self, notification: Notification) -> None:
-        if notification == Notification(Change.DELETED, self._path):
+    def _hear(self, notification: Notification) -> bool:
+        is_gone = notification == Notification(Change.DELETED, self._path)
+        if is_gone:
             self._no_leader()
-            self._wake.set()
+        return is_gone
 
-    def _happen(self, event: SessionEvent) -> None:
+    def _happen(self, event: SessionEvent) -> bool:
         if event is SessionEvent.SESSION_LOST:
             self._session_is_lost = True
             self._no_leader()
-        elif event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
-            if event is SessionEvent.SESSION_REESTABLISHED:
-                self._session_is_lost = False
-            self._wake.set()
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._session_is_lost = False
+        return is_back(event)
 
     async def close(self) -> None:
         """Stand no more, and give the leadership back if it is this member's own.
@@ -214,19 +188,18 @@ class LeaderElection:
         then the value goes with the session.
         """
         async with self._turn:
-            standing = self._standing
-            if standing is None:
+            following = self._following
+            if following is None:
                 return
             self._leave()
-            await asyncio.wait([standing])
+            # Not broken off: what a cut-off attempt did would not be known.
+            await following.ended()
             token, self._token = self._token, None
             self._no_leader()
             if token is not None:
                 await give_back(self._store, self._path, token)
 
     def _leave(self) -> None:
-        self._standing = None
-        for stop in self._stops:
-            stop()
-        self._ending.set()
-        self._wake.set()
+        if self._following is not None:
+            self._following.leave()
+        self._following = None

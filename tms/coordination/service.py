@@ -5,12 +5,15 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from tms.coordination.election import RETRY_S, LeaderElection, Listener
+from tms.coordination.election import LeaderElection, Listener
 from tms.coordination.lock import ResourceLock
 from tms.coordination.taking import give_back, take
 from tms.core.errors import LockBusy, MetadataClosed, TmsError, Unavailable
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat
 from tms.metadata.paths import check_value_path
+
+RETRY_S = 5.0
+"""Until a lock is tried again that could not be asked for, if nothing happens before."""
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from typing import Any, Literal, Protocol
 from tms.core.errors import PayloadUndecodable
 from tms.core.frame import NO_HEADERS
 from tms.core.message import Message
-from tms.core.schemas import AVRO, SchemaReference, SchemaVersion
+from tms.core.schema_types import AVRO
+from tms.core.schemas import SchemaReference, SchemaVersion
 from tms.core.topic import TopicId
 
 

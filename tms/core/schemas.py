@@ -5,17 +5,17 @@ Subjects and versions mean what they mean in Confluent's registry (`docs/registr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
+from tms.core.schema_types import AVRO
 
-AVRO = "AVRO"
-JSON = "JSON"
-PROTOBUF = "PROTOBUF"
 LATEST = "latest"
-FORMS = {AVRO: "resolved", PROTOBUF: "serialized"}
-"""By type the form of a text that values are encoded by."""
 ALL_SUBJECTS = ":*:"
+NUMBER_MAX = 2**31 - 1
+"""The greatest id, and the greatest number of a version; the least is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,21 @@ class SchemaReference:
 
     name: str
     subject: str
-    version: int
+    version: Annotated[int, msgspec.Meta(ge=-1, le=NUMBER_MAX)]
+    """-1 for the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedSchema:
+    """A schema as it is sent to the registry: to register, to look up, or to compare."""
+
+    text: str
+    kind: str = AVRO
+    references: tuple[SchemaReference, ...] = ()
+    normalize: bool = False
+    metadata: SchemaMetadata | None = None
+    """None: nothing is said of it."""
+    rule_set: SchemaRuleSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,8 @@ class RegistryStatus:
 
 class AsyncSchemas(Protocol):
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
+
+    A registry inherits it, and fulfils `_submit`, `_look_up` and `_compare` with one value.
 
     `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """
@@ -109,6 +125,12 @@ class AsyncSchemas(Protocol):
         Doing it twice is the same as once. What is not said of metadata and rules, it has of the
         version before.
         """
+        references = tuple(references)
+        submitted = SubmittedSchema(schema, schema_type, references, normalize, metadata, rule_set)
+        return await self._submit(subject, submitted)
+
+    async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+        """Do what `register` says."""
         ...
 
     async def find(
@@ -121,6 +143,11 @@ class AsyncSchemas(Protocol):
         normalize: bool = False,
     ) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
+        submitted = SubmittedSchema(schema, schema_type, tuple(references), normalize)
+        return await self._look_up(subject, submitted)
+
+    async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+        """Do what `find` says."""
         ...
 
     async def why_unfit(
@@ -133,6 +160,13 @@ class AsyncSchemas(Protocol):
         version: int | str | None = None,
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        submitted = SubmittedSchema(schema, schema_type, tuple(references))
+        return await self._compare(subject, submitted, version)
+
+    async def _compare(
+        self, subject: str, submitted: SubmittedSchema, version: int | str | None
+    ) -> list[str]:
+        """Do what `why_unfit` says."""
         ...
 
     async def delete(

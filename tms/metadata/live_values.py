@@ -16,17 +16,15 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
-from tms.core.clock import Clock
-from tms.core.errors import MetadataUnavailable, OutcomeUnknown, Unavailable
-from tms.core.supervision import supervised
-from tms.metadata.cache import Codec
-from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Value
+from tms.core.clock import Clock, SystemClock
+from tms.core.errors import MetadataUnavailable, OutcomeUnknown, ValueUnreadable
+from tms.metadata.cache import CachedValue, Codec
+from tms.metadata.following import Following, is_back
+from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat, Value
 
 T = TypeVar("T")
 OnChange = Callable[[Collection[str]], None]
 """Is told the names whose values have changed, come or gone."""
-RETRY_S = 1.0
-"""After which what could not be read is read again."""
 _READS_AT_ONCE = 100
 
 _log = logging.getLogger(__name__)
@@ -40,8 +38,8 @@ class LiveValues(Generic[T]):
         store: MetadataStore,
         root: str,
         codec: Codec[T],
-        clock: Clock,
         on_change: OnChange,
+        clock: Clock | None = None,
     ) -> None:
         """Follow what is directly below `root`; `open` first."""
         self.values: dict[str, T] = {}
@@ -51,20 +49,22 @@ class LiveValues(Generic[T]):
         self._store = store
         self._root = root
         self._codec = codec
-        self._clock = clock
+        self._clock: Clock = clock or SystemClock()
         self._on_change = on_change
-        self._data: dict[str, bytes] = {}
-        self._stops = [store.observe(self._hear, root), store.observe_session(self._happen)]
+        self._found: dict[str, Value] = {}
+        """All that is there, be it readable or not."""
+        name = f"following {root} in the metadata store"
+        self._following = Following(
+            store, root, name, self._bring_up_to_date, hear=self._hear, happen=self._happen
+        )
         self._turn = asyncio.Lock()
         self._changed: dict[str, int] = {}
         """The changed paths that are not read yet, with the `steady_ms` of the change; the oldest
         first."""
         self._reading: dict[str, int] = {}
-        self._all_changed = False
+        self._all_changed = True
         self._losses = 0
         """How often something happened to the session by which changes may be missed."""
-        self._has_news = asyncio.Event()
-        self._following: asyncio.Task[None] | None = None
 
     @property
     def known_at_ms(self) -> int:
@@ -76,25 +76,37 @@ class LiveValues(Generic[T]):
 
     async def open(self) -> None:
         """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
-        await self._read_all()
-        self._following = supervised(f"following {self._root} in the metadata store", self._follow)
+        await self._following.open()
 
     async def close(self) -> None:
         """Follow the store no more."""
-        for stop in self._stops:
-            stop()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        await self._following.close()
 
-    async def put(self, name: str, value: T, expected_version: int | None = None) -> None:
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all values, of those that cannot be decoded too."""
+        return self._found.keys()
+
+    def found(self, name: str) -> CachedValue[T] | None:
+        """Return what is known to be in the store. Raises `ValueUnreadable`."""
+        found = self._found.get(name)
+        if found is None:
+            return None
+        try:
+            return CachedValue(self._codec.decode(found.value), found.stat)
+        except ValueError as error:
+            raise ValueUnreadable(path=self._path(name), reason=str(error)) from error
+
+    async def put(self, name: str, value: T, expected_version: int | None = None) -> Stat:
         """Create or replace a value. Raises as `MetadataStore.put`, and `OutcomeUnknown`."""
         is_sent = self._store.is_connected
+        data = self._codec.encode(value)
         try:
-            await self._store.put(self._path(name), self._codec.encode(value), expected_version)
+            stat = await self._store.put(self._path(name), data, expected_version)
             await self._read([name])
         except MetadataUnavailable as error:
             raise _unknown(error) if is_sent else error from None
+        return stat
 
     async def delete(self, name: str) -> None:
         """Delete a value. Raises as `MetadataStore.delete`, and `OutcomeUnknown`."""
@@ -112,45 +124,37 @@ class LiveValues(Generic[T]):
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def _hear(self, notification: Notification) -> None:
+    def _hear(self, notification: Notification) -> bool:
         change, path = notification
-        if change is not Change.CHILDREN_CHANGED and path != self._root:
-            name = path.removeprefix(f"{self._root}/")
-            self._changed.setdefault(name, self._clock.steady_ms())
-            self._has_news.set()
+        if change is Change.CHILDREN_CHANGED or path == self._root:
+            return False
+        self._changed.setdefault(path.removeprefix(f"{self._root}/"), self._clock.steady_ms())
+        return True
 
-    def _happen(self, event: SessionEvent) -> None:
-        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+    def _happen(self, event: SessionEvent) -> bool:
+        if is_back(event):
             self._all_changed = True
-            self._has_news.set()
-            return
+            return True
         self._losses += 1
         if self.lost_at_ms is None:
             self.lost_at_ms = self._clock.steady_ms() - self._store.silent_ms
+        return False
 
-    async def _follow(self) -> None:
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            self._reading, self._changed = self._changed, {}
-            names = self._reading
-            every, self._all_changed = self._all_changed, False
-            try:
-                await (self._read_all() if every else self._read(names))
-            except BaseException as error:
-                self._changed = {**self._changed, **names}
-                self._all_changed |= every
-                self._has_news.set()
-                if not isinstance(error, Unavailable):
-                    raise
-                _log.warning("%s cannot be read: %s", self._root, error)
-                await asyncio.sleep(RETRY_S)
-            finally:
-                self._reading = {}
+    async def _bring_up_to_date(self) -> None:
+        self._reading, self._changed = self._changed, {}
+        every, self._all_changed = self._all_changed, False
+        try:
+            await (self._read_all() if every else self._read(self._reading))
+        except BaseException:
+            self._changed = {**self._reading, **self._changed, **self._reading}
+            self._all_changed |= every
+            raise
+        finally:
+            self._reading = {}
 
     async def _read_all(self) -> None:
         losses = self._losses
-        await self._read({*await self._store.get_children(self._root), *self._data})
+        await self._read({*await self._store.get_children(self._root), *self._found})
         if self._store.is_connected and self._losses == losses:
             self.lost_at_ms = None
 
@@ -171,15 +175,14 @@ class LiveValues(Generic[T]):
 
     def _take(self, name: str, found: Value | None) -> bool:
         """Have a value in memory as it was found; return whether that changes anything."""
-        data = None if found is None else found.value
-        if self._data.get(name) == data:
-            return False
-        if data is None:
-            del self._data[name]
+        before = self._found.pop(name, None)
+        if found is None:
             return self.values.pop(name, None) is not None
-        self._data[name] = data
+        self._found[name] = found
+        if before is not None and before.value == found.value:
+            return False
         try:
-            value = self._codec.decode(data)
+            value = self._codec.decode(found.value)
         except ValueError as error:
             _log.error("%s keeps its last valid value: %s", self._path(name), error)
             return False

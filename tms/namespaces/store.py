@@ -13,36 +13,25 @@ Each declared namespace is a value at `/namespaces/NAME`: a JSON object of the s
 """
 
 import asyncio
-import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from tms.core.errors import (
     InvalidRequest,
-    MetadataUnavailable,
     NamespaceNotDeclared,
     NoMetadataStore,
-    OutcomeUnknown,
     PathNotFound,
     TooLarge,
-    Unavailable,
-    ValueUnreadable,
 )
 from tms.core.limits import Limits
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings, rules_of
-from tms.core.supervision import supervised
 from tms.core.topic import check_namespace
-from tms.metadata.cache import CachedValue, MetadataCache
-from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
+from tms.metadata.cache import CachedValue
+from tms.metadata.interface import MetadataStore
+from tms.metadata.live_values import LiveValues
 
 ROOT = "/namespaces"
-RETRY_S = 1.0
-"""After which what could not be read is read again."""
-_READS_AT_ONCE = 100
-
-_log = logging.getLogger(__name__)
 
 
 class _Stored(msgspec.Struct, omit_defaults=True):
@@ -83,30 +72,20 @@ class NamespaceStore:
         self._store = store
         self.metadata: MetadataStore | None = store
         """Where they are kept; others may keep more there while this is open."""
-        self._cache = MetadataCache(store, SettingsCodec(), under=ROOT)
-        # Behind the cache's own observers: when these are told, it has forgotten what changed.
-        self._stops = [store.observe(self._hear, ROOT), store.observe_session(self._happen)]
-        self._turn = asyncio.Lock()
+        self._live = LiveValues(store, ROOT, SettingsCodec(), self._take)
         self._declaring = asyncio.Lock()
-        self._changed: set[str] = set()
-        self._all_changed = False
-        self._has_news = asyncio.Event()
-        self._following: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Read all that is declared, and follow it from now on. Raises `MetadataUnavailable`."""
-        await self._read_all()
-        self._following = supervised("following namespaces in the metadata store", self._follow)
+        await self._live.open()
 
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the declared namespaces in the order of their names."""
-        names = filter(_is_name, await self._cache.get_children(ROOT))
-        found = [(name, await self._cache.get_with_stat(_path(name))) for name in names]
-        return [self._told(name, settings) for name, settings in found if settings is not None]
+        return [await self.namespace(name) for name in sorted(filter(_is_name, self._live.names))]
 
     async def namespace(self, name: str) -> Namespace:
         """Return a namespace; one that is not declared too."""
-        return self._told(name, await self._cache.get_with_stat(_path(name)))
+        return self._told(name, self._live.found(check_namespace(name)))
 
     def _told(self, name: str, found: CachedValue[NamespaceSettings] | None) -> Namespace:
         settings = NamespaceSettings() if found is None else found.value
@@ -122,105 +101,42 @@ class NamespaceStore:
 
         Raises `TooLarge` (namespace_limit_reached), and `OutcomeUnknown`.
         """
-        path = _path(name)
+        check_namespace(name)
         async with self._declaring:
-            await self._check_room(name)
-            with self._unknown_once_sent():
-                stat = await self._cache.put(path, settings)
-                await self._read([name])
+            if (
+                name not in self._live.names
+                and len(self._live.names) >= self._limits.namespaces_max
+            ):
+                raise TooLarge(
+                    "namespace_limit_reached",
+                    namespace=name,
+                    namespaces_max=self._limits.namespaces_max,
+                )
+            stat = await self._live.put(name, settings)
         return self._told(name, CachedValue(settings, stat))
-
-    async def _check_room(self, name: str) -> None:
-        declared = await self._cache.get_children(ROOT)
-        if name not in declared and len(declared) >= self._limits.namespaces_max:
-            raise TooLarge(
-                "namespace_limit_reached",
-                namespace=name,
-                namespaces_max=self._limits.namespaces_max,
-            )
 
     async def delete(self, name: str) -> None:
         """Take a namespace's settings away."""
-        with self._unknown_once_sent():
-            try:
-                await self._cache.delete(_path(name))
-            except PathNotFound:
-                raise NamespaceNotDeclared(namespace=name) from None
-            await self._read([name])
-
-    @contextmanager
-    def _unknown_once_sent(self) -> Iterator[None]:
-        """Raise `OutcomeUnknown` if the store is lost after it was asked for a change."""
-        is_sent = self._store.is_connected
         try:
-            yield
-        except MetadataUnavailable as error:
-            if not is_sent:
-                raise
-            raise OutcomeUnknown(**error.detail) from error
+            await self._live.delete(check_namespace(name))
+        except PathNotFound:
+            raise NamespaceNotDeclared(namespace=name) from None
 
     async def close(self) -> None:
         """Follow the store no more, and close it."""
-        for stop in self._stops:
-            stop()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
-        await self._cache.close()
+        await self._live.close()
         await self._store.close()
 
-    def _hear(self, notification: Notification) -> None:
-        change, path = notification
-        if change is not Change.CHILDREN_CHANGED:
-            self._changed.add(path.removeprefix(f"{ROOT}/"))
-            self._has_news.set()
-
-    def _happen(self, event: SessionEvent) -> None:
-        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
-            self._all_changed = True
-            self._has_news.set()
-
-    async def _follow(self) -> None:
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            names, self._changed = self._changed, set()
-            every, self._all_changed = self._all_changed, False
-            try:
-                await (self._read_all() if every else self._read(names))
-            except BaseException as error:
-                self._changed |= names
-                self._all_changed |= every
-                self._has_news.set()
-                if not isinstance(error, Unavailable):
-                    raise
-                _log.warning("namespaces cannot be read: %s", error)
-                await asyncio.sleep(RETRY_S)
-
-    async def _read_all(self) -> None:
-        await self._read({*await self._cache.get_children(ROOT), *self.rules})
-
-    async def _read(self, names: Iterable[str]) -> None:
+    def _take(self, names: Collection[str]) -> None:
         """Bring the rules of some namespaces up to date."""
-        left = sorted(filter(_is_name, names))
-        # One at a time: what was read earlier never replaces what was read later.
-        async with self._turn:
-            while left:
-                some, left = left[:_READS_AT_ONCE], left[_READS_AT_ONCE:]
-                await asyncio.gather(*map(self._read_one, some))
-
-    async def _read_one(self, name: str) -> None:
-        try:
-            settings = await self._cache.get(f"{ROOT}/{name}")
-        except ValueUnreadable as error:
-            _log.error("namespace %s keeps its last valid settings: %s", name, error)
-            return
-        if settings is None:
-            self.rules.pop(name, None)
-            return
-        rules = rules_of(settings, self._limits)
-        if self.rules.get(name) != rules:
-            self.rules[name] = rules
+        for name in filter(_is_name, names):
+            settings = self._live.values.get(name)
+            if settings is None:
+                self.rules.pop(name, None)
+                continue
+            rules = rules_of(settings, self._limits)
+            if self.rules.get(name) != rules:
+                self.rules[name] = rules
 
 
 class UndeclaredNamespaces:
@@ -262,7 +178,3 @@ def _is_name(text: str) -> bool:
     except InvalidRequest:
         return False
     return True
-
-
-def _path(name: str) -> str:
-    return f"{ROOT}/{check_namespace(name)}"

@@ -6,7 +6,7 @@ Java's library takes them. Wrong defaults are taken, as Confluent takes them.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,17 @@ from avro.errors import AvroException
 from avro.name import Names
 
 from tms.registry.avro_text import avro_text, resolved_text
-from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
-from tms.registry.written_tags import avro_entities, retag, tags_in
-from tms.serdes.avro_tree import RECORDS, AvroTree, kind_of, loaded, spelled, tree_of
+from tms.registry.json_text import check_characters
+from tms.registry.questions import Entity, Incompatibility, InvalidSchema, Tagged, Tags
+from tms.registry.written_tags import retag, tags_in
+from tms.serdes.avro_tree import RECORDS, AvroTree, kind_of, loaded, parts_of, spelled, tree_of
 
 _SIZE_MAX = 2**31 - 1
+_FORMS: Mapping[str, dict[str, bool]] = {
+    "resolved": {},
+    "resolved_normalized": {"normalized": True},
+    "resolved_ordered": {"normalized": True, "renames": False},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +48,50 @@ class AvroSchema:
         top = self.tree.top
         return tuple(each["name"] for each in top["fields"]) if kind_of(top) in RECORDS else ()
 
-    @property
-    def resolved(self) -> str:
-        """Its text with the types that it refers to in it."""
-        return resolved_text(self.tree, self.known)
+    def in_form(self, form: str) -> str:
+        """Return its text with the types that it refers to in it.
 
-    @property
-    def resolved_normalized(self) -> str:
-        """The same as it is kept if schemas are to be normalized."""
-        return resolved_text(self.tree, self.known, normalized=True)
-
-    @property
-    def resolved_ordered(self) -> str:
-        """The same, in which each type keeps its namespace."""
-        return resolved_text(self.tree, self.known, normalized=True, renames=False)
+        `resolved_normalized` is that as it is kept if schemas are to be normalized, and in
+        `resolved_ordered` each type keeps its namespace.
+        """
+        return resolved_text(self.tree, self.known, **_FORMS[form])
 
     @property
     def tags(self) -> Tags:
         """The tags that are written in it."""
-        return tags_in(avro_entities(self.tree.top))
+        return tags_in(_entities(self.tree.top))
 
     def tagged(self, wanted: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
         tree = copy.deepcopy(self.tree)
-        retag(avro_entities(tree.top), wanted)
+        retag(_entities(tree.top), wanted)
         return avro_text(tree, self.known)
 
+    def incompatibilities(self, writer: "AvroSchema") -> list[Incompatibility]:
+        """Return why it cannot read what `writer` has written; nothing if it can."""
+        checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+        checker.memoize_map = _Compared()
+        checked = checker.get_compatibility(self.parsed, writer.parsed)
+        if checked.compatibility is SchemaCompatibilityType.compatible:
+            return []
+        path = min(checked.locations, key=lambda each: (len(each), each), default="/")
+        message = "; ".join(sorted(checked.messages))
+        return [
+            Incompatibility(kind.value.upper(), path, message)
+            for kind in dict.fromkeys(checked.incompatibilities)
+        ]
 
-def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
+
+def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> AvroSchema:
     """Return the schema of a text, which may name types that `references` define, in their order.
 
     Raises `InvalidSchema`.
     """
+    check_characters(text)
     try:
         names = Names(validate_names=False)
         known: dict[str, Any] = {}
-        for reference in references:
+        for _, reference in references:
             tree = tree_of(loaded(reference), known)
             _library_schema(tree, names)
             known |= tree.types
@@ -127,16 +141,14 @@ class _Compared(dict[Any, Any]):
         super().__setitem__((id(pair.reader), id(pair.writer)), found)
 
 
-def incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
-    """Return why `reader` cannot read what `writer` has written; nothing if it can."""
-    checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
-    checker.memoize_map = _Compared()
-    checked = checker.get_compatibility(reader.parsed, writer.parsed)
-    if checked.compatibility is SchemaCompatibilityType.compatible:
-        return []
-    path = min(checked.locations, key=lambda each: (len(each), each), default="/")
-    message = "; ".join(sorted(checked.messages))
-    return [
-        Incompatibility(kind.value.upper(), path, message)
-        for kind in dict.fromkeys(checked.incompatibilities)
-    ]
+def _entities(node: Any) -> Iterator[tuple[Entity, dict[str, Any]]]:
+    """Give the records and fields of a tree, in its order, by full names like com.example.R.f."""
+    if kind_of(node) not in RECORDS:
+        for part in parts_of(node):
+            yield from _entities(part)
+        return
+    name = node["name"]
+    yield Entity(name, is_field=False), node
+    for each in node["fields"]:
+        yield Entity(f"{name}.{each['name']}", is_field=True), each
+        yield from _entities(each["type"])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tms.registry.contracts import broken_reservations, property_of
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import Compared, Comparison, Incompatibility, NoSchema
+from tms.registry.questions import Compared, Comparison, Incompatibility, NoSchema, Parsed
 from tms.registry.refusal import INCOMPATIBLE, RegistryError
 from tms.registry.schema import Schema
 from tms.registry.settings import LEVEL_DEFAULT, Config, Level
@@ -39,7 +39,9 @@ def misfits(
     checked = [] if level is Level.NONE else versions
     alike = [version for version in checked if version.schema.kind == schema.kind]
     asked = {id(version): _comparisons(known, schema, version, level) for version in alike}
-    found = known.findings.compared([each for pairs in asked.values() for each in pairs])
+    found = known.findings.answers_to(
+        [each for pairs in asked.values() for each in pairs], Compared
+    )
     shown = f"{{validateFields: '{str(bool(config.validate_fields)).lower()}', "
     shown += f"compatibility: '{level}'}}"
     for version in checked:
@@ -65,7 +67,7 @@ def misfits(
 def _broken_reservations(
     known: Knowledge, schema: Schema, versions: Sequence[Version]
 ) -> list[str]:
-    parsed = known.findings.parsed(source_of(known, schema))
+    parsed = known.findings.answer_to(source_of(known, schema), Parsed)
     if isinstance(parsed, NoSchema):
         return [parsed.reason]
     return broken_reservations(schema, parsed, versions[0].schema if versions else None)

@@ -17,6 +17,7 @@ from tms.core.schema_contracts import (
     ordered_rules,
     problem_of_rules,
 )
+from tms.core.schemas import SubmittedSchema
 from tms.registry.questions import Parsed
 from tms.registry.refusal import INVALID_RULES, RegistryError
 from tms.registry.schema import Schema
@@ -47,8 +48,8 @@ def told_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) 
     )
 
 
-def contract_of(schema: Schema) -> Contract:
-    """Return what goes with a schema."""
+def contract_of(schema: Schema | SubmittedSchema) -> Contract:
+    """Return what goes with a schema, or what a request says of it."""
     return Contract(schema.metadata, schema.rule_set)
 
 

@@ -1,6 +1,5 @@
 """Ids in batches, where a metadata store counts them: each batch is one master's alone."""
 
-from typing import Protocol
 from urllib.parse import quote
 
 from tms.core.errors import BadVersion
@@ -21,16 +20,11 @@ class IdsWanted(Exception):
         self.above = above
 
 
-class IdSource(Protocol):
-    """Gives ids in batches."""
-
-    async def batch(self, context: str, above: int) -> range:
-        """Return ids that nobody else gets, from `above` on. Raises `TmsError`."""
-        ...
-
-
 class StoreIds:
-    """The upper bound of what was given, as a value of a metadata store for each context."""
+    """Gives ids in batches.
+
+    The upper bound of what was given is a value of a metadata store, for each context.
+    """
 
     def __init__(self, store: MetadataStore, namespace: str, at_once: int = AT_ONCE) -> None:
         """Count below `namespace`, a path; give `at_once` ids in a batch."""

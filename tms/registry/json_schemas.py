@@ -5,7 +5,7 @@ a `$ref` names must be in the schema itself, or be the name of a reference.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,14 +20,15 @@ from referencing.jsonschema import DRAFT7, specification_with
 from tms.registry.json_differences import Comparing
 from tms.registry.json_nodes import EndlessReference, SchemaPlace, followed
 from tms.registry.json_patterns import is_pattern
-from tms.registry.json_text import json_text, parse_json
-from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
-from tms.registry.written_tags import json_entities, retag, tags_in
+from tms.registry.json_text import check_characters, json_text, parse_json
+from tms.registry.questions import Entity, Incompatibility, InvalidSchema, Tagged, Tags
+from tms.registry.written_tags import retag, tags_in
 from tms.serdes.json_references import referring, resources_of
 
 _OWN = "urn:tms:schema"
 """The URI of a schema that has none."""
 _META = "$schema"
+_COMBINED = ("allOf", "anyOf", "oneOf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,26 @@ class JsonSchema:
     @property
     def tags(self) -> Tags:
         """The tags that are written in it."""
-        return tags_in(json_entities(self.tree))
+        return tags_in(_entities(self.tree))
 
     def tagged(self, wanted: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
         tree = copy.deepcopy(self.tree)
-        retag(json_entities(tree), wanted)
+        retag(_entities(tree), wanted)
         return json_text(tree)
+
+    def in_form(self, form: str) -> str:  # noqa: ARG002  its type has none
+        """Return its text."""
+        return self.text
+
+    def incompatibilities(self, writer: "JsonSchema") -> list[Incompatibility]:
+        """Return why it does not take all that `writer` does; nothing if it does."""
+        return Comparing().differences(writer.place, self.place, "")
 
 
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
     """Return the schema of a text, whose `$ref` may name `references`. Raises `InvalidSchema`."""
+    check_characters(text)
     try:
         tree = parse_json(text)
         _check(tree)
@@ -141,6 +151,27 @@ def _resource(tree: Any) -> Resource[Any]:
     return specification.create_resource(tree)
 
 
-def incompatibilities(reader: JsonSchema, writer: JsonSchema) -> list[Incompatibility]:
-    """Return why `reader` does not take all that `writer` does; nothing if it does."""
-    return Comparing().differences(writer.place, reader.place, "")
+def _entities(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Entity, dict[str, Any]]]:
+    """Give the objects and properties of a schema, in its order.
+
+    A path is what leads there, as Confluent has it: object, object.f, object.f.array.object.g,
+    object.f.allof.0.object.h, object.f.not.object.i.
+    """
+    if not isinstance(schema, dict):
+        return
+    for keyword in _COMBINED:
+        branches = schema.get(keyword)
+        for index, branch in enumerate(branches if isinstance(branches, list) else ()):
+            yield from _entities(branch, (*path, keyword.lower(), str(index)))
+    yield from _entities(schema.get("not"), (*path, "not"))
+    items = schema.get("items")
+    for each in items if isinstance(items, list) else [items]:
+        yield from _entities(each, (*path, "array"))
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        own = (*path, "object")
+        yield Entity(".".join(own), is_field=False), schema
+        for name, value in properties.items():
+            if isinstance(value, dict):
+                yield Entity(".".join((*own, name)), is_field=True), value
+                yield from _entities(value, (*own, name))

@@ -8,11 +8,10 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
-from tms.core.schemas import AVRO, JSON, PROTOBUF
+from tms.core.schema_types import AVRO, JSON, PROTOBUF, type_of
 from tms.registry import avro_schemas, json_schemas, proto_schemas
-from tms.registry.json_text import check_characters
 from tms.registry.kept_parses import KeptParses
 from tms.registry.questions import (
     Answer,
@@ -30,12 +29,14 @@ from tms.registry.questions import (
     RecordName,
     Source,
     Tagged,
+    Tags,
     TagsFound,
     TextInForm,
     WhichTags,
 )
 from tms.registry.value_answers import answer_about_values
-from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 _NICE = 10
 """How much a worker stands back behind the server, which has one core if all are at work."""
@@ -45,32 +46,49 @@ _PARSED_KEPT = 256
 _KEPT = KeptParses()
 
 
-class _Kind(NamedTuple):
-    """The rules of one type of schemas."""
+class ParsedSchema(Protocol):
+    """A text that is a schema. Its type's file says all that the registry asks of it."""
 
-    parse: Callable[[str, Sequence[tuple[str, str]]], Any]
-    """From a text and what it refers to; raises `InvalidSchema`."""
-    incompatibilities: Callable[[Any, Any], list[Incompatibility]]
-    """Why the first, a reader, cannot read what the second has written."""
+    @property
+    def text(self) -> str:
+        """As it is kept."""
+        ...
+
+    @property
+    def normalized(self) -> str:
+        """As it is kept if schemas are to be normalized."""
+        ...
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields at its top."""
+        ...
+
+    @property
+    def tags(self) -> Tags:
+        """The tags that are written in it."""
+        ...
+
+    def tagged(self, wanted: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+        ...
+
+    def in_form(self, form: str) -> str:
+        """Return its text in a form that its type has (`tms.core.schema_types`)."""
+        ...
+
+    def incompatibilities(self, writer: Any) -> list[Incompatibility]:
+        """Return why it cannot read what `writer`, of its type, has written; nothing if it can."""
+        ...
 
 
-def _parse_avro(text: str, references: Sequence[tuple[str, str]]) -> avro_schemas.AvroSchema:
-    return avro_schemas.parse(text, [text for _, text in references])
-
-
-_KINDS: Mapping[str, _Kind] = {
-    AVRO: _Kind(_parse_avro, avro_schemas.incompatibilities),
-    JSON: _Kind(json_schemas.parse, json_schemas.incompatibilities),
-    PROTOBUF: _Kind(proto_schemas.parse, proto_schemas.incompatibilities),
+Parse = Callable[[str, Sequence[tuple[str, str]]], ParsedSchema]
+"""Makes a schema of a text and the names and texts it refers to. Raises `InvalidSchema`."""
+_PARSES: Mapping[str, Parse] = {
+    AVRO: avro_schemas.parse,
+    JSON: json_schemas.parse,
+    PROTOBUF: proto_schemas.parse,
 }
-_FORMS: Mapping[str, Callable[[Any], str]] = {
-    "resolved": lambda schema: schema.resolved,
-    "resolved_normalized": lambda schema: schema.resolved_normalized,
-    "resolved_ordered": lambda schema: schema.resolved_ordered,
-    "serialized": lambda schema: schema.serialized,
-    "ignore_extensions": lambda schema: schema.without_extensions,
-}
-"""By the name of a form, which `lookup.FORMS` gives to types, or by which `sources` compares."""
 
 
 @functools.cache
@@ -84,25 +102,27 @@ def _prepare_process() -> None:
 
 
 @functools.lru_cache(_PARSED_KEPT)
-def _parsed(source: Source) -> Any:
-    parse = _KINDS[source.kind].parse
-    if source.kind != PROTOBUF:
-        check_characters(source.text)
-    return _KEPT.parsed(source, lambda: parse(source.text, source.references))
+def _parsed(source: Source) -> ParsedSchema:
+    parsed: ParsedSchema = _KEPT.parsed(
+        source, lambda: _PARSES[source.kind](source.text, source.references)
+    )
+    return parsed
 
 
 @functools.lru_cache(_PARSED_KEPT)
 def _serde(source: Source) -> Serde:
     """Return what encodes and decodes by a schema. Raises `UnusableSchema`, `InvalidSchema`."""
-    if source.kind == AVRO:
-        return compiled(SchemaSource(AVRO, _parsed(source).resolved))
-    if source.kind == JSON:
-        return compiled(SchemaSource(JSON, source.text, source.references))
+    kind = type_of(source.kind)
     references = [
-        (name, _parsed(Source(PROTOBUF, text, source.references[:number])).serialized)
-        for number, (name, text) in enumerate(source.references)
+        (name, _text_for_values(Source(source.kind, text, source.references[:number])))
+        for number, (name, text) in enumerate(() if kind.is_form_whole else source.references)
     ]
-    return compiled(SchemaSource(PROTOBUF, _parsed(source).serialized, tuple(references)))
+    return compiled(SchemaSource(source.kind, _text_for_values(source), tuple(references)))
+
+
+def _text_for_values(source: Source) -> str:
+    form = type_of(source.kind).value_form
+    return _parsed(source).in_form(form) if form else source.text
 
 
 def _answer(question: Question, *, is_alone: bool = False) -> Answer:
@@ -124,10 +144,9 @@ def _answer(question: Question, *, is_alone: bool = False) -> Answer:
 def _found(question: Question) -> Answer:
     match question:
         case Comparison(reader, writer):
-            find = _KINDS[reader.kind].incompatibilities
-            return Compared(tuple(find(_parsed(reader), _parsed(writer))))
+            return Compared(tuple(_parsed(reader).incompatibilities(_parsed(writer))))
         case InForm(source, form):
-            return TextInForm(_FORMS[form](_parsed(source)))
+            return TextInForm(_parsed(source).in_form(form))
         case WhichTags(source):
             return TagsFound(_parsed(source).tags)
         case Tagged():

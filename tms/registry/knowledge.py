@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tms.core.limits import SchemaLimits
+from tms.core.schemas import NUMBER_MAX
 from tms.registry.ids import IdsWanted
-from tms.registry.questions import Findings
+from tms.registry.questions import A, Findings, NoSchema, Question
 from tms.registry.readers import EVERYTHING, SchemaReader
-from tms.registry.refusal import TOO_LARGE, RegistryError
-from tms.registry.schema import NUMBER_MAX
+from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
 from tms.registry.state import State
 
 
@@ -23,6 +23,13 @@ class Knowledge:
     """By context the ids that this server may give; None: any."""
     reader: SchemaReader = EVERYTHING
     """Who asks. They find no schema by texts that they may not read."""
+
+    def answer_to(self, question: Question, wanted: type[A]) -> A:
+        """Return an answer about a schema. Raises `Unanswered`, `RegistryError` (42201)."""
+        answer = self.findings.answer_to(question, wanted)
+        if isinstance(answer, NoSchema):
+            raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+        return answer
 
     def next_id(self, context: str) -> int:
         """Return the id that a new schema of a context gets.

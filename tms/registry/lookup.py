@@ -3,7 +3,8 @@
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from tms.core.schemas import AVRO, PROTOBUF
+from tms.core.schema_types import type_of
+from tms.core.schemas import SubmittedSchema
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
     NOTHING,
@@ -17,24 +18,18 @@ from tms.registry.contracts import (
 )
 from tms.registry.deletion import LATEST, parse_version
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import InForm, NoSchema, Tags
+from tms.registry.questions import InForm, Tags, TagsFound, TextInForm, WhichTags
 from tms.registry.refusal import (
-    INVALID_SCHEMA,
     SCHEMA_NOT_FOUND,
     SUBJECT_NOT_FOUND,
     VERSION_NOT_FOUND,
     RegistryError,
 )
 from tms.registry.schema import Schema
-from tms.registry.sources import Submitted, schema_of, source_of, versions_of_text
+from tms.registry.sources import schema_of, source_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
-FORMS = {
-    AVRO: ("resolved",),
-    PROTOBUF: ("serialized", "ignore_extensions"),
-}
-"""The other forms in which schemas of a type are shown."""
 ALL_TAGS = "*"
 """Stands for all tags where some are asked for."""
 
@@ -184,9 +179,8 @@ def all_uses_of_guid(state: State, guid: str) -> list[Version]:
 def same(
     known: Knowledge,
     given: str,
-    submitted: Submitted,
+    submitted: SubmittedSchema,
     *,
-    normalize: bool = False,
     deleted: bool = False,
 ) -> Version:
     """Return the version of a subject that has a schema.
@@ -196,17 +190,18 @@ def same(
     40403, 42201, 42210), `Unanswered`.
     """
     state, subject = known.state, known.state.meant(given)
-    told = kept(submitted.told)
+    said = contract_of(submitted)
+    told = kept(said)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
-    schema = schema_of(known, submitted, subject, normalize=normalize)
+    schema = schema_of(known, submitted, subject)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
 
     def is_meant(version: Version) -> bool:
-        return _is_meant(submitted.told, meant, version.schema)
+        return _is_meant(said, meant, version.schema)
 
-    same = versions_of_text(known, schema, shown, is_meant, normalize=normalize)
+    same = versions_of_text(known, schema, shown, is_meant, submitted)
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")
     number = named_number(told)
@@ -246,12 +241,9 @@ def text_in(known: Knowledge, schema: Schema, form: str) -> str:
 
     Raises `Unanswered`, `RegistryError` (42201).
     """
-    if form not in FORMS.get(schema.kind, ()):
+    if form not in type_of(schema.kind).forms:
         return schema.text
-    answer = known.findings.text_of(InForm(source_of(known, schema), form))
-    if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
-    return answer.text
+    return known.answer_to(InForm(source_of(known, schema), form), TextInForm).text
 
 
 def tags_in(
@@ -261,21 +253,17 @@ def tags_in(
 
     Raises `Unanswered`, `RegistryError`.
     """
-    answer = known.findings.tags(source_of(known, schema))
-    if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+    tags = known.answer_to(WhichTags(source_of(known, schema)), TagsFound).tags
     if ALL_TAGS in wanted:
-        return answer.tags
-    return tuple(each for each in answer.tags if any(tag in wanted for tag in each[1]))
+        return tags
+    return tuple(each for each in tags if any(tag in wanted for tag in each[1]))
 
 
 def why_unfit(
     known: Knowledge,
     given: str,
     token: str | None,
-    submitted: Submitted,
-    *,
-    normalize: bool = False,
+    submitted: SubmittedSchema,
 ) -> list[str]:
     """Return why a schema does not fit a version, or those that the level says; [] if it does.
 
@@ -286,8 +274,8 @@ def why_unfit(
     found = None if number is None else state.version(subject, number)
     if number not in (None, LATEST) and (found is None or found.is_deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
-    contract = merged(submitted.told, state.config(subject), state.latest(subject))
-    schema = schema_of(known, submitted, subject, contract, normalize=normalize)
+    contract = merged(contract_of(submitted), state.config(subject), state.latest(subject))
+    schema = schema_of(known, submitted, subject, contract)
     earlier = to_fit(state, subject, schema) if found is None else [found]
     checked = earlier[:1] if number == LATEST else earlier
     return misfits(known, schema, checked, state.config(subject))

@@ -40,11 +40,6 @@ class ProtoSchema:
         return types_of(self._files)
 
     @cached_property
-    def serialized(self) -> str:
-        """Its descriptor, in base64."""
-        return base64.b64encode(self._files[-1].SerializeToString()).decode()
-
-    @cached_property
     def file(self) -> ast.File:
         """Its tree."""
         try:
@@ -73,9 +68,10 @@ class ProtoSchema:
         groups = first.fields, *first.oneofs.values()
         return tuple(field.name for fields in groups for field in fields.values())
 
-    @property
-    def without_extensions(self) -> str:
-        """Its text without the options that authors define."""
+    def in_form(self, form: str) -> str:
+        """Return its descriptor in base64, or its text without the options that authors define."""
+        if form == "serialized":
+            return base64.b64encode(self._files[-1].SerializeToString()).decode()
         return proto_text(without_extensions(self.file))
 
     @property
@@ -86,6 +82,10 @@ class ProtoSchema:
     def tagged(self, wanted: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
         return proto_text(retagged(self.file, wanted))
+
+    def incompatibilities(self, writer: "ProtoSchema") -> list[Incompatibility]:
+        """Return why it does not read all that `writer` has written; nothing if it does."""
+        return differences(writer.types, self.types)
 
 
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtoSchema:
@@ -120,8 +120,3 @@ def _text_of(text: str, others: dict[str, str]) -> str:
     imports = "".join(f'import "{CEscape(name.encode(), True)}";' for name in descriptor.dependency)
     imported = compiled(f'syntax = "proto3";{imports}', others).file[:-1]
     return proto_text(file_of(with_options(raw, imported)))
-
-
-def incompatibilities(reader: ProtoSchema, writer: ProtoSchema) -> list[Incompatibility]:
-    """Return why `reader` does not read all that `writer` has written; nothing if it does."""
-    return differences(writer.types, reader.types)

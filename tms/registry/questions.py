@@ -171,7 +171,8 @@ Question = (
 Answer = Parsed | NoSchema | Compared | TextInForm | TagsFound | Misfit | Converted | Named
 
 
-Q = TypeVar("Q", Comparison, InForm)
+Q = TypeVar("Q", bound=Question)
+A = TypeVar("A", Parsed, Compared, TextInForm, TagsFound)
 
 
 class Unanswered(Exception):
@@ -189,41 +190,21 @@ class Findings:
 
     answers: dict[Question, Answer] = field(default_factory=dict)
 
-    def parsed(self, source: Source) -> Parsed | NoSchema:
-        """Return what a text is. Raises `Unanswered`."""
-        answer = self._answer(source)
-        assert isinstance(answer, Parsed | NoSchema)
-        return answer
+    def answers_to(self, questions: Sequence[Q], wanted: type[A]) -> Mapping[Q, A | NoSchema]:
+        """Return the answers to questions, which are `wanted`, or say that a text is no schema.
 
-    def text_of(self, question: InForm | Tagged) -> TextInForm | NoSchema:
-        """Return the text that a question asks for. Raises `Unanswered`."""
-        answer = self._answer(question)
-        assert isinstance(answer, TextInForm | NoSchema)
-        return answer
-
-    def tags(self, source: Source) -> TagsFound | NoSchema:
-        """Return the tags in a schema. Raises `Unanswered`."""
-        answer = self._answer(WhichTags(source))
-        assert isinstance(answer, TagsFound | NoSchema)
-        return answer
-
-    def _answer(self, question: Question) -> Answer:
-        answer = self.answers.get(question)
-        if answer is None:
-            raise Unanswered([question])
-        return answer
-
-    def compared(self, comparisons: list[Comparison]) -> Mapping[Comparison, Compared | NoSchema]:
-        """Return what comparisons have found. Raises `Unanswered` with all that are missing."""
-        return {
-            each: answer
-            for each, answer in self.all_of(comparisons).items()
-            if isinstance(answer, Compared | NoSchema)
-        }
-
-    def all_of(self, questions: Sequence[Q]) -> Mapping[Q, Answer]:
-        """Return the answers to questions. Raises `Unanswered` with all that are missing."""
+        Raises `Unanswered` with all that are missing.
+        """
         missing: list[Question] = [each for each in questions if each not in self.answers]
         if missing:
             raise Unanswered(missing)
-        return {each: self.answers[each] for each in questions}
+        found = {}
+        for each in questions:
+            answer = self.answers[each]
+            assert isinstance(answer, wanted | NoSchema)
+            found[each] = answer
+        return found
+
+    def answer_to(self, question: Question, wanted: type[A]) -> A | NoSchema:
+        """Return the answer to a question, as `answers_to`. Raises `Unanswered`."""
+        return self.answers_to([question], wanted)[question]

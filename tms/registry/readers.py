@@ -16,7 +16,7 @@ from typing import Never
 
 from tms.core.caller import Caller
 from tms.core.errors import NotPermitted
-from tms.registry.schema import Reference
+from tms.core.schemas import SchemaReference
 from tms.registry.state import State, Version
 from tms.registry.subjects import context_of, scope_of_context
 
@@ -56,14 +56,15 @@ class SchemaReader:
             each for each in state.contexts() if each in seen or self.reads(scope_of_context(each))
         ]
 
-    def refused_in(self, state: State, references: Iterable[Reference]) -> str | None:
+    def refused_in(self, state: State, references: Iterable[SchemaReference]) -> str | None:
         """Return the first subject that references lead to and that may not be read, or None."""
         if self._may_read is None:
             return None
         met: set[tuple[str, int]] = set()
         ahead = [*references]
         while ahead:
-            _, subject, number = ahead.pop()
+            reference = ahead.pop()
+            subject, number = reference.subject, reference.version
             if (subject, number) in met:
                 continue
             if not self.reads(subject):
@@ -80,7 +81,7 @@ class SchemaReader:
             for each in versions
         )
 
-    def check_references(self, state: State, references: Iterable[Reference]) -> None:
+    def check_references(self, state: State, references: Iterable[SchemaReference]) -> None:
         """Raise `NotPermitted` unless all may be read that references lead to."""
         refused = self.refused_in(state, references)
         if refused is not None:

@@ -18,8 +18,9 @@ import msgspec
 
 from tms.core.message import Message, tombstone
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schemas import AVRO
-from tms.registry.schema import NUMBER_MAX, Reference, Schema, is_number
+from tms.core.schema_types import AVRO
+from tms.core.schemas import NUMBER_MAX, SchemaReference
+from tms.registry.schema import Schema, is_number
 from tms.registry.settings import Config, Mode
 
 SEQUENCE_MAX = 2**62
@@ -131,16 +132,10 @@ class Unreadable(Exception):
     """Raised for a message that is no record; it says why."""
 
 
-class _ReferenceValue(msgspec.Struct, frozen=True):
-    name: str
-    subject: str
-    version: int
-
-
 class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     deleted: bool = False
     id: int = 0
-    references: tuple[_ReferenceValue, ...] = ()
+    references: tuple[SchemaReference, ...] = ()
     schema: str = ""
     schema_type: str = AVRO
     metadata: SchemaMetadata | None = None
@@ -198,10 +193,9 @@ def encode(record: Record | Purged, origin: Origin) -> Message:
 def _value_of(record: Record, origin: Origin) -> msgspec.Struct:
     if isinstance(record, SchemaWritten):
         schema = record.schema
-        references = tuple(_ReferenceValue(*each) for each in schema.references)
         return _SchemaValue(
             id=record.id,
-            references=references,
+            references=schema.references,
             schema=schema.text,
             schema_type=schema.kind,
             metadata=schema.metadata,
@@ -286,8 +280,7 @@ def _version_record(subject: str, version: int, value: bytes) -> Record | Versio
 
 
 def _schema_record(subject: str, version: int, value: _SchemaValue) -> SchemaWritten:
-    references = tuple(
-        Reference(each.name, each.subject, each.version) for each in value.references
+    schema = Schema(
+        value.schema_type, value.schema, value.references, value.metadata, value.rule_set
     )
-    schema = Schema(value.schema_type, value.schema, references, value.metadata, value.rule_set)
     return SchemaWritten(subject, version, value.id, schema)

@@ -6,6 +6,7 @@ already, may it be registered now, does it fit earlier versions.
 
 from dataclasses import dataclass, replace
 
+from tms.core.schemas import NUMBER_MAX, SubmittedSchema
 from tms.registry.compatibility import check_fits
 from tms.registry.contracts import (
     NOTHING,
@@ -28,9 +29,9 @@ from tms.registry.refusal import (
     TOO_LARGE,
     RegistryError,
 )
-from tms.registry.schema import NUMBER_MAX, Schema, is_number
+from tms.registry.schema import Schema, is_number
 from tms.registry.settings import Mode
-from tms.registry.sources import Submitted, schema_of, versions_of_text
+from tms.registry.sources import schema_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import check_subject, context_of
 
@@ -42,12 +43,11 @@ class SchemaToRegister:
     """A request to register a schema."""
 
     subject: str
-    submitted: Submitted
+    submitted: SubmittedSchema
     id: int | None = None
     """The id that it is to have, where schemas are imported."""
     version: int | None = None
     """The version that it is to be; the next one otherwise."""
-    normalize: bool = False
 
     @property
     def names_version(self) -> bool:
@@ -68,7 +68,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     """Decide on a registration. Raises `RegistryError`, `Unanswered`, `IdsWanted`."""
     state, limits = known.state, known.limits
     _check_numbers(request)
-    check_rules(request.submitted.told.rule_set)
+    check_rules(request.submitted.rule_set)
     subject = check_subject(request.subject)
     mode = state.mode(subject)
     schema = _schema(known, request, subject, mode)
@@ -111,12 +111,13 @@ def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mod
     What is imported stays as it is; all else gets metadata and rules of the version before.
     """
     submitted, latest = request.submitted, known.state.latest(subject)
+    told = contract_of(submitted)
     if mode is Mode.IMPORT:
-        contract = kept(submitted.told)
+        contract = kept(told)
     else:
-        contract = merged(submitted.told, known.state.config(subject), latest)
+        contract = merged(told, known.state.config(subject), latest)
     if submitted.text:
-        return schema_of(known, submitted, subject, contract, normalize=request.normalize)
+        return schema_of(known, submitted, subject, contract)
     if latest is None:
         raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
     return replace(latest.schema, metadata=contract.metadata, rule_set=contract.rule_set)
@@ -130,8 +131,9 @@ def _same_version(
     Who sends a text and says nothing of metadata and rules, means any version of that text. Who
     names a version too, means a new one, unless it imports.
     """
-    says_nothing = request.submitted.told == NOTHING
-    number = named_number(request.submitted.told)
+    told = contract_of(request.submitted)
+    says_nothing = told == NOTHING
+    number = named_number(told)
     is_next = number is not None and number <= 0
     if mode is not Mode.IMPORT and (is_next or (request.names_version and says_nothing)):
         return None
@@ -145,7 +147,7 @@ def _same_version(
         return is_same and is_version and request.id in (None, version.id)
 
     live = known.state.versions(subject)
-    same = versions_of_text(known, schema, live, is_meant, normalize=request.normalize)
+    same = versions_of_text(known, schema, live, is_meant, request.submitted)
     return next((each for each in same if each.number == number), same[0] if same else None)
 
 

@@ -8,14 +8,12 @@ import hashlib
 import struct
 import uuid
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, digest_metadata, digest_rules
+from tms.core.schemas import NUMBER_MAX, SchemaReference
 
-NUMBER_MAX = 2**31 - 1
-"""The greatest id, and the greatest number of a version; the least is 1."""
 _INT32 = struct.Struct(">i")
 _IDENTITY_BYTES = 16
 _FOLLOWS = b"\x01"
@@ -27,23 +25,15 @@ def is_number(given: int) -> bool:
     return 0 < given <= NUMBER_MAX
 
 
-class Reference(NamedTuple):
-    """A reference of a schema: a name that means a version of a subject."""
-
-    name: str
-    subject: str
-    version: int
-
-
 @dataclass(frozen=True, slots=True)
 class Schema:
     """A schema. Two that are equal have one id in a context."""
 
     kind: str
-    """`AVRO`, `JSON` or `PROTOBUF`; the interface calls it schemaType."""
+    """The name of its type; the interface calls it schemaType."""
     text: str
     """As it is kept."""
-    references: tuple[Reference, ...] = ()
+    references: tuple[SchemaReference, ...] = ()
     metadata: SchemaMetadata | None = None
     """With its parts in order."""
     rule_set: SchemaRuleSet | None = None
@@ -58,7 +48,9 @@ class Schema:
     def identity(self) -> bytes:
         """The same for equal schemas alone."""
         told = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
-        parts = [self.kind, self.text, *(str(part) for each in self.references for part in each)]
+        parts = [self.kind, self.text]
+        for each in self.references:
+            parts += [each.name, each.subject, str(each.version)]
         if self.metadata is not None or self.rule_set is not None:
             parts.append(_encode((self.metadata, self.rule_set)).decode())
         for part in parts:

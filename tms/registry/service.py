@@ -19,7 +19,7 @@ from tms.core.limits import SchemaLimits
 from tms.core.topic import TopicId
 from tms.registry.checker import Checker
 from tms.registry.decision import Decided, Part
-from tms.registry.ids import IdSource, IdsWanted
+from tms.registry.ids import IdsWanted, StoreIds
 from tms.registry.knowledge import Knowledge
 from tms.registry.log import REACHED_S_MAX, LogMemory, SchemaLog, WayToLog
 from tms.registry.questions import Findings, Unanswered
@@ -90,7 +90,7 @@ class Registry:
         self.checker = checker
         self.mastership: Authority | None = None
         """Where one server alone writes: whether it is this one."""
-        self._ids: IdSource | None = None
+        self._ids: StoreIds | None = None
         self._batches: dict[str, range] = {}
         self._options = options
         self._writing = asyncio.Lock()
@@ -183,7 +183,7 @@ class Registry:
                     continue
                 return epoch
 
-    def take_ids_from(self, ids: IdSource) -> None:
+    def take_ids_from(self, ids: StoreIds) -> None:
         """Give only ids that `ids` has given to this server."""
         self._ids = ids
 

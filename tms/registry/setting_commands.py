@@ -4,6 +4,7 @@ A new record of a setting takes the place of the one before, whose tombstone goe
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,6 @@ from tms.registry.records import (
     ConfigWritten,
     Key,
     ModeWritten,
-    Origin,
     Purged,
     Record,
 )
@@ -29,7 +29,7 @@ from tms.registry.refusal import (
     RegistryError,
 )
 from tms.registry.settings import Config, Level, Mode, parse_level, parse_mode
-from tms.registry.state import State
+from tms.registry.state import State, Written
 from tms.registry.subjects import DEFAULT_SCOPE, EVERYWHERE, check_scope, check_subject, qualified
 
 _ALWAYS_SET = (DEFAULT_SCOPE, EVERYWHERE)
@@ -67,14 +67,9 @@ def set_config(state: State, given: str, change: Change) -> Decided[Config]:
     check_writable(state, scope)
     if old is not None and old.value == config:
         return Decided(config)
-    if config.is_empty:
-        if old is None:
-            return Decided(config)
-        return Decided(config, [[Purged(_key(CONFIG, scope, old.origin))]])
-    records: list[Record | Purged] = [ConfigWritten(scope, config)]
-    if old is not None:
-        records.append(Purged(_key(CONFIG, scope, old.origin)))
-    return Decided(config, [records])
+    records: list[Record | Purged] = [] if config.is_empty else [ConfigWritten(scope, config)]
+    records += _gone(CONFIG, scope, old)
+    return Decided(config, [records] if records else [])
 
 
 def delete_config(state: State, given: str) -> Decided[Config]:
@@ -86,9 +81,7 @@ def delete_config(state: State, given: str) -> Decided[Config]:
     check_writable(state, scope)
     was = Config() if old is None else old.value
     shown = msgspec.structs.replace(was, compatibility=was.compatibility or state.level(scope))
-    if old is None:
-        return Decided(shown)
-    return Decided(shown, [[Purged(_key(CONFIG, scope, old.origin))]])
+    return Decided(shown, [] if old is None else [_gone(CONFIG, scope, old)])
 
 
 def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
@@ -118,8 +111,7 @@ def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str
     if old is not None and old.value is mode:
         return Decided(text)
     emptied = _emptied(state, scope, force=force) if mode is Mode.IMPORT else []
-    gone = [] if old is None else [Purged(_key(MODE, scope, old.origin))]
-    return Decided(text, [*emptied, [*gone, ModeWritten(scope, mode)]])
+    return Decided(text, [*emptied, [*_gone(MODE, scope, old), ModeWritten(scope, mode)]])
 
 
 def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
@@ -147,7 +139,7 @@ def delete_mode(state: State, given: str) -> Decided[str]:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     if old is None:
         return Decided(state.mode(scope).value)
-    return Decided(old.value.value, [[Purged(_key(MODE, scope, old.origin))]])
+    return Decided(old.value.value, [_gone(MODE, scope, old)])
 
 
 def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:
@@ -158,5 +150,6 @@ def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:
     return state.mode(scope)
 
 
-def _key(kind: str, scope: str, origin: Origin) -> Key:
-    return Key(kind, origin.node, origin.sequence, scope)
+def _gone(kind: str, scope: str, old: Written[Any] | None) -> list[Purged]:
+    """Return the tombstone of a setting, if it is set."""
+    return [] if old is None else [Purged(Key(kind, old.origin.node, old.origin.sequence, scope))]

@@ -1,51 +1,37 @@
 """From a submitted text to the schema that is kept: references found, text checked. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tms.core.credentials import shortened
-from tms.core.schemas import AVRO, JSON, PROTOBUF
-from tms.registry.contracts import NOTHING, Contract
+from tms.core.schema_types import SCHEMA_TYPES, type_of
+from tms.core.schemas import SchemaReference, SubmittedSchema
+from tms.registry.contracts import NOTHING, Contract, told_in_order
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import InForm, NoSchema, Source, TextInForm
+from tms.registry.questions import InForm, NoSchema, Parsed, Source, TextInForm
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
-from tms.registry.schema import Reference, Schema
+from tms.registry.schema import Schema
 from tms.registry.state import State, Version
 from tms.registry.subjects import context_of, resolved_in
 
-KINDS = frozenset((AVRO, JSON, PROTOBUF))
 LATEST = -1
 _ORDERED, _NORMALIZED = "resolved_ordered", "resolved_normalized"
 """Forms in which a schema with references and one without are compared."""
 _CHARS_SHOWN = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A schema as it is sent."""
-
-    text: str
-    kind: str = AVRO
-    references: tuple[Reference, ...] = ()
-    """Their subjects are qualified (`references_in`)."""
-    told: Contract = NOTHING
-    """The metadata and rules of the request."""
-
-
 def schema_of(
     known: Knowledge,
-    submitted: Submitted,
+    submitted: SubmittedSchema,
     subject: str,
     contract: Contract = NOTHING,
-    *,
-    normalize: bool = False,
 ) -> Schema:
     """Return the schema of a submitted text, as it would be kept under a subject.
 
     `contract` goes with it. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
     state, limits = known.state, known.limits
-    if submitted.kind not in KINDS:
+    if submitted.kind not in SCHEMA_TYPES:
         raise RegistryError(INVALID_SCHEMA, reason=f"Invalid schema type {submitted.kind}")
     if not submitted.text:
         raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
@@ -54,24 +40,24 @@ def schema_of(
         reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
     references = found_references(state, submitted.references)
-    normalize = _normalizes(state, subject, normalize=normalize)
+    normalize = _normalizes(state, subject, submitted)
     if normalize:
         references = tuple(sorted(set(references), key=_in_order))
     kept = Schema(submitted.kind, submitted.text, references, *contract)
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
         return kept
     texts = texts_of(known, references)
-    answer = known.findings.parsed(Source(submitted.kind, submitted.text, texts))
+    answer = known.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
     return replace(kept, text=answer.normalized if normalize else answer.text)
 
 
-def _normalizes(state: State, subject: str, *, normalize: bool) -> bool:
-    return normalize or bool(state.config(subject).normalize)
+def _normalizes(state: State, subject: str, submitted: SubmittedSchema) -> bool:
+    return submitted.normalize or bool(state.config(subject).normalize)
 
 
-def _told(submitted: Submitted, invalid: NoSchema) -> str:
+def _told(submitted: SubmittedSchema, invalid: NoSchema) -> str:
     shown = shortened(submitted.text, _CHARS_SHOWN)
     named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
     return (
@@ -80,27 +66,32 @@ def _told(submitted: Submitted, invalid: NoSchema) -> str:
     )
 
 
-def references_in(references: Iterable[Reference], subject: str) -> tuple[Reference, ...]:
-    """Return references as a schema of a subject means them: in its context, in full."""
+def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
+    """Return a schema as a subject means it: references in its context, in full; all in order."""
     context = context_of(subject)
-    return tuple(
-        Reference(name, resolved_in(given, context), number) for name, given, number in references
+    references = tuple(
+        replace(each, subject=resolved_in(each.subject, context)) for each in submitted.references
     )
+    metadata, rules = told_in_order(submitted.metadata, submitted.rule_set)
+    return replace(submitted, references=references, metadata=metadata, rule_set=rules)
 
 
-def found_references(state: State, references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+def found_references(
+    state: State, references: tuple[SchemaReference, ...]
+) -> tuple[SchemaReference, ...]:
     """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
     found = []
-    for name, given, number in references:
-        version = _live(state, given, number)
+    for each in references:
+        version = _live(state, each.subject, each.version)
         if version is None:
-            reason = f"Invalid reference {name!r}: no version {number} of subject {given!r}"
+            reason = f"no version {each.version} of subject {each.subject!r}"
+            reason = f"Invalid reference {each.name!r}: {reason}"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
-        found.append(Reference(name, version.subject, version.number))
+        found.append(SchemaReference(each.name, version.subject, version.number))
     return tuple(found)
 
 
-def _in_order(reference: Reference) -> tuple[str, int, str]:
+def _in_order(reference: SchemaReference) -> tuple[str, int, str]:
     return reference.subject, reference.version, reference.name
 
 
@@ -111,7 +102,9 @@ def _live(state: State, subject: str, number: int) -> Version | None:
     return version if version is not None and not version.is_deleted else None
 
 
-def texts_of(known: Knowledge, references: tuple[Reference, ...]) -> tuple[tuple[str, str], ...]:
+def texts_of(
+    known: Knowledge, references: tuple[SchemaReference, ...]
+) -> tuple[tuple[str, str], ...]:
     """Return the names and texts that references lead to, each behind those that it needs.
 
     A name means what it was given for first. Raises `RegistryError` (42201) if they lead too far.
@@ -130,17 +123,18 @@ class _Walk:
     """The texts of the references that were found, by name."""
     met: set[tuple[str, int]]
 
-    def collect(self, references: tuple[Reference, ...], depth: int) -> None:
+    def collect(self, references: tuple[SchemaReference, ...], depth: int) -> None:
         """Add the texts that references lead to. Raises `RegistryError` (42201)."""
         limits = self.known.limits
         if references and depth > limits.references_depth_max:
             reason = f"References lead further than {limits.references_depth_max} steps"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
-        for name, subject, number in references:
-            version = self.known.state.version(subject, number)
-            if name in self.texts or (subject, number) in self.met or version is None:
+        for each in references:
+            name, met = each.name, (each.subject, each.version)
+            version = self.known.state.version(*met)
+            if name in self.texts or met in self.met or version is None:
                 continue
-            self.met.add((subject, number))
+            self.met.add(met)
             self.collect(version.schema.references, depth + 1)
             self.texts.setdefault(name, version.schema.text)
             if len(self.texts) > limits.references_max:
@@ -158,8 +152,7 @@ def versions_of_text(
     schema: Schema,
     versions: Sequence[Version],
     is_meant: Callable[[Version], bool],
-    *,
-    normalize: bool = False,
+    submitted: SubmittedSchema,
 ) -> list[Version]:
     """Return those of a subject's versions that have a schema's text and references, latest first.
 
@@ -169,20 +162,23 @@ def versions_of_text(
     """
     latest_first = versions[::-1]
     same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]
-    if same or schema.kind != AVRO or schema.references:
+    if same or schema.references or not type_of(schema.kind).is_form_whole:
         return same
     others = [
         (each, source)
         for each in latest_first
-        if each.schema.references and is_meant(each) and (source := _source(known, each))
+        if each.schema.kind == schema.kind
+        and each.schema.references
+        and is_meant(each)
+        and (source := _source(known, each))
     ]
     if not others:
         return []
     state = known.state
-    form = _NORMALIZED if _normalizes(state, versions[0].subject, normalize=normalize) else _ORDERED
+    form = _NORMALIZED if _normalizes(state, versions[0].subject, submitted) else _ORDERED
     questions = [InForm(source, form) for _, source in others]
-    asked = InForm(Source(AVRO, schema.text), form)
-    found = known.findings.all_of([asked, *questions])
+    asked = InForm(Source(schema.kind, schema.text), form)
+    found = known.findings.answers_to([asked, *questions], TextInForm)
     return [
         version
         for (version, _), question in zip(others, questions, strict=True)
@@ -191,13 +187,8 @@ def versions_of_text(
 
 
 def _source(known: Knowledge, version: Version) -> Source | None:
-    """Return a version as it is asked about.
-
-    None if it is not Avro's, or if its references may not be read or lead too far.
-    """
+    """Return a version as it is asked about; None if its references may not be read."""
     schema = version.schema
-    if schema.kind != AVRO:
-        return None
     if known.reader.refused_in(known.state, schema.references) is not None:
         return None
     try:

@@ -8,10 +8,10 @@ from functools import partial
 from tms.coordination import CoordinationService, LeaderElection, LeaderState
 from tms.core.errors import TmsError
 from tms.core.supervision import supervised
+from tms.metadata.following import Following, always
 from tms.metadata.interface import MetadataStore
 from tms.registry.mastership import Elected
 
-_RETRY_S = 1.0
 _GIVEN_WAY_S = 2.0
 _log = logging.getLogger(__name__)
 
@@ -28,26 +28,26 @@ class StoreElection:
         self._path = f"{namespace}/schema_registry_master"
         self._address = address
         self._is_eligible = is_eligible
-        self._changed = asyncio.Event()
         self._gives_way = asyncio.Event()
         self._state = LeaderState.NO_LEADER
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stops: list[Callable[[], None]] = []
+        self._following: Following | None = None
+        self._standing: asyncio.Task[None] | None = None
 
     def start(self, tell: Callable[[Elected], None]) -> None:
         """Take part, and tell each change from now on."""
-        self._stops = [
-            self._store.observe(lambda _: self._changed.set(), self._path),
-            self._store.observe_session(lambda _: self._changed.set()),
-        ]
-        self._changed.set()
-        self._tasks = [
-            supervised("watching who is the registry's master", partial(self._watch, tell))
-        ]
+        self._following = Following(
+            self._store,
+            self._path,
+            "watching who is the registry's master",
+            partial(self._look, tell),
+            happen=always,
+        )
+        self._following.wake()
+        self._following.start()
         if self._is_eligible:
             election = self._service.election(self._path, self._become)
             stand = partial(self._stand, election)
-            self._tasks.append(supervised("standing for the registry's master", stand))
+            self._standing = supervised("standing for the registry's master", stand)
 
     async def _stand(self, election: LeaderElection) -> None:
         while True:
@@ -66,34 +66,27 @@ class StoreElection:
 
     def _become(self, state: LeaderState) -> None:
         self._state = state
-        self._changed.set()
+        if self._following is not None:
+            self._following.wake()
 
-    async def _watch(self, tell: Callable[[Elected], None]) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            if self._state is LeaderState.LEADING:
-                tell(Elected(self._address, is_self=True))
-                continue
-            try:
-                found = await self._store.get(self._path)
-            except BaseException as error:
-                tell(Elected(None))
-                self._changed.set()
-                if not isinstance(error, TmsError):
-                    raise
-                _log.info("it is not known who is master: %s", error)
-                await asyncio.sleep(_RETRY_S)
-                continue
-            address = None if found is None else found.value.decode(errors="replace")
-            # Its own value is there a moment before it is known to lead, and after.
-            tell(Elected(None if address == self._address else address))
+    async def _look(self, tell: Callable[[Elected], None]) -> None:
+        if self._state is LeaderState.LEADING:
+            tell(Elected(self._address, is_self=True))
+            return
+        try:
+            found = await self._store.get(self._path)
+        except BaseException:
+            tell(Elected(None))
+            raise
+        address = None if found is None else found.value.decode(errors="replace")
+        # Its own value is there a moment before it is known to lead, and after.
+        tell(Elected(None if address == self._address else address))
 
     async def close(self) -> None:
         """Take part no more."""
-        for stop in self._stops:
-            stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._following is not None:
+            await self._following.close()
+        if self._standing is not None:
+            self._standing.cancel()
+            await asyncio.gather(self._standing, return_exceptions=True)
         await self._service.close()

@@ -3,15 +3,15 @@
 from dataclasses import dataclass, replace
 
 from tms.core.schema_contracts import SchemaRuleSet, merged_rules, without_rules
+from tms.core.schemas import SubmittedSchema
 from tms.registry import lookup
 from tms.registry.contracts import Contract, contract_of
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import NoSchema, Tagged, Tags
-from tms.registry.refusal import INVALID_SCHEMA, RegistryError
+from tms.registry.questions import Tagged, Tags, TextInForm
 from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.schema import Schema
-from tms.registry.sources import Submitted, schema_of, source_of
+from tms.registry.sources import schema_of, source_of
 from tms.registry.subjects import check_subject
 
 
@@ -49,7 +49,7 @@ def register_tagged(
     subject, submitted = check_subject(request.subject), request.submitted
     latest = known.state.latest(subject)
     if submitted.text or latest is None:
-        schema = schema_of(known, submitted, subject)
+        schema = schema_of(known, replace(submitted, normalize=False), subject)
     else:
         schema = latest.schema
     if change.from_latest and latest is not None:
@@ -66,10 +66,7 @@ def register_tagged(
 def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
     source = source_of(known, schema)
     question = Tagged(source, change.added, change.removed, change.if_there)
-    answer = known.findings.text_of(question)
-    if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
-    return answer.text
+    return known.answer_to(question, TextInForm).text
 
 
 def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
@@ -82,6 +79,7 @@ def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
         rules = without_rules(rules, request.rules_to_remove)
     metadata = before.metadata if request.told.metadata is None else request.told.metadata
     text = _tagged(known, schema, request.change)
-    told = Contract(metadata, rules)
-    submitted = Submitted(text, schema.kind, schema.references, told)
+    submitted = SubmittedSchema(
+        text, schema.kind, schema.references, metadata=metadata, rule_set=rules
+    )
     return register(known, SchemaToRegister(found.subject, submitted, version=request.new_version))

@@ -10,7 +10,6 @@ bytes in base64) and `made_ms`. Whoever reads the metadata store can pass on any
    back. While the store is not reached, what was known last holds.
 """
 
-import asyncio
 import logging
 import re
 import secrets
@@ -19,16 +18,15 @@ from collections.abc import Sequence
 import msgspec
 
 from tms.core.clock import Clock
-from tms.core.errors import BadVersion, TmsError, ValueUnreadable
-from tms.core.supervision import supervised
-from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent
+from tms.core.errors import BadVersion, ValueUnreadable
+from tms.metadata.following import Following
+from tms.metadata.interface import NEW, MetadataStore
 
 PATH = "/auth/forward_keys"
 KEPT = 3
 OLD_MS = 24 * 3600 * 1000
 HEARD_MS = 60_000
 """After which each server knows a key."""
-RETRY_S = 1.0
 _SECRET_BYTES = 32
 _ID = re.compile(r"[0-9a-z]{1,32}", re.ASCII)
 
@@ -55,20 +53,18 @@ class ForwardKeys:
         self._store = store
         self._clock = clock
         self._keys: Sequence[_Key] = ()
-        self._stops = [store.observe(self._hear, PATH), store.observe_session(self._happen)]
-        self._has_news = asyncio.Event()
-        self._following: asyncio.Task[None] | None = None
+        self._following = Following(store, PATH, "renewing the keys of forwards", self._renew)
 
     async def open(self) -> None:
         """Have the keys, and follow them. Raises `MetadataUnavailable`, `ValueUnreadable`."""
         await self._bring_up_to_date()
-        self._following = supervised("renewing the keys of forwards", self._follow)
+        self._following.start()
 
     def sealing(self) -> tuple[str, bytes]:
         """Return the id and the secret of the key to seal with; have an old one replaced."""
         now_ms = self._clock.now_ms()
         if _is_due(self._keys, now_ms):
-            self._has_news.set()
+            self._following.wake()
         heard = (key for key in self._keys if now_ms - key.made_ms > HEARD_MS)
         key = next(heard, self._keys[-1])
         return key.id, key.secret
@@ -79,32 +75,13 @@ class ForwardKeys:
 
     async def close(self) -> None:
         """Follow them no more."""
-        for stop in self._stops:
-            stop()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        await self._following.close()
 
-    def _hear(self, _: Notification) -> None:
-        self._has_news.set()
-
-    def _happen(self, event: SessionEvent) -> None:
-        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
-            self._has_news.set()
-
-    async def _follow(self) -> None:
-        while True:
-            await self._has_news.wait()
-            self._has_news.clear()
-            try:
-                await self._bring_up_to_date()
-            except BaseException as error:
-                if not isinstance(error, ValueUnreadable):  # until it is changed it stays so
-                    self._has_news.set()
-                if not isinstance(error, TmsError):
-                    raise
-                _log.warning("the keys of forwards cannot be renewed: %s", error)
-                await asyncio.sleep(RETRY_S)
+    async def _renew(self) -> None:
+        try:
+            await self._bring_up_to_date()
+        except ValueUnreadable as error:  # until it is changed it stays so
+            _log.warning("the keys of forwards cannot be renewed: %s", error)
 
     async def _bring_up_to_date(self) -> None:
         """Read the keys, and put another before them if that is due."""

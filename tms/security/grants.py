@@ -83,9 +83,9 @@ class Grants:
         """
         if store is None:
             return
-        self._rules = LiveValues(store, RULES, JsonCodec(Rule), self._clock, self._rules_changed)
+        self._rules = LiveValues(store, RULES, JsonCodec(Rule), self._rules_changed, self._clock)
         tokens = JsonCodec(KeptToken)
-        self._tokens = LiveValues(store, TOKENS, tokens, self._clock, self._tokens_changed)
+        self._tokens = LiveValues(store, TOKENS, tokens, self._tokens_changed, self._clock)
         await self._rules.open()
         await self._tokens.open()
 

@@ -101,17 +101,6 @@ class Rule:
         told += on.get(self.kind, "the server")
         return told if self.subscription == ANY else f"{told}, subscription {self.subscription}"
 
-    def is_of_subscription(self, subscription: str | None) -> bool:
-        """Whether it holds for a subscription, or for a topic if none is named."""
-        if self.subscription == ANY:
-            return True
-        return subscription is not None and matches(self.subscription, subscription)
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Whether a pattern matches a name."""
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
-
 
 def _wrong(rule: Rule, **detail: object) -> InvalidRule:
     told = ", ".join(f"{name}={value}" for name, value in detail.items())

@@ -21,7 +21,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.validation import ValidationError
 
 from tms.core.credentials import shortened
-from tms.core.schemas import AVRO
+from tms.core.schema_types import AVRO
 from tms.serdes.avro_bounds import read_nested
 from tms.serdes.avro_json import AvroJson, copied
 from tms.serdes.avro_shape import AvroShape
@@ -38,6 +38,7 @@ from tms.serdes.avro_tree import (
 )
 from tms.serdes.serde import (
     SchemaSource,
+    Serde,
     Undecodable,
     Unencodable,
     UnusableSchema,
@@ -48,10 +49,11 @@ _REASON_CHARS = 500
 _MARKS = ("__fastavro_parsed", "__named_schemas")
 
 
-class AvroSerde:
+class AvroSerde(Serde):
     """One schema."""
 
     kind = AVRO
+    has_readers = True
 
     def __init__(self, source: SchemaSource, reader: "AvroSerde | None" = None) -> None:
         """Compile a schema. Values are given as `reader` has them, if there is one.
@@ -82,7 +84,7 @@ class AvroSerde:
         self.record_name = record_name(self._tree.top)
 
     def read_as(self, reader: "AvroSerde") -> "AvroSerde":
-        """Return a serde whose values have the form that another schema gives them."""
+        """Return a serde whose values have the form that `reader` gives them."""
         return AvroSerde(self._source, reader)
 
     def encode(self, value: Any) -> bytes:

@@ -10,14 +10,14 @@ import jsonschema_rs
 import msgspec
 
 from tms.core.credentials import shortened
-from tms.core.schemas import JSON
+from tms.core.schema_types import JSON
 from tms.serdes.json_references import resources_of
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 
 _REASON_CHARS = 500
 
 
-class JsonSerde:
+class JsonSerde(Serde):
     """One schema."""
 
     kind = JSON

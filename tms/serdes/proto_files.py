@@ -10,7 +10,8 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import Message
 
 from tms.core.records import SchemaText
-from tms.core.schemas import PROTOBUF, AsyncSchemas, SchemaReference
+from tms.core.schema_types import PROTOBUF
+from tms.core.schemas import AsyncSchemas, SchemaReference
 from tms.serdes.standard_protos import STANDARD_FILES
 
 

@@ -17,8 +17,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tms.core.avro_lengths import avro_varint
 from tms.core.credentials import shortened
-from tms.core.schemas import PROTOBUF
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+from tms.core.schema_types import PROTOBUF
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.standard_protos import STANDARD_FILES
 from tms.serdes.wire_format import encode_path, read_path
 
@@ -28,7 +28,7 @@ _FILE_NAME = "schema.proto"
 Path = tuple[int, ...]
 
 
-class ProtoSerde:
+class ProtoSerde(Serde):
     """One schema: the messages of a file."""
 
     kind = PROTOBUF

@@ -19,17 +19,9 @@ from tms.core.schemas import LATEST, AsyncSchemas, SchemaVersion
 from tms.core.services import Services
 from tms.core.topic import TopicId
 from tms.core.topic_schemas import TopicSchemas, schemas_of
-from tms.serdes.avro_serde import AvroSerde
+from tms.serdes.compiling import compiled
 from tms.serdes.proto_files import registered_file
-from tms.serdes.proto_serde import ProtoSerde
-from tms.serdes.serde import (
-    SchemaSource,
-    Serde,
-    Undecodable,
-    Unencodable,
-    UnusableSchema,
-    compiled,
-)
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.serdes import Serdes
 from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
 
@@ -158,9 +150,7 @@ class Records:
             put = self._schemas.register if register else self._schemas.find
             version = await put(subject, given.text, given.schema_type, given.references)
         serde = await self._serdes.of_version(version)
-        if message and isinstance(serde, ProtoSerde):
-            serde = serde.with_message(message)
-        return Encoder(version.id, serde)
+        return Encoder(version.id, serde.with_message(message) if message else serde)
 
     async def _given(self, schema: GivenSchema, *, register: bool) -> SchemaText:
         """Return a schema as it is registered, with the files that a Protobuf class needs."""
@@ -197,7 +187,7 @@ class Records:
                 ) from None
         return Decoder(self._serdes, topic, how, reader)
 
-    async def _reader(self, topic: TopicSchemas, schema: GivenSchema | int) -> AvroSerde:
+    async def _reader(self, topic: TopicSchemas, schema: GivenSchema | int) -> Serde:
         """Return the serde of a reader's schema. Raises `UnusableSchema`."""
         subject = topic.subject or ""
         if isinstance(schema, int):
@@ -212,7 +202,7 @@ class Records:
             if given.references:
                 raise UnusableSchema("a reader's schema that refers to others is given by its id")
             serde = compiled(SchemaSource(given.schema_type, given.text))
-        if not isinstance(serde, AvroSerde):
+        if not serde.has_readers:
             raise UnusableSchema("a reader's schema is Avro's")
         return serde
 
@@ -221,7 +211,7 @@ class Decoder:
     """Decodes the messages of one topic."""
 
     def __init__(
-        self, serdes: Serdes, topic: TopicSchemas, how: Decoding, reader: AvroSerde | None
+        self, serdes: Serdes, topic: TopicSchemas, how: Decoding, reader: Serde | None
     ) -> None:
         """Decode as `how` says; Avro's values by `reader`, if there is one."""
         self._serdes = serdes
@@ -282,7 +272,7 @@ class Decoder:
         known = self._read_as.get(schema_id)
         if known is None:
             known = await self._serdes.of_id(schema_id, self._topic.subject or "")
-            if self._reader is not None and isinstance(known, AvroSerde):
+            if self._reader is not None and self._reader.kind == known.kind:
                 known = known.read_as(self._reader)
             self._read_as[schema_id] = known
         return known

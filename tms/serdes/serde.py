@@ -1,10 +1,11 @@
-"""The interface of a compiled schema of any type, and its errors."""
+"""The interface of a compiled schema of any type, and its errors.
+
+`tms/serdes/compiling.py` has the types.
+"""
 
 import reprlib
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from tms.core.schemas import AVRO, JSON, PROTOBUF
+from typing import Any, ClassVar, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +13,7 @@ class SchemaSource:
     """A schema with all that it refers to, as `compiled` takes it."""
 
     kind: str
-    """AVRO, JSON or PROTOBUF."""
+    """The name of its type."""
     text: str
     """Avro's with what it refers to in it; Protobuf's is a descriptor of the file in base64."""
     references: tuple[tuple[str, str], ...] = ()
@@ -34,24 +35,22 @@ class UnusableSchema(ValueError):
     """Raised when values cannot be encoded or decoded by a schema; it says why."""
 
 
-class Unencodable(ValueError):
+class _Misfit(ValueError):
+    """Raised when something does not fit its schema."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        """Say why, and of which field, if that is known."""
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.reason = reason
+        self.field = field
+
+
+class Unencodable(_Misfit):
     """Raised when a value does not fit its schema."""
 
-    def __init__(self, reason: str, field: str = "") -> None:
-        """Say why, and of which field, if that is known."""
-        super().__init__(f"{field}: {reason}" if field else reason)
-        self.reason = reason
-        self.field = field
 
-
-class Undecodable(ValueError):
-    """Raised when bytes are no value of a schema."""
-
-    def __init__(self, reason: str, field: str = "") -> None:
-        """Say why, and of which field, if that is known."""
-        super().__init__(f"{field}: {reason}" if field else reason)
-        self.reason = reason
-        self.field = field
+class Undecodable(_Misfit):
+    """Raised when bytes are not a value of a schema."""
 
 
 class Serde(Protocol):
@@ -60,7 +59,9 @@ class Serde(Protocol):
     Whatever the bytes are, decoding ends soon, with a value or with `Undecodable`.
     """
 
-    kind: str
+    kind: ClassVar[str]
+    has_readers: ClassVar[bool] = False
+    """Whether programs may have values in the form that a schema of theirs gives them."""
     record_name: str
     """The full name of its record or message, the title of a JSON Schema; empty if it has none."""
 
@@ -80,20 +81,10 @@ class Serde(Protocol):
         """Return JSON that says a value. Raises `Undecodable` if there is none that does."""
         ...
 
+    def with_message(self, message: str) -> "Serde":  # noqa: ARG002
+        """Return a serde in which a mapping stands for another message, if there are several."""
+        return self
 
-def compiled(source: SchemaSource) -> Serde:
-    """Return what encodes and decodes by a schema. Raises `UnusableSchema`."""
-    # The library of a type is loaded when it is used for the first time.
-    if source.kind == AVRO:
-        from tms.serdes.avro_serde import AvroSerde  # noqa: PLC0415
-
-        return AvroSerde(source)
-    if source.kind == JSON:
-        from tms.serdes.json_serde import JsonSerde  # noqa: PLC0415
-
-        return JsonSerde(source)
-    if source.kind == PROTOBUF:
-        from tms.serdes.proto_serde import ProtoSerde  # noqa: PLC0415
-
-        return ProtoSerde(source)
-    raise UnusableSchema(f"its type is {source.kind!r}")
+    def read_as(self, reader: Any) -> "Serde":  # noqa: ARG002
+        """Return a serde whose values have the form that `reader`, one of the type, gives them."""
+        return self

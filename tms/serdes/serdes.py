@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from cachetools import LRUCache
 
-from tms.core.schemas import FORMS, PROTOBUF, AsyncSchemas, SchemaReference, SchemaVersion
-from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
+from tms.core.schema_types import type_of
+from tms.core.schemas import AsyncSchemas, SchemaReference, SchemaVersion
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 KEPT_MAX = 1000
 """How many serdes are kept; the one unused for longest goes first."""
@@ -49,13 +51,14 @@ class Serdes:
 
     async def source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
         """Return a version with all that it refers to. Raises as `AsyncSchemas.schema`."""
-        kind, form = version.schema_type, FORMS.get(version.schema_type, "")
-        if form and (version.references or kind == PROTOBUF):
+        kind = type_of(version.schema_type)
+        form, is_whole = kind.value_form, kind.is_form_whole
+        if form and (version.references or not is_whole):
             version = await self._schemas().schema(version.id, subject, form=form)
         references: dict[str, str] = {}
-        if not form or kind == PROTOBUF:
+        if not is_whole:
             await self._collect(version.references, form, references)
-        return SchemaSource(kind, version.schema, tuple(references.items()))
+        return SchemaSource(kind.name, version.schema, tuple(references.items()))
 
     async def _collect(
         self, references: tuple[SchemaReference, ...], form: str, found: dict[str, str]

@@ -10,22 +10,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
+from tms.core.schemas import NUMBER_MAX, SchemaReference
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 """The usual type of bodies; plain `application/json` is accepted and given too."""
 
 
-_INT32_MAX = 2**31 - 1
-Number = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
+Number = Annotated[int, msgspec.Meta(ge=-1, le=NUMBER_MAX)]
 """An id or a version; -1 is the next one, or the latest."""
-
-
-class ReferenceBody(msgspec.Struct, frozen=True):
-    """A reference of a schema: a name that means a version of a subject."""
-
-    name: str
-    subject: str
-    version: Number
 
 
 class EntityBody(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,7 +39,7 @@ class SchemaRequest(msgspec.Struct, frozen=True):
 
     schema: str | None = None
     schemaType: str | None = None  # noqa: N815  Confluent's name, as all of these
-    references: list[ReferenceBody] | None = None
+    references: tuple[SchemaReference, ...] | None = None
     id: Number | None = None
     version: Number | None = None
     metadata: SchemaMetadata | None = None
@@ -77,7 +69,7 @@ class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
     guid: str | UnsetType = UNSET
     schemaType: str | UnsetType = UNSET  # noqa: N815
     schema: str | UnsetType = UNSET
-    references: list[ReferenceBody] = []
+    references: tuple[SchemaReference, ...] = ()
     metadata: SchemaMetadata | None = None
     ruleSet: SchemaRuleSet | None = None  # noqa: N815
 
@@ -91,7 +83,7 @@ class VersionBody(msgspec.Struct, frozen=True, omit_defaults=True):
     guid: str
     schemaType: str  # noqa: N815
     schema: str
-    references: list[ReferenceBody] = []
+    references: tuple[SchemaReference, ...] = ()
     metadata: SchemaMetadata | None = None
     ruleSet: SchemaRuleSet | None = None  # noqa: N815
     schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815
@@ -105,7 +97,7 @@ class SchemaBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: str
     schemaType: str  # noqa: N815
     guid: str
-    references: list[ReferenceBody] = []
+    references: tuple[SchemaReference, ...] = ()
     metadata: SchemaMetadata | None = None
     ruleSet: SchemaRuleSet | None = None  # noqa: N815
     schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815

@@ -9,8 +9,8 @@ from tests.api.registry.live import LIMITS, Api, refused
 from tests.api.registry.secured_registry import Secured
 from tests.api.security.secured import ROOT
 from tms.core.limits import SchemaLimits
+from tms.core.schemas import SchemaReference
 from tms.registry.registration import Registered
-from tms.registry.schema import Reference
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +122,7 @@ async def test_versions_that_lead_too_far_by_now_are_no_hindrance(api: Api) -> N
     for number in range(1, 7):
         text = USER.replace("n.U", f"n.E{number}") % f"n.E{number - 1}"
         told = await called.register(
-            f"f{number}", text, [Reference(f"n.E{number - 1}", f"f{number - 1}", 1)]
+            f"f{number}", text, [SchemaReference(f"n.E{number - 1}", f"f{number - 1}", 1)]
         )
         assert isinstance(told, Registered)
     assert LIMITS.references_depth_max < 6

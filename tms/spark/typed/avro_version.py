@@ -5,27 +5,50 @@ resolve: a field has the type that the reader's has, or is not there and has a d
 are read as they were written, and have the defaults put in. All else is resolved by fastavro.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tms.core.schemas import AVRO
+from tms.core.schema_types import AVRO
 from tms.serdes.avro_serde import AvroSerde
 from tms.serdes.avro_tree import RECORDS
-from tms.serdes.serde import SchemaSource
+from tms.serdes.serde import SchemaSource, Undecodable, UnusableSchema
 from tms.serdes.wire_format import START_BYTES
 from tms.spark.typed.avro_types import AvroTypes
+
+
+def avro_types(source: SchemaSource) -> AvroTypes:
+    """Return a schema, taken apart. Raises `UnusableSchema`."""
+    AvroSerde(source)  # only what it takes is right
+    try:
+        return AvroTypes(source.text)
+    except RecursionError:
+        raise UnusableSchema("it is nested too deeply") from None
+
+
+def without_logical_types(source: SchemaSource) -> SchemaSource:
+    """Return a schema whose values are those of columns. Raises `UnusableSchema`."""
+    types = avro_types(source)
+    return SchemaSource(AVRO, types.raw_text(types.top))
 
 
 class AvroReading:
     """The columns to read, and the schema to read by."""
 
-    def __init__(self, types: AvroTypes, fields: frozenset[str]) -> None:
+    def __init__(self, source: SchemaSource, fields: frozenset[str]) -> None:
         """Read a record's `fields` alone. Raises `UnusableSchema`."""
-        self.types = types
+        self.types = types = avro_types(source)
         self._fields = fields
         self.text = types.raw_text(types.top, fields)
         self.serde = _serde(self.text)
         """The serde of the reader's schema, without logical types."""
+
+    def reader_of(self, writer: SchemaSource) -> Callable[[bytes], Any]:
+        """Return what reads payloads of a version. Raises `UnusableSchema`, `Undecodable`."""
+        types = avro_types(writer)
+        misread = types.misread_by(self.types)
+        if misread is not None:
+            raise Undecodable(misread)
+        return AvroVersion(types, self).value
 
     def defaults_for(self, writer: AvroTypes) -> Mapping[str, Any] | None:
         """Return what a value needs to have put in, None if that is not enough."""

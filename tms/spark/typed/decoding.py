@@ -7,41 +7,20 @@ no more memory than a few times theirs. A row that is damaged harms no other.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from cachetools import LRUCache
 
-from tms.core.schemas import AVRO, PROTOBUF
-from tms.serdes.proto_serde import ProtoSerde
-from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema, compiled
+from tms.serdes.serde import SchemaSource, Undecodable, UnusableSchema
 from tms.serdes.wire_format import START_BYTES, schema_id_of
-from tms.spark.typed.avro_version import AvroReading, AvroVersion
-from tms.spark.typed.forms import ValueForm, avro_types, form_of
+from tms.spark.typed.forms import ValueForm, columns_of, form_of
 from tms.spark.typed.names import field_of
 
 _KEPT_MAX = 1000
 _RUN_ROWS = 64
 FindSource = Callable[[int], SchemaSource]
 """Returns the schema of an id. Raises `Undecodable` for one that is not there."""
-
-
-class VersionReader(Protocol):
-    """Decodes the values of one writer's schema by the reader's schema."""
-
-    def value(self, payload: bytes) -> Any:
-        """Return the value of a payload. Raises `Undecodable`."""
-        ...
-
-
-class _AsWritten:
-    """A serde as a reader."""
-
-    def __init__(self, serde: Serde) -> None:
-        self._serde = serde
-
-    def value(self, payload: bytes) -> Any:
-        return self._serde.decode(payload, START_BYTES)
 
 
 @dataclass(slots=True)
@@ -64,12 +43,11 @@ class PayloadDecoder:
         self._find = find
         self._form: ValueForm = form_of(source)
         self._wanted = frozenset(self._form.types if wanted is None else wanted)
-        self._readers: LRUCache[int, VersionReader | str] = LRUCache(_KEPT_MAX)
+        self._readers: LRUCache[int, Callable[[bytes], Any] | str] = LRUCache(_KEPT_MAX)
         """By the writer's schema id; a text says why there is none."""
-        if source.kind == AVRO:
-            fields = [field_of(column) for column in self._wanted]
-            names = frozenset(name for name in fields if name is not None)
-            self._avro = AvroReading(avro_types(source), names)
+        fields = [field_of(column) for column in self._wanted]
+        names = frozenset(name for name in fields if name is not None)
+        self._reader_of = columns_of(source).reading(source, names)
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """Return what payloads say; nothing of None."""
@@ -85,7 +63,7 @@ class PayloadDecoder:
                 schema_id = schema_id_of(start)
                 for row in rows:
                     ids[row] = schema_id
-                value_of = self._reader(schema_id).value
+                value_of = self._reader(schema_id)
             except Undecodable as error:
                 for row in rows:
                     errors[row] = str(error)
@@ -116,7 +94,7 @@ class PayloadDecoder:
         ]
         return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
-    def _reader(self, schema_id: int) -> VersionReader:
+    def _reader(self, schema_id: int) -> Callable[[bytes], Any]:
         known = self._readers.get(schema_id)
         if known is None:
             try:
@@ -128,24 +106,11 @@ class PayloadDecoder:
             raise Undecodable(known)
         return known
 
-    def _made(self, schema_id: int) -> VersionReader:
+    def _made(self, schema_id: int) -> Callable[[bytes], Any]:
         writer = self._find(schema_id)
         if writer.kind != self._source.kind:
             raise Undecodable(
                 f"schema {schema_id} is {writer.kind}, but it is read by one that is "
                 f"{self._source.kind}"
             )
-        if writer.kind == AVRO:
-            return self._avro_reader(writer)
-        serde = compiled(writer)
-        if writer.kind == PROTOBUF:
-            assert isinstance(serde, ProtoSerde)
-            return _AsWritten(serde.read_as(ProtoSerde(self._source)))
-        return _AsWritten(serde)
-
-    def _avro_reader(self, writer: SchemaSource) -> VersionReader:
-        types = avro_types(writer)
-        misread = types.misread_by(self._avro.types)
-        if misread is not None:
-            raise Undecodable(misread)
-        return AvroVersion(types, self._avro)
+        return self._reader_of(writer)

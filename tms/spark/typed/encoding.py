@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tms.core.schemas import AVRO
-from tms.serdes.serde import SchemaSource, compiled
+from tms.serdes.compiling import compiled
 from tms.serdes.wire_format import start_of
-from tms.spark.typed.forms import avro_types, form_of
+from tms.spark.typed.forms import columns_of, form_of
 from tms.spark.typed.registered import KnownSchema
 
 
@@ -22,10 +21,7 @@ class RowEncoder:
         """Take a schema that is registered. Raises `UnusableSchema`."""
         source = schema.source
         self._form = form_of(source)
-        if source.kind == AVRO:
-            types = avro_types(source)
-            source = SchemaSource(AVRO, types.raw_text(types.top))
-        self._serde = compiled(source)
+        self._serde = compiled(columns_of(source).written(source))
         self._start = start_of(schema.id)
 
     def payloads(self, columns: Mapping[str, pa.Array], count: int) -> list[bytes]:

@@ -1,20 +1,22 @@
 """The columns of whole values of a schema: a record's fields, or the one column `value`.
 
-Guarantees that values come back from their columns, whatever the type of the schema, and that a
-schema whose values cannot be columns is an `UnusableSchema`.
+Each type of schemas has a row in `_COLUMNS`. Guarantees that values come back from their columns,
+and that a schema whose values cannot be columns is an `UnusableSchema`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tms.core.schemas import AVRO, JSON
-from tms.serdes.avro_serde import AvroSerde
+from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.serdes.compiling import compiled
 from tms.serdes.proto_serde import ProtoSerde
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+from tms.serdes.wire_format import START_BYTES
 from tms.spark.typed.avro_columns import avro_form
-from tms.spark.typed.avro_types import AvroTypes
+from tms.spark.typed.avro_version import AvroReading, avro_types, without_logical_types
 from tms.spark.typed.columns import ColumnForm, StructColumn, named_unfit
 from tms.spark.typed.json_columns import json_form
 from tms.spark.typed.names import VALUE, column_of, field_of
@@ -60,22 +62,55 @@ class ValueForm:
             return self._forms[VALUE].values(columns[VALUE])
 
 
+ReaderOf = Callable[[SchemaSource], Callable[[bytes], Any]]
+"""Returns what makes values of payloads of a version, as the reader's schema has them.
+
+Raises `UnusableSchema` and `Undecodable`, and what it returns `Undecodable`.
+"""
+
+
+def _as_written(_: SchemaSource, __: frozenset[str]) -> ReaderOf:
+    return lambda writer: partial(compiled(writer).decode, at=START_BYTES)
+
+
+def _by_numbers(source: SchemaSource, _: frozenset[str]) -> ReaderOf:
+    return lambda writer: partial(
+        ProtoSerde(writer).read_as(ProtoSerde(source)).decode, at=START_BYTES
+    )
+
+
+class TypeColumns(NamedTuple):
+    """The columns of one type of schemas. Each function may raise `UnusableSchema`."""
+
+    form: Callable[[SchemaSource], ColumnForm]
+    reading: Callable[[SchemaSource, frozenset[str]], ReaderOf] = _as_written
+    """Reads some fields, as a schema has them."""
+    written: Callable[[SchemaSource], SchemaSource] = lambda source: source
+    """The schema by which the values of columns are encoded."""
+
+
+_COLUMNS: Mapping[str, TypeColumns] = {
+    AVRO: TypeColumns(
+        lambda source: avro_form(avro_types(source)),
+        lambda source, fields: AvroReading(source, fields).reader_of,
+        without_logical_types,
+    ),
+    JSON: TypeColumns(lambda source: json_form(source.text)),
+    PROTOBUF: TypeColumns(lambda source: proto_form(ProtoSerde(source).descriptor), _by_numbers),
+}
+
+
+def columns_of(source: SchemaSource) -> TypeColumns:
+    """Return what is done with the columns of a schema's type. Raises `UnusableSchema`."""
+    columns = _COLUMNS.get(source.kind)
+    if columns is None:
+        raise UnusableSchema(f"its type is {source.kind!r}")
+    return columns
+
+
 def form_of(source: SchemaSource) -> ValueForm:
     """Return what values of a schema are in columns. Raises `UnusableSchema`."""
     try:
-        if source.kind == AVRO:
-            return ValueForm(avro_form(avro_types(source)))
-        if source.kind == JSON:
-            return ValueForm(json_form(source.text))
-        return ValueForm(proto_form(ProtoSerde(source).descriptor))
-    except RecursionError:
-        raise UnusableSchema("it is nested too deeply") from None
-
-
-def avro_types(source: SchemaSource) -> AvroTypes:
-    """Return an Avro schema, taken apart. Raises `UnusableSchema`."""
-    AvroSerde(source)  # only what it takes is right
-    try:
-        return AvroTypes(source.text)
+        return ValueForm(columns_of(source).form(source))
     except RecursionError:
         raise UnusableSchema("it is nested too deeply") from None

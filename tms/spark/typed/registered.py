@@ -13,7 +13,8 @@ from tms.core.errors import PayloadRefused
 from tms.core.schemas import SchemaVersion
 from tms.core.topic import TopicId
 from tms.core.topic_schemas import TopicSchemas, schemas_of
-from tms.serdes.serde import SchemaSource, UnusableSchema, compiled
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, UnusableSchema
 from tms.serdes.serdes import Serdes
 
 

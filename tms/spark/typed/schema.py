@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from tms.core.errors import PayloadRefused
-from tms.core.schemas import AVRO, LATEST, PROTOBUF
-from tms.serdes.serde import SchemaSource, UnusableSchema, compiled
+from tms.core.schema_types import AVRO, type_of
+from tms.core.schemas import LATEST
+from tms.serdes.compiling import compiled
+from tms.serdes.serde import SchemaSource, UnusableSchema
 from tms.spark.option_values import refuse
 from tms.spark.typed.forms import form_of
 from tms.spark.typed.names import DEFAULT_OWN, OF_DAMAGED, OWN_TYPES
@@ -84,7 +86,7 @@ def _of_message(source: SchemaSource, message: str) -> SchemaSource:
     """Return the source of one message of a file. Raises `InvalidRequest` if it is not there."""
     if not message:
         return source
-    if source.kind != PROTOBUF:
+    if not type_of(source.kind).has_messages:
         refuse("message", f"the schema is {source.kind}: only Protobuf's have several", message)
     chosen = replace(source, message=message)
     try:

@@ -1,0 +1,125 @@
+"""Keeps something up to date with a metadata store: the one way in which changes are followed.
+
+1. `bring_up_to_date` is called after each change that is told, as a connection comes back, and when
+   `wake` is called; again until it returns. So it must find what it has left undone.
+2. It is called one at a time, and what happens meanwhile has it called once more.
+3. If the store fails it is called again after `RETRY_S`, or as something happens. The log warns
+   once until it returns.
+
+Used from the event loop of the store, which stays open when this is closed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from tms.core.errors import TmsError
+from tms.core.supervision import supervised
+from tms.metadata.interface import MetadataStore, Notification, SessionEvent
+
+RETRY_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+def always(_: object) -> bool:
+    """Say that whatever happens counts."""
+    return True
+
+
+def is_back(event: SessionEvent) -> bool:
+    """Whether a store is reached after it was not, so that changes may have been missed."""
+    return event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
+
+
+class Following:
+    """One task that follows a store."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str | None,
+        name: str,
+        bring_up_to_date: Callable[[], Awaitable[None]],
+        *,
+        hear: Callable[[Notification], bool] = always,
+        happen: Callable[[SessionEvent], bool] = is_back,
+    ) -> None:
+        """Be told from now on what changes at `path` and below, None: nothing; `open` first.
+
+        `name` says in the log what the task does. `hear` and `happen` say what it is woken by.
+        """
+        self.ending = asyncio.Event()
+        """Set once the store is followed no more."""
+        self._name = name
+        self._bring_up_to_date = bring_up_to_date
+        self._hears = hear
+        self._happens = happen
+        self._stops = [store.observe_session(self._happen)]
+        if path is not None:
+            self._stops.append(store.observe(self._hear, path))
+        self._has_news = asyncio.Event()
+        self._is_failing = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Bring it up to date, and from now on always. Raises what that raises."""
+        await self._bring_up_to_date()
+        self.start()
+
+    def start(self) -> None:
+        """Bring it up to date from now on."""
+        self._task = supervised(self._name, self._follow, until=self.ending)
+
+    def wake(self) -> None:
+        """Have it brought up to date soon."""
+        self._has_news.set()
+
+    def leave(self) -> None:
+        """Follow the store no more. What is under way goes on: `ended` waits for that."""
+        for stop in self._stops:
+            stop()
+        self.ending.set()
+        self.wake()
+
+    async def ended(self) -> None:
+        """Return when nothing is under way any more."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def close(self) -> None:
+        """Follow the store no more, and break off what is under way."""
+        self.leave()
+        if self._task is not None:
+            self._task.cancel()
+            await self.ended()
+
+    def _hear(self, notification: Notification) -> None:
+        if self._hears(notification):
+            self.wake()
+
+    def _happen(self, event: SessionEvent) -> None:
+        if self._happens(event):
+            self.wake()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            if self.ending.is_set():
+                return
+            try:
+                await self._bring_up_to_date()
+            except TmsError as error:
+                level = logging.INFO if self._is_failing else logging.WARNING
+                _log.log(level, "%s does not succeed yet: %s", self._name, error)
+                self._is_failing = True
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._has_news.wait(), RETRY_S)
+                self.wake()
+            except BaseException:
+                self.wake()  # to be done when this is called again
+                raise
+            else:
+                self._is_failing = False
