@@ -88,7 +88,7 @@ class Forwarder:
     """The way to the present leader."""
 
     def __init__(self, instance_id: int, tls: ssl.SSLContext | None = None) -> None:
-        """Forward for the server of that number, once `lead_to` has named a leader.
+        """Forward for the server of that number, once `forward_to` has named a leader.
 
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
         """
@@ -104,7 +104,7 @@ class Forwarder:
         """The URL of the leader, None where there is none."""
         return None if self._way is None else self._way.address
 
-    def lead_to(self, address: str | None, boot: str = "") -> None:
+    def forward_to(self, address: str | None, boot: str = "") -> None:
         """Forward to `address` from now on; what another has not answered is broken off.
 
         `boot` says which process of that server it is; empty: that is not known.
@@ -134,7 +134,7 @@ class Forwarder:
 
     async def close(self) -> None:
         """Close the connections."""
-        self.lead_to(None)
+        self.forward_to(None)
         await asyncio.gather(*self._closing)
 
     async def forward(

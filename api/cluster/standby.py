@@ -136,7 +136,7 @@ class ClusterApp:
 
     def __init__(self, standby: App) -> None:
         """Stand by, until `lead`."""
-        self._standby = standby
+        self._following = standby
         self._leading: App | None = None
         self._left_s: LeftOfLease = _nothing_left
 
@@ -144,7 +144,7 @@ class ClusterApp:
         """Answer by `app` while there is something left of the lease."""
         self._leading, self._left_s = app, left_s
 
-    def stand_by(self) -> None:
+    def follow(self) -> None:
         """Answer by the standby again."""
         self._leading, self._left_s = None, _nothing_left
 
@@ -153,11 +153,11 @@ class ClusterApp:
         leading = self._leading
         if leading is not None and self._left_s() > 0:
             return leading.find(method, path)
-        return self._standby.find(method, path)
+        return self._following.find(method, path)
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""
-        return self._standby.error(error)
+        return self._following.error(error)
 
 
 def _nothing_left() -> float:

@@ -35,7 +35,7 @@ _WRITING_POSTS = frozenset(("register_schema", "write_tags"))
 class WayToMaster(Protocol):
     """Forwards requests (`api.cluster.forwarding.Forwarder`)."""
 
-    def lead_to(self, address: str | None) -> None:
+    def forward_to(self, address: str | None) -> None:
         """Forward to `address` from now on."""
         ...
 
@@ -61,12 +61,12 @@ class MasterForwarding:
         self._registry = registry
         self._mastership = mastership
         self._way = way
-        mastership.on_master = self._lead
+        mastership.on_master = self._forward
 
-    def _lead(self) -> None:
+    def _forward(self) -> None:
         """Forward to the present master; what an earlier one has not answered is broken off."""
         master = self._mastership.master
-        self._way.lead_to(None if master == self._mastership.address else master)
+        self._way.forward_to(None if master == self._mastership.address else master)
 
     def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Return operations, of which those that write go to the master."""
@@ -103,7 +103,7 @@ class MasterForwarding:
         if self._mastership.master == self._mastership.address:
             begins = "this server is elected, and has not begun yet"
             raise RegistryError(NO_MASTER, reason=begins)
-        self._lead()
+        self._forward()
         path = exchange.path
         below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
         try:

@@ -354,11 +354,11 @@ class _Part:
         finally:
             raising.cancel()
             await asyncio.gather(raising, return_exceptions=True)
-            self.app.stand_by()
+            self.app.follow()
             self._stop_waiting = _nothing
             self._parts.publish_audit(None)
             self._is_leading = False
-            self._lead_schemas_to(None)
+            self._attach_schemas_to(None)
             await services.close()
 
     async def _instances(self) -> Sequence[Instance]:
@@ -371,11 +371,11 @@ class _Part:
     def heard(self, address: str | None, boot: str) -> None:
         """Forward to another leader, or to none."""
         other = None if address == self._settings.advertise else address
-        self._forwarder.lead_to(other, boot)
+        self._forwarder.forward_to(other, boot)
         if not self._is_leading:
-            self._lead_schemas_to(other, boot)
+            self._attach_schemas_to(other, boot)
 
-    def _lead_schemas_to(self, address: str | None, boot: str = "") -> None:
+    def _attach_schemas_to(self, address: str | None, boot: str = "") -> None:
         if self._schemas is not None:
             self._schemas.follow(address, boot)
 
