@@ -52,7 +52,7 @@ class LeaderElection:
         self._following: Following | None = None
 
     @property
-    def is_standing(self) -> bool:
+    def is_member(self) -> bool:
         """Whether this member takes part."""
         return self._following is not None
 
@@ -87,7 +87,7 @@ class LeaderElection:
         self._following = Following(
             self._store,
             self._path,
-            f"standing for leader at {self._path}",
+            f"taking part in the election at {self._path}",
             self._take,
             hear=self._hear,
             happen=self._happen,

@@ -127,7 +127,7 @@ class CoordinationService:
     def _check_unused(self, path: str) -> None:
         """Raise `LockBusy` where this session has the path: it would take it from itself."""
         election = self._elections.get(path)
-        if path in self._locks or path in self._taking or (election and election.is_standing):
+        if path in self._locks or path in self._taking or (election and election.is_member):
             raise LockBusy(path=path, reason="held by this process")
 
     def _ended(self, path: str) -> None:

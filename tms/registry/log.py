@@ -71,15 +71,19 @@ T = TypeVar("T")
 
 
 class WayToLog:
-    """How the log is reached now: the service in the process, or whoever leads."""
+    """The way to the log: the service in this process, the leader's, or none."""
 
     def __init__(self, messaging: Messaging | None = None) -> None:
         """Begin with a way, or none."""
         self._messaging = messaging
 
-    def lead_to(self, messaging: Messaging | None) -> None:
-        """Reach the log in another way from now on, or in none."""
+    def attach(self, messaging: Messaging) -> None:
+        """Reach the log by this service from now on."""
         self._messaging = messaging
+
+    def detach(self) -> None:
+        """Have no way to the log from now on."""
+        self._messaging = None
 
     @property
     def messaging(self) -> Messaging:

@@ -141,8 +141,8 @@ class SecurityPart:
         """
         return None if self.sealer is None else _Signing(self.sealer, url, boot)
 
-    def stand_on(self, messaging: Messaging | None) -> None:
-        """Publish the audit there; None: wait with it."""
+    def publish_by(self, messaging: Messaging | None) -> None:
+        """Publish the audit by this service; None: wait until there is one."""
         self._messaging = messaging
 
     async def _publish(self, lines: list[bytes]) -> None:

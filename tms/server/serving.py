@@ -145,7 +145,7 @@ class _Parts:
     def publish_audit(self, messaging: Messaging | None) -> None:
         """Have the audit's topic written there; None: nowhere for now."""
         if self.security is not None:
-            self.security.stand_on(messaging)
+            self.security.publish_by(messaging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
         if schemas is not None:
             stack.push_async_callback(schemas.close)
             schemas.register(registry)
-            schemas.stand_on(services.messaging)
+            schemas.attach(services.messaging)
             services.messaging.schema_checks.values = schemas.values
             await schemas.elect()
         await serve_app(
@@ -224,7 +224,7 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
             callers=Callers(settings.own_hosts),
             access=parts.access,
         )
-        schemas.follow(settings.registry_log)
+        schemas.attach_to(settings.registry_log)
         await schemas.elect()
         await serve_app(
             _listeners(settings, app, schemas),
@@ -345,7 +345,7 @@ class _Part:
         if self._schemas is not None:
             self._is_leading = True
             self._schemas.register(registry)
-            self._schemas.stand_on(services.messaging)
+            self._schemas.attach(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
         raising = raising_when_all_know(self._instances, services.raise_format)
@@ -377,7 +377,7 @@ class _Part:
 
     def _attach_schemas_to(self, address: str | None, boot: str = "") -> None:
         if self._schemas is not None:
-            self._schemas.follow(address, boot)
+            self._schemas.attach_to(address, boot)
 
 
 def _nothing() -> None:
