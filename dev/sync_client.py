@@ -132,7 +132,7 @@ OWN = {
     ),
     "Transactions.commit": Own(
         """
-        commit = Commit(self._transactions, transaction_id, advances, publish)
+        commit = Commit(self._transactions, transaction_id, request)
         self._bridge.call(commit.finish, COMMIT_S)
         """,
         "If the answer is lost, the client asks what became of it, as in `Client.transaction`, and "

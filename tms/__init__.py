@@ -29,9 +29,10 @@ if TYPE_CHECKING:
         Transactions,
         connect,
     )
+    from tms.core.commits import CommitRequest, Stored
     from tms.core.errors import *
     from tms.core.message import Message, MessageId, tombstone
-    from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
+    from tms.core.messaging import AllPublished, Published, RollbackRange
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.owners import OwnerInfo
     from tms.core.ranges import Reach, Split, TopicRange
@@ -58,6 +59,7 @@ __all__ = [
     "CheckpointBehind",
     "Client",
     "ClockMoved",
+    "CommitRequest",
     "Conflict",
     "CopyRefused",
     "DataLost",
@@ -183,7 +185,8 @@ _HOMES = {
     "AllPublished": "tms.core.messaging",
     "Published": "tms.core.messaging",
     "RollbackRange": "tms.core.messaging",
-    "Stored": "tms.core.messaging",
+    "CommitRequest": "tms.core.commits",
+    "Stored": "tms.core.commits",
     "Reach": "tms.core.ranges",
     "Split": "tms.core.ranges",
     "TopicRange": "tms.core.ranges",

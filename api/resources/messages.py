@@ -24,6 +24,7 @@ from api.openapi.schemas import (
 )
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
+from tms.core.commits import CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
 from tms.security.resources import Action
@@ -108,11 +109,14 @@ async def publish_all(exchange: Exchange) -> None:
     request = body_format.decode_publish_all(body, context.limits.request_messages_max)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     exchange.touches(Action.PUBLISH, list(topics))
+    moved = [each.topic_id for each in request.advances]
+    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in request.advances])
     _take(exchange, [each for messages in topics.values() for each in messages])
     published = await context.services.messaging.publish_all(
         topics,
         owner=request.owner,
         sequence=request.sequence,
+        request=CommitRequest(request.advances),
         caller=exchange.caller,
     )
     answer = body_format.encode_published_all(published)
@@ -236,7 +240,7 @@ OPERATIONS = (
             "The messages are published in a transaction of their own, which is started and "
             "committed at once: readers see all of them or none. With an `owner` and a `sequence` "
             "the request may be repeated: the second time it changes nothing, and the answer says "
-            "so."
+            "so. In JSON it may move positions of subscriptions in the same step."
         ),
         request=PUBLISH_ALL_CONTENT,
         success="The messages were published, now or the first time.",
@@ -247,9 +251,13 @@ OPERATIONS = (
             "topic_of_the_service",
             "too_many_topics_at_once",
             "invalid_body",
+            "invalid_message_id",
             "invalid_owner",
+            "invalid_subscription_name",
             "key_required",
             "owner_busy",
+            "subscription_moved",
+            "subscription_not_found",
             "transaction_of_another",
             "transactions_elsewhere",
             "payload_without_schema",

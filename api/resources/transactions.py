@@ -60,12 +60,12 @@ async def commit(exchange: Exchange) -> None:
     """Commit a transaction, and with it move positions and publish what was stored."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
-    advances, publish = bodies.decode_commit(body)
-    moved = [each.topic_id for each in advances]
-    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in advances])
-    exchange.touches(Action.PUBLISH, [each.topic_id for each in publish])
+    request = bodies.decode_commit(body)
+    moved = [each.topic_id for each in request.advances]
+    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in request.advances])
+    exchange.touches(Action.PUBLISH, [each.topic_id for each in request.publish])
     await exchange.context.services.transactions.commit(
-        exchange.transaction_id, advances, publish, caller=exchange.caller
+        exchange.transaction_id, request, caller=exchange.caller
     )
     await exchange.answer(OK)
 

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TmsError
 from tms.core.limits import Limits
-from tms.core.messaging import Stored
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 
@@ -119,7 +119,7 @@ class Bounded(RuleBasedStateMachine):
         pointer = self.picked(pick)
         written, stored = self.open.pop(pointer), self.stored.pop(pointer)
         publish = [Stored(TOPIC, pointer)] if carries and stored else []
-        self.both(lambda twin: twin.transactions.commit(pointer, (), publish))
+        self.both(lambda twin: twin.transactions.commit(pointer, CommitRequest(publish=publish)))
         given = {payload for _, payload in self.read(self.bounded, committed=False)}
         assert given >= {*written, *(stored if publish else ())}
 

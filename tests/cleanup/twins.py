@@ -71,7 +71,7 @@ class Twin:
 
     def open(self) -> None:
         self.services = self._opened()
-        clock = self.services._engine.clock
+        clock = self.services.shard.engine.clock
         rules = TopicRules(self.store, self, self.limits, clock)
         self.cleaner = Cleaner(self.store, self, self.limits, clock, rules=rules)
         self.passing: Generator[Step, None, None] | None = None
@@ -96,14 +96,14 @@ class Twin:
 
         async def end() -> None:
             self.transactions._timer.cancel()
-            mark = self.services._engine.mark
+            mark = self.services.shard.engine.mark
             assert mark is not None
             assert mark._timer is not None
             mark._timer.cancel()
             await self.transactions._journal.close()
 
         self.await_(end())
-        self.services._engine.threads.close()
+        self.services.shard.engine.threads.close()
         self.store.close()
 
     def reopen(self, *, crashes: bool) -> None:
@@ -132,7 +132,7 @@ class Twin:
 
     def put_mark(self) -> None:
         """Put the mark now, instead of some time within a minute."""
-        mark = self.services._engine.mark
+        mark = self.services.shard.engine.mark
         assert mark is not None
         batch = self.store.batch()
         mark.put(batch)

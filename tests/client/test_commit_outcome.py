@@ -1,6 +1,5 @@
 """A commit that got no answer: asked about, repeated, and never guessed."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -9,8 +8,7 @@ import pytest
 
 import tms
 from tms.client.commit_outcome import Commit
-from tms.core.messaging import Stored
-from tms.core.subscriptions import Advance
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
 
@@ -34,12 +32,7 @@ class Answers:
             raise answer
         return answer
 
-    async def commit(
-        self,
-        transaction_id: int,
-        advances: Sequence[Advance] = (),
-        publish: Sequence[Stored] = (),
-    ) -> None:
+    async def commit(self, transaction_id: int, request: CommitRequest = NOTHING) -> None:
         await anyio.lowlevel.checkpoint()
         assert self._answer("commit") is None
 
@@ -59,7 +52,7 @@ async def finished(*answers: TransactionStatus | BaseException | None, for_s: fl
     """Return what was asked, raise what the commit raised with that as a note."""
     asked = Answers(*answers)
     try:
-        await Commit(asked, 7, ()).finish(for_s)  # type: ignore[arg-type]
+        await Commit(asked, 7, NOTHING).finish(for_s)  # type: ignore[arg-type]
     except tms.TmsError as error:
         error.add_note(" ".join(asked.asked))
         raise

@@ -98,6 +98,17 @@ def test_messages_come_as_columns(topic: tms.Topic) -> None:
     assert list(topic.poll_arrow(after=last)) == []
 
 
+def test_columns_are_given_as_a_transaction_sees_them(client: tms.Client, topic: tms.Topic) -> None:
+    topic.publish(b"seen")
+    with client.transaction() as tx, client.transaction() as other:
+        topic.publish(b"its own", tx)
+        topic.publish(b"another's", other)
+        [seen] = topic.poll_arrow(tx=tx, wait_s=0.1)
+        [committed] = topic.poll_arrow(committed=True)
+    assert seen.column("payload").to_pylist() == [b"seen", b"its own"]
+    assert committed.column("payload").to_pylist() == [b"seen"]
+
+
 def test_a_commit_publishes_what_was_stored(client: tms.Client, topic: tms.Topic) -> None:
     request = tms.StartRequest(owner="job", sequence=1, origin="run 1")
     transaction = client.transactions.start(request).transaction_id
@@ -108,8 +119,8 @@ def test_a_commit_publishes_what_was_stored(client: tms.Client, topic: tms.Topic
 
     wrong = stored._replace(write_pointer=5)
     with pytest.raises(tms.PublicationRefused):
-        client.transactions.commit(transaction, publish=[wrong])
-    client.transactions.commit(transaction, publish=[stored])
+        client.transactions.commit(transaction, tms.CommitRequest(publish=[wrong]))
+    client.transactions.commit(transaction, tms.CommitRequest(publish=[stored]))
 
     assert payloads(topic, committed=True) == [b"kept"]
     with pytest.raises(tms.TransactionDuplicate):

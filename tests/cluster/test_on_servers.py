@@ -43,7 +43,6 @@ class Server:
         self.member = Member(
             store,
             Instance(id=number, address=address, version="1", since_ms=1),
-            self.lead,
             of_store="s",
             lease_s=LEASE_S,
             fence_s=0.5,
@@ -70,7 +69,7 @@ async def test_servers_take_turns_and_come_back_after_their_session_was_lost(
     for _ in range(3):
         store = await sessions_at(remote, session_timeout_s=5)
         servers.append(Server(store, await next_instance_id(store), opened))
-        await servers[-1].member.open()
+        await servers[-1].member.open(servers[-1].lead, lambda *_: None)
     assert len({server.id for server in servers}) == 3
     await until(lambda: len(opened) == 1)
 

@@ -50,7 +50,7 @@ class World:
         wall = WallOfItsOwn(ahead_ms)
         server = Server(self, session, await self.next_id(), of_store, fence_s, wall)
         self.servers.append(server)
-        await server.member.open()
+        await server.member.open(server.lead, server.hear)
         return server
 
     async def next_id(self) -> int:
@@ -96,7 +96,6 @@ class Server:
         self.member = Member(
             session,
             Instance(id=number, address=f"http://{number}", version="1", since_ms=1),
-            self.lead,
             of_store=of_store,
             lease_s=LEASE_S,
             fence_s=fence_s,
@@ -104,7 +103,6 @@ class Server:
             clock=SteadySeconds(wall),
             time=self.time,
         )
-        self.member.on_leader = self.hear
 
     def look(self) -> None:
         if self.wait_for is not None:

@@ -9,9 +9,9 @@ import pytest
 
 from cleanup.ranges import Reason
 from tests.cleanup.twins import Twin
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import StoreUnavailable
 from tms.core.frame import bodies_of, encode_body
-from tms.core.messaging import Stored
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest
@@ -61,7 +61,7 @@ def store(twin: Twin, payloads: list[bytes], pointer: int) -> None:
 def commit(twin: Twin, pointer: int, *stored: int) -> None:
     """Commit, and publish with it what was stored under pointers."""
     publish = [Stored(TOPIC, each) for each in stored]
-    twin.await_(twin.transactions.commit(pointer, (), publish))
+    twin.await_(twin.transactions.commit(pointer, CommitRequest(publish=publish)))
 
 
 def publish_stored(twin: Twin, pointer: int) -> None:

@@ -28,6 +28,6 @@ def test_settings_that_it_names_are_there() -> None:
 
 def test_the_commit_of_tasks_is_one_that_is_taken() -> None:
     [body] = [block.text for block in blocks("docs/transactions.md") if block.kind == "json"]
-    _, [stored] = decode_commit(body.encode())
+    [stored] = decode_commit(body.encode()).publish
 
     assert str(stored.topic_id) == "default:orders"

@@ -59,7 +59,7 @@ class Consumer:
         position = await self._topic.subscription("s").position()
         move = Advance(ORDERS, "s", published, position.version)
         self.in_doubt.append(payload)
-        await transactions.commit(tx.transaction_id, [move])
+        await transactions.commit(tx.transaction_id, tms.CommitRequest([move]))
         self.in_doubt.remove(payload)
         self.committed.append(payload)
 

@@ -23,6 +23,7 @@ from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 
 START_MS = 1_800_000_000_000
 TOPICS = [TopicId("default", name) for name in "abc"]
@@ -30,7 +31,8 @@ A, B = TOPICS[:2]
 
 
 def open_on(store: MoodyStore, clock: ManualClock, **limits: int) -> Service:
-    return Service(StoreRuntime(StoreTables(store), Limits(**limits), clock, CollectorRegistry()))
+    engine = StoreRuntime(StoreTables(store), Limits(**limits), clock, CollectorRegistry())
+    return Service(Writing(engine))
 
 
 async def poll(

@@ -78,7 +78,7 @@ class Work:
             await topic.store(payload, kept)
             await topic.store(UNREACHABLE + payload, lost)
             stored.append(tms.Stored(TopicId(topic.namespace, name), kept))
-        await transactions.commit(transaction, (), stored)
+        await transactions.commit(transaction, tms.CommitRequest(publish=stored))
 
     async def until_committed(self, count: int) -> None:
         """Return when `count` more transactions were committed."""

@@ -11,10 +11,12 @@ from tables.store_tables import StoreTables
 from tms.core.clock import ManualClock
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
+from tms.core.payload_values import PayloadValues
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 
 NOW_MS = 1_800_000_000_000
 TOPIC = TopicId("default", "t")
@@ -76,11 +78,21 @@ def limits() -> Limits:
 
 
 @pytest.fixture
+def values() -> PayloadValues | None:
+    return None
+
+
+@pytest.fixture
 async def service(
-    store: FaultyStore, clock: ManualClock, registry: CollectorRegistry, limits: Limits
+    store: FaultyStore,
+    clock: ManualClock,
+    registry: CollectorRegistry,
+    limits: Limits,
+    values: PayloadValues | None,
 ) -> AsyncIterator[Service]:
     """A service with the topic `t`, loaded, so that publishing to it does not wait for a read."""
-    service = Service(StoreRuntime(StoreTables(store), limits, clock, registry))
+    engine = StoreRuntime(StoreTables(store), limits, clock, registry)
+    service = Service(Writing(engine), values=values)
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
     yield service

@@ -39,6 +39,7 @@ from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 
 T = TypeVar("T")
 START_MS = 1_800_000_000_000
@@ -129,9 +130,8 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         async def make() -> Service:
-            return Service(
-                StoreRuntime(StoreTables(gated), self.limits, self.clock, CollectorRegistry())
-            )
+            tables, registry = StoreTables(gated), CollectorRegistry()
+            return Service(Writing(StoreRuntime(tables, self.limits, self.clock, registry)))
 
         self.gate = Gate(self.store)
         gated = cast("Store", self.gate)

@@ -43,11 +43,14 @@ class Checking:
 
 
 @pytest.fixture
-async def checking(service: Service) -> Checking:
-    checking = Checking()
-    service.schema_checks.values = checking  # type: ignore[assignment]
+def values() -> Checking:
+    return Checking()
+
+
+@pytest.fixture
+async def checking(service: Service, values: Checking) -> Checking:
     await service.update_topic(TOPIC, CHECKED)
-    return checking
+    return values
 
 
 async def made_again(service: Service, properties: dict[str, object]) -> None:
@@ -138,7 +141,7 @@ class TestTooManySubscriptions:
         return Limits(topic_subscriptions_max=2)
 
     async def test_the_bound_holds_for_those_that_are_made_at_once(self, service: Service) -> None:
-        subscriptions = SubscriptionService(service._engine, service.states)
+        subscriptions = SubscriptionService(service._engine)
         made = [subscriptions.create_subscription(TOPIC, f"s{n}") for n in range(5)]
         outcomes = await asyncio.gather(*made, return_exceptions=True)
         assert sum(isinstance(each, TmsError) for each in outcomes) == 3

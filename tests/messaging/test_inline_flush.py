@@ -24,6 +24,7 @@ from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 
 IN_A_ROW = inline_flush._IN_A_ROW
 THREAD_EVERY = inline_flush._THREAD_EVERY
@@ -66,7 +67,7 @@ async def service_on(store: WatchedStore, *, may_block_loop: bool = True) -> Ser
     engine = StoreRuntime(
         tables, Limits(), clock, CollectorRegistry(), may_block_loop=may_block_loop
     )
-    service = Service(engine)
+    service = Service(Writing(engine))
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
     return service

@@ -22,6 +22,7 @@ from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.traffic import OTHER
+from tms.messaging.write_requests import Writing
 from tms.server.node import OpenServices, open_services
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +35,8 @@ class Opened:
     def __init__(self, store: MemoryStore, clock: ManualClock, limits: Limits) -> None:
         self.registry = CollectorRegistry()
         engine = StoreRuntime(StoreTables(store), limits, clock, self.registry)
-        self.messaging = Service(engine)
-        self.subscriptions = SubscriptionService(engine, self.messaging.states)
+        self.messaging = Service(Writing(engine))
+        self.subscriptions = SubscriptionService(engine)
 
     async def lag(
         self, *names: str, of: TopicId = TOPIC

@@ -9,15 +9,17 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import FaultyStore
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, TopicMoved
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
-from tms.core.messaging import NO_ENTRIES, Stored
+from tms.core.messaging import NO_ENTRIES
 from tms.core.reading import Reading
 from tms.core.transaction import ALL_VISIBLE_LATEST
 from tms.messaging import live_references
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +107,9 @@ async def test_a_commit_publishes_what_is_published_already_once(
     await opened.messaging.publish(A, (), pointer)
     if restarts:
         await opened.restart()
-    await opened.services.transactions.commit(pointer, [], [Stored(A, pointer), Stored(B, pointer)])
+    await opened.services.transactions.commit(
+        pointer, CommitRequest(publish=[Stored(A, pointer), Stored(B, pointer)])
+    )
     assert await polled(opened.services, A) == [b"a"]
     assert await polled(opened.services, B) == [b"a"]
 
@@ -188,7 +192,8 @@ async def test_pointers_of_another_manager_are_looked_up(
 
     def opened() -> Service:
         store._closed = False
-        return Service(StoreRuntime(StoreTables(store), Limits(), clock, CollectorRegistry()))
+        engine = StoreRuntime(StoreTables(store), Limits(), clock, CollectorRegistry())
+        return Service(Writing(engine))
 
     service = opened()
     await service.create_topic(A)

@@ -16,6 +16,7 @@ from tms.core.topic import TopicId
 from tms.messaging import loaded_topics
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +39,7 @@ async def lines_to_load_another(in_memory: int) -> int:
     """Return what it takes to load a topic where so many are in memory, and no more may be."""
     limits, registry = Limits(topics_in_memory_max=in_memory), CollectorRegistry()
     tables = StoreTables(MemoryStore())
-    service = Service(StoreRuntime(tables, limits, ManualClock(NOW_MS), registry))
+    service = Service(Writing(StoreRuntime(tables, limits, ManualClock(NOW_MS), registry)))
     *ids, another = [TopicId("default", f"t{number}") for number in range(in_memory + 1)]
     for topic_id in (*ids, another):
         await service.create_topic(topic_id)

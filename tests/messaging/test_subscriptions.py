@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tms.core.caller import ANYBODY
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,
     OutcomeUnknown,
@@ -34,7 +36,7 @@ def limits() -> Limits:
 
 @pytest.fixture
 async def subscriptions(service: Service) -> SubscriptionService:
-    return SubscriptionService(service._engine, service.states)
+    return SubscriptionService(service._engine)
 
 
 async def test_a_position_begins_before_the_oldest_message_or_where_it_is_told(
@@ -89,6 +91,14 @@ async def test_a_move_that_failed_is_as_the_store_has_it(
     await subscriptions.advance(Advance(TOPIC, "s", SECOND, FIRST_VERSION + is_done))
 
 
+async def made(subscriptions: SubscriptionService, service: Service, moves: list[Advance]) -> None:
+    """Make moves as a commit carries them."""
+    carried = subscriptions.carry(CommitRequest(moves), ANYBODY)
+    assert carried is not None
+    async with carried as part:
+        await service._engine.writer.submit(JointWrite([part]))
+
+
 async def test_moves_of_several_are_made_together_or_not_at_all(
     subscriptions: SubscriptionService, service: Service
 ) -> None:
@@ -96,8 +106,7 @@ async def test_moves_of_several_are_made_together_or_not_at_all(
     await subscriptions.create_subscription(TOPIC, "two")
     moves = [Advance(TOPIC, "one", FIRST, FIRST_VERSION), Advance(TOPIC, "two", FIRST, 7)]
     with pytest.raises(SubscriptionMoved):
-        async with subscriptions.moves(moves) as write:
-            await service._engine.writer.submit(write)
+        await made(subscriptions, service, moves)
     assert (await subscriptions.subscription(TOPIC, "one")).version == FIRST_VERSION
 
 
@@ -105,17 +114,14 @@ async def test_moves_of_one_are_made_one_after_another(
     subscriptions: SubscriptionService, service: Service
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "s")
-    submit = service._engine.writer.submit
     moves = [Advance(TOPIC, "s", FIRST, FIRST_VERSION), Advance(TOPIC, "s", SECOND, FIRST_VERSION)]
     with pytest.raises(SubscriptionMoved):
-        async with subscriptions.moves(moves) as write:
-            await submit(write)
+        await made(subscriptions, service, moves)
     moves = [
         Advance(TOPIC, "s", FIRST, FIRST_VERSION),
         Advance(TOPIC, "s", SECOND, FIRST_VERSION + 1),
     ]
-    async with subscriptions.moves(moves) as write:
-        await submit(write)
+    await made(subscriptions, service, moves)
     found = await subscriptions.subscription(TOPIC, "s")
     assert (found.after, found.version) == (SECOND, FIRST_VERSION + 2)
 
@@ -208,6 +214,6 @@ async def test_what_is_in_the_table_is_known(
     """After a restart with the clock set back."""
     before = await subscriptions.create_subscription(TOPIC, "s")
     clock.advance(-60_000)
-    restarted = SubscriptionService(service._engine, service.states)
+    restarted = SubscriptionService(service._engine)
     await restarted.delete_subscription(TOPIC, "s")
     assert (await restarted.create_subscription(TOPIC, "s")).version > before.version

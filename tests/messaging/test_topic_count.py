@@ -20,6 +20,7 @@ from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.write_requests import Writing
 
 pytestmark = pytest.mark.anyio
 NAMES = ("a", "b", "c", "d", "e")
@@ -53,7 +54,7 @@ async def service_on(store: MemoryStore | MoodyStore, topics_max: int) -> AsyncI
         ManualClock(NOW_MS),
         CollectorRegistry(),
     )
-    service = Service(engine)
+    service = Service(Writing(engine))
     try:
         yield service
     finally:

@@ -10,10 +10,10 @@ from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.messaging.conftest import NOW_MS
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TooLarge
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
-from tms.core.messaging import Stored
 from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
@@ -122,11 +122,13 @@ async def test_a_commit_of_many_topics(services: OpenServices) -> None:
     async with asyncio.timeout(10):
         await transactions.commit(
             tx.transaction_id,
-            [
-                Advance(topic_id, "s", ID, version)
-                for topic_id, version in zip(others, versions, strict=True)
-            ],
-            [Stored(topic_id, tx.write_pointer) for topic_id in FITTING],
+            CommitRequest(
+                [
+                    Advance(topic_id, "s", ID, version)
+                    for topic_id, version in zip(others, versions, strict=True)
+                ],
+                [Stored(topic_id, tx.write_pointer) for topic_id in FITTING],
+            ),
         )
     assert await counts(services, FITTING) == [1] * len(FITTING)
     for topic_id in others:
@@ -140,9 +142,9 @@ async def test_a_commit_of_too_many_topics_is_refused_with_the_bound(
     stored = [Stored(topic_id, tx.write_pointer) for topic_id in TOO_MANY]
     advances = [Advance(topic_id, "s", ID, 0) for topic_id in TOO_MANY]
     async with asyncio.timeout(10):
-        for asked in ({"publish": stored}, {"advances": advances}):
+        for asked in (CommitRequest(publish=stored), CommitRequest(advances)):
             with pytest.raises(TooLarge) as caught:
-                await services.transactions.commit(tx.transaction_id, **asked)
+                await services.transactions.commit(tx.transaction_id, asked)
             assert caught.value.problem.code == "too_many_topics_at_once"
         await services.transactions.commit(tx.transaction_id)
 

@@ -19,6 +19,7 @@ from tests.simulation.everything_model import (
     Tx,
 )
 from tms.client.remote_services import RemoteServices
+from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OutcomeUnknown,
     RequestError,
@@ -250,7 +251,7 @@ class Acts:
             after = self.chance.randbytes(5).hex().encode() * 2
             advances = [Advance(self.id_of(topic), name, after, version)]
         try:
-            await self.transactions.commit(tx.id, advances)
+            await self.transactions.commit(tx.id, CommitRequest(advances))
         except LOST:
             tx.fate = Fate.UNKNOWN
             self.settle.append(partial(self.ended, tx, advances))

@@ -18,11 +18,11 @@ from tests.simulation.leaders import (
     Work,
 )
 from tests.simulation.leaders_world import FATES, HELD, NAME, TOPIC, LeadersWorld, with_keys
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     RollbackRefused,
     Unavailable,
 )
-from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -103,7 +103,10 @@ class LeadersMachine(LeadersWorld):
         advances = [] if moves is None else self.advances(moves)
         publish = [Stored(topic, work.transaction_id) for topic in sorted(work.stored)]
         done, _ = self.tried(
-            self.services.transactions.commit(work.transaction_id, advances, publish), fate
+            self.services.transactions.commit(
+                work.transaction_id, CommitRequest(advances, publish)
+            ),
+            fate,
         )
         work.end = End.COMMITTED if done else End.UNKNOWN
         for topic, payloads in work.stored.items() if done else ():

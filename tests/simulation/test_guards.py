@@ -39,8 +39,8 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
 from tms.transactions import recovery, segments
 from tms.transactions import service as transaction_service
+from tms.transactions.journal import TransactionJournal
 from tms.transactions.pruning import InvalidList
-from tms.transactions.service import TransactionService
 
 pytestmark = pytest.mark.slow
 
@@ -135,8 +135,8 @@ class MemoryMachine(ServiceMachine):
 
 
 def floor_of_transactions(patch: pytest.MonkeyPatch) -> None:
-    check = TransactionService.check
-    patch.setattr(TransactionService, "check", lambda self, pointer: min(0, check(self, pointer)))
+    check = TransactionJournal.check
+    patch.setattr(TransactionJournal, "check", lambda self, pointer: min(0, check(self, pointer)))
 
 
 def expiry_by_the_earlier_time(patch: pytest.MonkeyPatch) -> None:

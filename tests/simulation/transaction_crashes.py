@@ -16,6 +16,7 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OutcomeUnknown,
     Unavailable,
@@ -160,7 +161,7 @@ class Client:
             advances = [Advance(TOPICS[0], self.name, b"\x01" * 20, position.version)]
             self.ledger.moves_sent += 1
         work.was_sent = True
-        await self.services.transactions.commit(work.transaction_id, advances)
+        await self.services.transactions.commit(work.transaction_id, CommitRequest(advances))
         work.was_committed = True
         self.ledger.moves += len(advances)
 
@@ -259,7 +260,7 @@ async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock
     transactions = services.own_transactions
     assert transactions is not None
     asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
-    trusted, limits = services._engine.clock, services._engine.limits
+    trusted, limits = services.shard.engine.clock, services.shard.engine.limits
     cleaner = Cleaner(
         store, asked, limits, trusted, rules=TopicRules(store, asked, limits, trusted)
     )

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TransactionNotInProgress
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
@@ -125,7 +126,8 @@ async def test_readers_go_on_by_what_was_durable(
     await messaging.publish(TOPIC, [b"own"], reading.write_pointer)
     failing = [
         transactions.commit(
-            ending.transaction_id, [Advance(TOPIC, "s", b"\x01" * 20, position.version)]
+            ending.transaction_id,
+            CommitRequest([Advance(TOPIC, "s", b"\x01" * 20, position.version)]),
         ),
         transactions.invalidate(invalid.transaction_id),
         transactions.checkpoint(marked.transaction_id),

@@ -13,9 +13,10 @@ from tests.messaging.conftest import FaultyStore
 from tests.messaging.polled import settle
 from tests.transactions.reading import SHORT, A, B, everything, polled
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, QueueFull, StoreUnavailable, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange, Stored
+from tms.core.messaging import RollbackRange
 from tms.core.subscriptions import Advance
 from tms.core.transactions import TransactionStatus
 from tms.server.node import OpenServices, services_on
@@ -125,7 +126,7 @@ ASKED: dict[str, Callable[[OpenServices, int], Awaitable[Any]]] = {
     "store": lambda s, t: s.messaging.store(A, [b"new"], t),
     "start": lambda s, _: s.transactions.start(SHORT),
     "can commit": lambda s, t: s.transactions.can_commit(t, [b"key"]),
-    "commit": lambda s, t: s.transactions.commit(t, [], [Stored(A, t)]),
+    "commit": lambda s, t: s.transactions.commit(t, CommitRequest(publish=[Stored(A, t)])),
     "abort": lambda s, t: s.transactions.abort(t),
     "invalidate": lambda s, t: s.transactions.invalidate(t),
     "checkpoint": lambda s, t: s.transactions.checkpoint(t),

@@ -10,6 +10,7 @@ from tables.store import MESSAGE, SUBSCRIPTION
 from tables.store_tables import StoreTables
 from tests.transactions.reading import NOW_MS, SHORT, A, everything, polled
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.subscriptions import Advance
@@ -54,13 +55,13 @@ async def test_a_commit_that_moves_is_refused_and_made_later(
     await services.messaging.publish(A, [b"1"], tx.write_pointer)
     store.doubted = SUBSCRIPTION
     with pytest.raises(StoreUnavailable):
-        await transactions.commit(tx.transaction_id, [Advance(A, "s", ID, VERSION)])
+        await transactions.commit(tx.transaction_id, CommitRequest([Advance(A, "s", ID, VERSION)]))
     info = await transactions.info(tx.transaction_id)
     assert info.status is TransactionStatus.IN_PROGRESS
     assert await polled(services, A) == []
 
     store.doubted = None
-    await transactions.commit(tx.transaction_id, [Advance(A, "s", ID, VERSION)])
+    await transactions.commit(tx.transaction_id, CommitRequest([Advance(A, "s", ID, VERSION)]))
     assert await polled(services, A) == [b"1"]
     assert (await subscriptions.subscription(A, "s")).version == VERSION + 1
 

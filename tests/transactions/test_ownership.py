@@ -10,6 +10,7 @@ from tests.transactions.logs import Log
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
 from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     NotPermitted,
     OwnerBusy,
@@ -18,7 +19,7 @@ from tms.core.errors import (
     TransactionDuplicate,
 )
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange, Stored
+from tms.core.messaging import RollbackRange
 from tms.core.transaction import Transaction
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.server.node import OpenServices, open_services
@@ -40,7 +41,7 @@ ACTS: dict[str, Act] = {
     "can-commit nothing": lambda s, t, c: s.transactions.can_commit(t.transaction_id, [], caller=c),
     "commit": lambda s, t, c: s.transactions.commit(t.transaction_id, caller=c),
     "commit stored": lambda s, t, c: s.transactions.commit(
-        t.transaction_id, publish=[Stored(A, t.write_pointer)], caller=c
+        t.transaction_id, CommitRequest(publish=[Stored(A, t.write_pointer)]), caller=c
     ),
     "abort": lambda s, t, c: s.transactions.abort(t.transaction_id, caller=c),
     "invalidate": lambda s, t, c: s.transactions.invalidate(t.transaction_id, caller=c),

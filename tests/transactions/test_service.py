@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled, published
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OwnerBusy,
     RollbackRefused,
@@ -278,7 +279,7 @@ class TestPositions:
         tx = await services.transactions.start(SHORT)
         moved = Advance(A, "s", b"\x01" * 20, VERSION)
         assert (await services.subscriptions.subscription(A, "s")).version == VERSION
-        await services.transactions.commit(tx.transaction_id, [moved])
+        await services.transactions.commit(tx.transaction_id, CommitRequest([moved]))
         position = await services.subscriptions.subscription(A, "s")
         assert (position.after, position.version) == (b"\x01" * 20, VERSION + 1)
 
@@ -289,10 +290,10 @@ class TestPositions:
         one, two = [await services.transactions.start(SHORT) for _ in range(2)]
         outcomes = await asyncio.gather(
             services.transactions.commit(
-                one.transaction_id, [Advance(A, "s", b"\x01" * 20, VERSION)]
+                one.transaction_id, CommitRequest([Advance(A, "s", b"\x01" * 20, VERSION)])
             ),
             services.transactions.commit(
-                two.transaction_id, [Advance(A, "s", b"\x02" * 20, VERSION)]
+                two.transaction_id, CommitRequest([Advance(A, "s", b"\x02" * 20, VERSION)])
             ),
             return_exceptions=True,
         )

@@ -37,7 +37,7 @@ def rolled_back(pointer: str) -> object:
 
 def committed(pointer: str) -> object:
     stored = f'{{"namespace": "n", "topic": "t", "write_pointer": {pointer}}}'
-    _, publish = decode_commit(f'{{"publish": [{stored}]}}'.encode())
+    publish = decode_commit(f'{{"publish": [{stored}]}}'.encode()).publish
     return publish[0].write_pointer
 
 

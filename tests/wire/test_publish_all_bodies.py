@@ -22,6 +22,7 @@ PUBLISHES = st.builds(
     st.dictionaries(NAMES, st.lists(st.binary(max_size=70), max_size=3), max_size=3),
     st.none() | st.text(max_size=20),
     st.none() | INT64,
+    st.just(()),
 )
 
 

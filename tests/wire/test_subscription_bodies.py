@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
+from tms.core.commits import CommitRequest
 from tms.core.errors import InternalError, InvalidRequest
 from tms.core.message import MessageId
 from tms.core.subscriptions import Advance, SubscriptionPosition
@@ -112,7 +113,7 @@ def test_an_id_that_is_none_is_refused(after: bytes) -> None:
     cases: list[tuple[Callable[[bytes], object], bytes]] = [
         (bodies.decode_position, bodies.encode_position(after)),
         (lambda body: bodies.decode_move(body, ORDERS, "s"), bodies.encode_move(wrong)),
-        (json_transactions.decode_commit, json_transactions.encode_commit([wrong], [])),
+        (json_transactions.decode_commit, json_transactions.encode_commit(CommitRequest([wrong]))),
     ]
     for decode, body in cases:
         with pytest.raises(InvalidRequest) as refused:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
 from tests.wire.transactions import TRANSACTIONS
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InternalError, InvalidRequest
 from tms.core.message import MessageId
-from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction, TransactionType
@@ -98,9 +98,10 @@ def test_changes_in_json_are_text_or_base64() -> None:
 
 @given(ADVANCES, STORED)
 def test_a_commit_survives(advances: list[Advance], publish: list[Stored]) -> None:
-    body = bodies.encode_commit(advances, publish)
+    request = CommitRequest(advances, publish)
+    body = bodies.encode_commit(request)
 
-    assert bodies.decode_commit(body) == (advances, publish)
+    assert bodies.decode_commit(body) == request
     assert json.loads(body) == {
         "advances": [
             {
@@ -124,7 +125,9 @@ def test_a_commit_survives(advances: list[Advance], publish: list[Stored]) -> No
 
 
 def test_an_empty_commit_moves_nothing() -> None:
-    assert bodies.decode_commit(b"") == bodies.decode_commit(b"{}") == ([], [])
+    for body in (b"", b"{}"):
+        request = bodies.decode_commit(body)
+        assert (list(request.advances), list(request.publish)) == ([], [])
 
 
 @pytest.mark.parametrize("status", [TransactionStatus.ABORTED, TransactionStatus.INVALID])

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.messaging import AllPublished, Stored
+from tms.core.messaging import AllPublished
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -110,7 +111,9 @@ JSON_DECODERS: list[tuple[Callable[[bytes], object], bytes]] = [
     ),
     (
         json_transactions.decode_commit,
-        json_transactions.encode_commit([Advance(ORDERS, "s", bytes(20), 3)], [Stored(ORDERS, 5)]),
+        json_transactions.encode_commit(
+            CommitRequest([Advance(ORDERS, "s", bytes(20), 3)], [Stored(ORDERS, 5)])
+        ),
     ),
     (json_transactions.decode_truncation, json_transactions.encode_truncation(ids=[1, 2])),
     (json_subscriptions.decode_position, json_subscriptions.encode_position(bytes(20))),

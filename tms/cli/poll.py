@@ -15,6 +15,7 @@ from tms.cli.durations import duration
 from tms.cli.lines import json_of, text_of
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Start, Subscription
+from tms.client.start import ms_of
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
 from tms.core.messaging import STOPPED_S
@@ -239,7 +240,7 @@ def parse_time_ms(text: str, option: str) -> int:
         case int() as time_ms:
             return time_ms
         case datetime() as moment:
-            return int(moment.timestamp() * 1000)
+            return ms_of(moment)
         case _:
             raise typer.BadParameter(f"{text!r} is not a valid time", param_hint=option)
 

@@ -86,7 +86,7 @@ class AsyncClient:
 
     @property
     def stops(self) -> Stops:
-        """The transactions at which readers of this client stand still: when that is logged."""
+        """When the client logs that readers wait at a transaction."""
         return self._stops
 
     @property
@@ -100,7 +100,7 @@ class AsyncClient:
         return self._services.schemas
 
     def topic(self, name: str) -> AsyncTopic:
-        """Return the topic `name`, which exists or not; nothing is sent.
+        """Return the topic `name`, whether it exists or not; nothing is sent.
 
         Raises `InvalidRequest` (invalid_topic_name).
         """
@@ -138,10 +138,10 @@ class AsyncClient:
         """Publish messages to several topics, given by name: all or none, also for readers.
 
         It is a transaction that is begun and committed at once, in one request. With an owner and a
-        sequence (`transaction`) it is repeated while the server is away, and done once all the
-        same: `is_duplicate` of the answer says whether it was done before. Without, where the
-        connection broke after it was sent, `OutcomeUnknown` is raised. Raises as `Topic.publish`,
-        `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        sequence (`transaction`) it is repeated while the server is away, and still done once:
+        `is_duplicate` of the answer says whether it was done before. Without them,
+        `OutcomeUnknown` is raised if the connection broke after it was sent. Raises as
+        `AsyncTopic.publish`, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
         """
         by_topic = {
             TopicId(self._namespace, name): bodies(messages)
@@ -165,16 +165,17 @@ class AsyncClient:
             async with client.transaction() as tx:
                 await topic.publish(b"…", tx)
 
-        After `timeout_s`, in seconds or as `"5m"`, the server's default where None, it becomes
-        invalid; a `long` one after a day. `participants` are committed and rolled back with it.
+        After `timeout_s`, in seconds or as `"5m"`, it becomes invalid; None is the server's
+        default. A `long` one becomes invalid after a day. `participants` are committed and rolled
+        back with it.
 
         `owner` names the producer or job, `sequence` numbers its work, ascending, from 0 to
-        `2**53 - 1`: a sequence is committed once, so that work may be repeated when in doubt. Where
+        `2**53 - 1`: a sequence is committed once, so that work may be repeated when in doubt. If
         runs of the owner number their work from the start, name each by an `origin`: the old
         sequence of another run is then an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open`
         says what becomes of an older transaction of the owner that is still open: "refuse" leaves
-        it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it,
-        what was published in it included, where it has the same sequence.
+        it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it if
+        it has the same sequence, with all that was published in it.
         """
         request = StartRequest(
             type=TransactionType.LONG if long else TransactionType.SHORT,
@@ -199,10 +200,9 @@ class AsyncClient:
     ) -> Result:
         """Return what `function` gives, which is called with a transaction that is then committed.
 
-        Where it conflicts with another (`TransactionConflict`, `SubscriptionMoved`) the function is
+        If it conflicts with another (`TransactionConflict`, `SubscriptionMoved`), the function is
         called again in a new one, `retries` times at most, after a short pause. So it should do
-        nothing that a rollback does not undo. Raises what `function` raises, and what a commit
-        does.
+        nothing that a rollback does not undo. Raises the errors of `function` and of a commit.
         """
         taking_part = tuple(participants)
 

@@ -29,7 +29,7 @@ from tms.core.transaction import Transaction
 
 
 class AsyncSubscription:
-    """A subscription, which exists or not, as one consumer uses it.
+    """A subscription, whether it exists or not, as one consumer uses it.
 
     Made by `AsyncTopic.subscription`. It remembers which version of the position it has last seen;
     `advance` moves from that one only. Besides the errors named, each method may raise
@@ -59,7 +59,7 @@ class AsyncSubscription:
     ) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
-        With `exist_ok`, one that is there stays where it is.
+        With `exist_ok`, a subscription that exists stays where it is.
         Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
         (too_many_subscriptions).
         """
@@ -85,7 +85,8 @@ class AsyncSubscription:
     ) -> AsyncGenerator[Message, None]:
         """Give the messages behind the position, which is asked for first; it is not moved.
 
-        In a transaction that has moved it, from there on. The rest is as `Topic.poll`.
+        In a transaction that has moved it, they begin there. The options are those of
+        `AsyncTopic.poll`.
         """
         return singly(self.poll_runs(limit, **options))
 
@@ -107,11 +108,12 @@ class AsyncSubscription:
                 yield block
 
     async def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
-        """Move it behind a message, from the version last seen; where none was, as it stands.
+        """Move it behind a message, from the version last seen, or else from where it is.
 
-        Without `tx` at once. With it, when it commits: the last move counts, and nothing moves
-        where it does not commit. Raises `SubscriptionMoved` where another consumer has moved it
-        meanwhile, which a commit raises instead. After `OutcomeUnknown`, `position` tells.
+        Without `tx` it moves at once. With `tx` it moves when that commits: the last move counts,
+        and nothing moves if it does not commit. Raises `SubscriptionMoved` if another consumer has
+        moved it meanwhile; with `tx` the commit raises that. After `OutcomeUnknown`, `position`
+        tells where it is.
         """
         after = id_of(to)
         move = self._move_in(tx)

@@ -28,6 +28,7 @@ from anyio import CancelScope, get_cancelled_exc_class
 from tms.client.commit_outcome import Commit
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.transaction_work import Gathered
+from tms.core.commits import NOTHING
 from tms.core.errors import OutcomeUnknown, TmsError, TransactionNotInProgress
 from tms.core.http_connections import reason_of
 from tms.core.services import Services
@@ -77,7 +78,7 @@ class AsyncTransactionContext:
         self._suppressed: list[BaseException] = []
 
     def calling_by(self, invoke: Invoke) -> Self:
-        """Return itself; `invoke` calls its participants. To be asked before it begins."""
+        """Have `invoke` call its participants; return it. Only before it begins."""
         assert self._stage is _Stage.NEW
         self._invoke = invoke
         return self
@@ -101,7 +102,7 @@ class AsyncTransactionContext:
 
     @property
     def write_pointer(self) -> int:
-        """The write pointer to write under now: its id, or the pointer of the last checkpoint."""
+        """The pointer that it writes under now: its id, or that of the last checkpoint."""
         return self.transaction.write_pointer
 
     @property
@@ -111,7 +112,7 @@ class AsyncTransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """Errors besides the raised one: from the rollback, or after the commit."""
+        """The errors besides the one raised: in rolling back, or after the commit."""
         return tuple(self._suppressed)
 
     @property
@@ -121,7 +122,7 @@ class AsyncTransactionContext:
         return self._gathered
 
     async def add(self, participant: TransactionAware) -> None:
-        """Take in another participant; where the transaction is open, it is started at once.
+        """Take in another participant; if the transaction is open, it is started at once.
 
         Raises what its `start` does; then it is rolled back with the others.
         """
@@ -190,7 +191,7 @@ class AsyncTransactionContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit, or roll back where the body raised. Raises why it was not committed."""
+        """Commit, or roll back if the body raised. Raises the reason if it was not committed."""
         if self._stage is not _Stage.OPEN:
             return
         if error is not None:
@@ -226,8 +227,8 @@ class AsyncTransactionContext:
 
     async def _commit(self) -> BaseException | None:
         """Commit; return the cancellation that arrived meanwhile, which is still to be raised."""
-        advances = tuple(self._gathered.advances.values())
-        commit = Commit(self._transactions, self.transaction_id, advances)
+        request = self._gathered.request
+        commit = Commit(self._transactions, self.transaction_id, request)
         interruption: BaseException | None = None
         try:
             try:
@@ -239,8 +240,8 @@ class AsyncTransactionContext:
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise
-            # By another that joined it: what was written is committed, but nothing was moved.
-            if advances:
+            # By another that joined it: what was written is committed, but not what was requested.
+            if request != NOTHING:
                 interruption = error
         except OutcomeUnknown:
             self._stage = _Stage.IN_DOUBT

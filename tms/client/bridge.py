@@ -53,7 +53,7 @@ Last = Callable[[], Awaitable[None]]
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """The work of a bridge in one process."""
+    """The loop of a bridge in one process, and the calls that are under way in it."""
 
     refusal: str | None = None
     """Why no call is made in this process."""

@@ -5,9 +5,8 @@ the transaction stands: committed is success; in progress, the commit is sent ag
 another way is refusal. Only a refusal allows what took part to be rolled back.
 """
 
-from collections.abc import Sequence
-
 from tms.client.retry import repeat, was_not_done
+from tms.core.commits import CommitRequest
 from tms.core.errors import (
     Conflict,
     OutcomeUnknown,
@@ -17,8 +16,6 @@ from tms.core.errors import (
     TopicNotFound,
     TransactionNotInProgress,
 )
-from tms.core.messaging import Stored
-from tms.core.subscriptions import Advance
 from tms.core.transactions import AsyncTransactions, TransactionStatus
 
 COMMIT_S = 10.0
@@ -33,14 +30,12 @@ class Commit:
         self,
         transactions: AsyncTransactions,
         transaction_id: int,
-        advances: Sequence[Advance],
-        publish: Sequence[Stored] = (),
+        request: CommitRequest,
     ) -> None:
         """Send nothing yet."""
         self._transactions = transactions
         self._id = transaction_id
-        self._advances = advances
-        self._publish = publish
+        self._request = request
         self._may_be_done = False
 
     async def finish(self, for_s: float) -> None:
@@ -71,7 +66,7 @@ class Commit:
         if self._may_be_done and await self._is_committed():
             return
         try:
-            await self._transactions.commit(self._id, self._advances, self._publish)
+            await self._transactions.commit(self._id, self._request)
         except TransactionNotInProgress:
             # An attempt before this one may have arrived since the server was asked.
             if not (self._may_be_done and await self._is_committed()):

@@ -1,7 +1,7 @@
-"""One poll: what it asks, and its answer in runs of messages.
+"""One poll: its options, and its answer in runs of messages.
 
-What a caller may ask stands here once: as typed options for type checkers and editors, with their
-defaults in `reading`. A method that takes them is `with_options`, which shows both to `help`.
+The options stand here once: their types for type checkers and editors (`PollOptions`), and their
+defaults (`reading`). The decorator `with_options` shows both to `help`.
 """
 
 import inspect

@@ -8,16 +8,15 @@ repeated only where it may take the place of the lost one (`IfOpen.FENCE`, `IfOp
 it would find the owner busy with that. `commit` is left to `tms.client.commit_outcome`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from urllib.parse import urlencode
 
 from tms.client.calls import JSON, Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import TransactionNotInProgress
-from tms.core.messaging import Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
-from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     IfOpen,
@@ -80,13 +79,12 @@ class RemoteTransactions:
     async def commit(
         self,
         transaction_id: int,
-        advances: Sequence[Advance] = (),
-        publish: Sequence[Stored] = (),
+        request: CommitRequest = NOTHING,
         *,
         caller: Caller = ANYBODY,
     ) -> None:
         """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
-        body = bodies.encode_commit(advances, publish) if advances or publish else b""
+        body = b"" if request == NOTHING else bodies.encode_commit(request)
         path = f"{_path(transaction_id)}/commit"
         await self._calls.http.send("POST", path, body, JSON, caller)
 

@@ -92,19 +92,24 @@ async def repeat(
     No pause is begun that would end later than `for_s` seconds after the start; None is for ever.
     Each is logged with its reason, and so is the success. Raises the last call's error.
     """
-    attempts = AsyncRetrying(
-        retry=retry_if_exception(when),
-        stop=stop_never if for_s is None else stop_before_delay(for_s),
-        wait=_pause_s,
-        before_sleep=_log_pause,
-        reraise=True,
-    )
+    attempts = AsyncRetrying(**again(when, for_s))
     begun_s = monotonic()
     result: Result = await attempts(call)
     number = attempts.statistics["attempt_number"]
     if number > 1:
         _log.info("Answered again, after %.1f s and %d attempts", monotonic() - begun_s, number)
     return result
+
+
+def again(when: Callable[[BaseException], bool], for_s: float | None) -> dict[str, Any]:
+    """Return how tenacity calls again, as `repeat` has it."""
+    return {
+        "retry": retry_if_exception(when),
+        "stop": stop_never if for_s is None else stop_before_delay(for_s),
+        "wait": _pause_s,
+        "before_sleep": _log_pause,
+        "reraise": True,
+    }
 
 
 def _log_pause(state: RetryCallState) -> None:

@@ -68,6 +68,11 @@ def id_of(which: WhichMessage) -> bytes:
             raise TypeError(f"{which!r} is not a message or a message id")
 
 
+def ms_of(moment: datetime) -> int:
+    """Return the millisecond, since 1970, that a time with a time zone is in."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
 def _id_or_ms(given: Start) -> bytes | int:
     match given:
         case Message() | MessageId() | str() | bytes():
@@ -77,6 +82,6 @@ def _id_or_ms(given: Start) -> bytes | int:
         case datetime():
             if given.tzinfo is None:
                 raise ValueError(f"{given} has no time zone: add tzinfo=UTC, or another")
-            return (given - _EPOCH) // timedelta(milliseconds=1)
+            return ms_of(given)
         case _:
             raise TypeError(f"{given!r} is not a message, a message id, a time in ms or a datetime")

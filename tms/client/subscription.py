@@ -16,7 +16,7 @@ from tms.core.subscriptions import SubscriptionPosition
 
 
 class Subscription:
-    """A subscription, which exists or not, as one consumer uses it.
+    """A subscription, whether it exists or not, as one consumer uses it.
 
     Made by `Topic.subscription`. It remembers which version of the position it has last seen;
     `advance` moves from that one only. Besides the errors named, each method may raise
@@ -43,7 +43,7 @@ class Subscription:
     ) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
-        With `exist_ok`, one that is there stays where it is. Raises `SubscriptionExists`,
+        With `exist_ok`, a subscription that exists stays where it is. Raises `SubscriptionExists`,
         `InvalidRequest` (invalid_message_id), `TooLarge` (too_many_subscriptions).
         """
         return self._bridge.call(self._subscription.create, after, exist_ok=exist_ok)
@@ -58,16 +58,17 @@ class Subscription:
     ) -> Iterator[Message]:
         """Give the messages behind the position, which is asked for first; it is not moved.
 
-        In a transaction that has moved it, from there on. The rest is as `Topic.poll`.
+        In a transaction that has moved it, they begin there. The options are those of `Topic.poll`.
         """
         return self._bridge.iterate(self._subscription.poll_runs(limit, **options))
 
     def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
-        """Move it behind a message, from the version last seen; where none was, as it stands.
+        """Move it behind a message, from the version last seen, or else from where it is.
 
-        Without `tx` at once. With it, when it commits: the last move counts, and nothing moves
-        where it does not commit. Raises `SubscriptionMoved` where another consumer has moved it
-        meanwhile, which a commit raises instead. After `OutcomeUnknown`, `position` tells.
+        Without `tx` it moves at once. With `tx` it moves when that commits: the last move counts,
+        and nothing moves if it does not commit. Raises `SubscriptionMoved` if another consumer has
+        moved it meanwhile; with `tx` the commit raises that. After `OutcomeUnknown`, `position`
+        tells where it is.
         """
         self._bridge.call(self._subscription.advance, to, tx)
 

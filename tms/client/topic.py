@@ -22,7 +22,7 @@ from tms.core.subscriptions import SubscriptionPosition
 
 
 class Topic:
-    """A topic of one client, which exists or not. Made by `Client.topic`.
+    """A topic of one client, whether it exists or not. Made by `Client.topic`.
 
     Any number of threads may use it at once. Besides the errors named, each method may raise
     `Unavailable` (nothing was done; the call may succeed later), `InternalError`, and those that
@@ -51,12 +51,12 @@ class Topic:
     def create(
         self, /, ttl: Duration | None = None, *, exist_ok: bool = False, **properties: str | float
     ) -> None:
-        """Create the topic. With `exist_ok`, one that is there stays as it is.
+        """Create the topic. With `exist_ok`, a topic that exists stays as it is.
 
-        `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default, a
-        week unless it is set otherwise. `properties` are yours, kept as strings. Not repeated where
-        it may have been carried out. Raises `TopicExists`, `InvalidRequest` (invalid_ttl,
-        invalid_properties).
+        `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default,
+        which is a week unless it is set otherwise. `properties` are yours, kept as strings. Not
+        repeated if it may have been carried out. Raises `TopicExists`, `InvalidRequest`
+        (invalid_ttl, invalid_properties).
         """
         self._bridge.call(self._topic.create, ttl, exist_ok=exist_ok, **properties)
 
@@ -70,17 +70,18 @@ class Topic:
     def replace_properties(self, /, ttl: Duration | None = None, **properties: str | float) -> None:
         """Give the topic these properties and no others.
 
-        Properties not given are gone, and `ttl`, given as to `create`, is the server's default
-        again. Repeated while the server is unavailable. Raises `TopicNotFound`, `InvalidRequest`.
+        Properties that are not given are removed, and `ttl`, given as to `create`, is the server's
+        default again. Repeated while the server is unavailable. Raises `TopicNotFound`,
+        `InvalidRequest`.
         """
         self._bridge.call(self._topic.replace_properties, ttl, **properties)
 
     def trim(self, before: Start) -> None:
-        """Let expire all messages from before a time, or before the time of a message or an id.
+        """Let all messages expire that are older than a time, a message or an id.
 
-        Of a stored message the time counts at which it was stored. Nobody is given them any more,
-        and cleanup takes them out of the store. Repeated while the server is unavailable. Raises
-        `TopicNotFound`, `InvalidTrimTime` for a time that has not come.
+        For a message in a transaction that was buffered, the time counts at which it was stored.
+        Readers do not get expired messages any more, and cleanup deletes them. Repeated while the
+        server is unavailable. Raises `TopicNotFound`, `InvalidTrimTime` for a time in the future.
         """
         self._bridge.call(self._topic.trim, before)
 
@@ -101,34 +102,35 @@ class Topic:
     ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
 
-        A message is its payload, or `Message(payload, key=…, headers=…)`. Return their ids, as a
+        A message is its payload, or `Message(payload, key=…, headers=…)`. Returns their ids, a
         sequence of 20 bytes each.
 
-        With a `schema`, values are given instead, each by itself or as
-        `Record(value, key=…, headers=…)`: one, or a list of them. They are encoded in Confluent's
-        wire format, by Avro's text, by "latest" of the topic's subject, or as docs/schemas.md says.
-        The schema is registered under the topic's subject, or with `register=False` found there.
-        `key_schema` is that of the keys. A value that does not fit is `PayloadRefused`
-        (value_unfit), which names it; nothing is published.
+        With a `schema`, give values instead, each by itself or as
+        `Record(value, key=…, headers=…)`: one value, or a list of them. They are encoded in
+        Confluent's wire format. `schema` is Avro's text, "latest" of the topic's subject, or
+        another form that docs/schemas.md names. It is registered under the topic's subject; with
+        `register=False` it must be there. `key_schema` is the schema of the keys. A value that does
+        not fit raises `PayloadRefused` (value_unfit), which names it, and nothing is published.
 
-        `tx` makes them part of a transaction, which rolls them back should it fail. They are sent
-        at once all the same; with `buffer=True` to where nobody sees them, and published with one
-        entry a topic when the transaction commits, which is cheaper for many. Where the transaction
-        is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back, by handing
-        to `rollback` what is returned; and publishes in the end what was buffered:
+        `tx` makes them part of a transaction, which rolls them back if it fails. They are sent at
+        once all the same. With `buffer=True` they are sent to where nobody sees them, and published
+        with one entry a topic when the transaction commits, which is cheaper for many. If `tx` is a
+        `Transaction` or a write pointer, so one that began elsewhere, the caller rolls back, by
+        giving the returned value to `rollback`, and publishes in the end what was buffered, by
         `publish([], tx)`, which may be repeated. Buffered messages have no ids yet, so none are
         returned, nor when they are published.
 
-        With `if_last`, a message or an id, it is done only if the topic has no entry behind that;
-        with "empty", only if it has none. Every entry counts, also one that is rolled back, in
-        progress or expired. If not, `TopicMoved` is raised: read on from there, and decide anew.
+        With `if_last`, a message or an id, they are published only if the topic has no entry behind
+        that; with "empty", only if it has no entry. Every entry counts, also one that is rolled
+        back, in progress or expired. Otherwise `TopicMoved` is raised: read on from there, and
+        decide again.
 
-        Repeated only where the server certainly did not carry it out; where the connection broke
-        after it was sent, `OutcomeUnknown` is raised, publishing again may give the messages twice,
-        and a transaction does not commit any more. Raises also `TopicNotFound`, `TooLarge`,
-        `TopicMoved`, `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`,
-        `InvalidRequest` (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without
-        `tx`, `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
+        Repeated only if the server certainly did not carry it out. If the connection broke after it
+        was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
+        and a transaction cannot commit any more. Raises also `TopicNotFound`, `TooLarge`,
+        `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
+        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
+        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
         neither bytes nor a `Message`.
         """
         return self._bridge.call(
@@ -150,7 +152,7 @@ class Topic:
         key_schema: GivenSchema | None = None,
         register: bool = True,
     ) -> list[Message]:
-        """Return messages that say values, to be published by whatever means.
+        """Return values as messages, to be published in any way.
 
         The values and schemas are those of `publish`. Raises `PayloadRefused`, `SchemaRefused`,
         `TopicNotFound`.
@@ -160,7 +162,7 @@ class Topic:
         )
 
     def decode(self, messages: Iterable[Message], how: Decoding | None = None) -> list[Record]:
-        """Return the records that messages of the topic are, from wherever they come.
+        """Return messages of the topic as records, wherever the messages come from.
 
         Raises `PayloadUndecodable`, unless `how` gives damaged ones as records with an error.
         """
@@ -174,11 +176,11 @@ class Topic:
         self._bridge.call(self._topic.store, messages, tx)
 
     def rollback(self, published: Published | RollbackRange) -> None:
-        """Roll back what a transactional publish wrote: transactions do not see it any more.
+        """Roll back what one publish in a transaction wrote: transactions do not see it any more.
 
-        `published` is what `publish` returned, or its `rollback_range`. Doing it twice is the same
-        as once, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
-        `RollbackRefused`, `ValueError` where it was published without a transaction.
+        `published` is the value that `publish` returned, or its `rollback_range`. Doing it twice is
+        the same as once, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
+        `RollbackRefused`, `ValueError` if it was published without a transaction.
         """
         self._bridge.call(self._topic.rollback, published)
 
@@ -194,41 +196,40 @@ class Topic:
     def poll(
         self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
     ) -> Iterator[Message] | Iterator[Record]:
-        """Give the messages there are, oldest first, then end.
+        """Give the messages that are there, oldest first, then end.
 
-        They begin behind `after` or at `start`, each a `Message`, a message id (20 bytes, 40
-        hexadecimal digits or a `MessageId`) or a publish time (milliseconds, not seconds, since
-        1970 or a datetime with a time zone); with neither, at the oldest. `limit` is how many at
-        most; None is all, as far as one poll of the server goes (its `poll_messages_max`, a million
-        by default). Nothing is given from `end` on. Where there are none, wait up to `wait_s`
-        seconds for some.
+        They begin behind `after` or at `start`: a `Message`, a message id (20 bytes, 40 hexadecimal
+        digits or a `MessageId`) or a publish time (milliseconds, not seconds, since 1970, or a
+        datetime with a time zone). Without both, they begin at the oldest. `limit` is the most
+        messages; None is as many as one poll of the server gives (its `poll_messages_max`, a
+        million by default). No message from `end` on is given. If there are none, wait up to
+        `wait_s` seconds for some.
 
-        Without a transaction all messages are given, those in progress and rolled back included.
-        With `tx` only what that transaction can see, its own included, and with `committed` what is
-        committed now: both skip what was rolled back or is invalid, and end before the first that
-        is in progress, so that no message is given before an earlier one.
+        Without a transaction all messages are given, also those in progress and rolled back. With
+        `tx` those that the transaction can see are given, its own included, and with `committed`
+        those that are committed now. Both skip messages that were rolled back or are invalid, and
+        end before the first that is in progress, so that no message is given before an earlier one.
 
         With `decode=True` or a `Decoding`, records are given instead: values by the schemas that
-        the payloads name. A message that cannot be decoded is `PayloadUndecodable`, behind whose id
-        one can go on.
+        the payloads name. A message that cannot be decoded raises `PayloadUndecodable`; its id is
+        there to go on behind.
 
-        Messages arrive while you take them; nothing is asked for before the first. A broken
-        connection is taken up again after the last message given. Raises `TopicNotFound`,
-        `InvalidRequest` (invalid_message_id, invalid_start_time, start_time_in_seconds,
-        invalid_limit, invalid_wait), with `tx` `TransactionNotInProgress` and `TransactionUnknown`;
-        `ValueError` for both `after` and `start`, both `tx` and `committed`, both `end` and
-        `wait_s`, or a datetime without a time zone.
+        Messages arrive while you take them; nothing is sent before the first. If the connection
+        breaks, it goes on after the last message given. Raises `TopicNotFound`, `InvalidRequest`
+        (invalid_message_id, invalid_start_time, start_time_in_seconds, invalid_limit,
+        invalid_wait), with `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError`
+        for both `after` and `start`, both `tx` and `committed`, both `end` and `wait_s`, or a
+        datetime without a time zone.
         """
         return self._bridge.iterate(self._topic.poll_runs(decode=decode, **options))
 
     @with_options
     def poll_arrow(self, **options: Unpack[PollOptions]) -> Iterator[Any]:
-        """Give what `poll` gives as record batches of pyarrow's, of about 10,000 messages.
+        """Give the messages of `poll` as record batches of pyarrow's, of about 10,000 messages.
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
         `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
-        (`tms.arrow.polled.FRAMES_SCHEMA`). Needs the extra `arrow`: without it,
-        `ModuleNotFoundError` is raised.
+        (`tms.arrow.polled.FRAMES_SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
         """
         return self._bridge.iterate(self._topic.poll_arrow_runs(**options))
 
@@ -243,8 +244,8 @@ class Topic:
     def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
         """Return at most `parts` ranges of about equal size that make up start <= id < end.
 
-        Both ends are places as `range` gives them, or as `poll` takes them. Nothing is read for it.
-        Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        Both ends are places as `range` gives them, or as `poll` takes them. No message is read for
+        it. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return self._bridge.call(self._topic.splits, start, end, parts)
 
@@ -259,7 +260,7 @@ class Topic:
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach.
 
-        At least one message, where there is one; None is no bound. `start` and `end` are places as
+        At least one message, if there is one; None is no bound. `start` and `end` are places as
         those of `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return self._bridge.call(
@@ -283,16 +284,16 @@ class Topic:
     def follow(
         self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
     ) -> Iterator[Message] | Iterator[Record]:
-        """Give the messages there are and those to come, for ever, each once and in order.
+        """Give the messages that are there and those to come, for ever, each once and in order.
 
-        `after`, `start`, `committed` and `decode` are those of `poll`. While the server is away
-        this waits for it, and then goes on behind the last message given. Raises `TopicNotFound`
-        when the topic is deleted, and what `poll` raises.
+        The options are those of `poll`. While the server is away this waits for it, and then goes
+        on behind the last message given. Raises `TopicNotFound` when the topic is deleted, and as
+        `poll`.
         """
         return self._bridge.iterate(self._topic.follow_runs(decode=decode, **options))
 
     def subscription(self, name: str) -> Subscription:
-        """Return the subscription `name`, which exists or not; nothing is sent.
+        """Return the subscription `name`, whether it exists or not; nothing is sent.
 
         Raises `InvalidRequest` (invalid_subscription_name).
         """

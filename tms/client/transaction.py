@@ -44,7 +44,7 @@ class TransactionContext:
 
     @property
     def write_pointer(self) -> int:
-        """The write pointer to write under now: its id, or the pointer of the last checkpoint."""
+        """The pointer that it writes under now: its id, or that of the last checkpoint."""
         return self._context.write_pointer
 
     @property
@@ -54,7 +54,7 @@ class TransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """Errors besides the raised one: from the rollback, or after the commit."""
+        """The errors besides the one raised: in rolling back, or after the commit."""
         return self._context.suppressed
 
     @property
@@ -64,7 +64,7 @@ class TransactionContext:
         return self._context.gathered
 
     def add(self, participant: TransactionAware) -> None:
-        """Take in another participant; where the transaction is open, it is started at once.
+        """Take in another participant; if the transaction is open, it is started at once.
 
         Raises what its `start` does; then it is rolled back with the others.
         """
@@ -102,7 +102,7 @@ class TransactionContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit, or roll back where the body raised. Raises why it was not committed.
+        """Commit, or roll back if the body raised. Raises the reason if it was not committed.
 
         A child that was forked within leaves it to its parent.
         """

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tms.client.transaction_publications import TransactionPublications
+from tms.core.commits import CommitRequest
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
@@ -11,12 +12,17 @@ from tms.core.transaction import Transaction
 
 @dataclass(slots=True)
 class Gathered:
-    """The work for a transaction's commit or rollback."""
+    """The messages and moves that a transaction's commit or rollback is about."""
 
     transaction_id: int = 0
     messages: TransactionPublications = field(default_factory=TransactionPublications)
     advances: dict[tuple[TopicId, str], Advance] = field(default_factory=dict)
     """The last move of each subscription, sent with the commit."""
+
+    @property
+    def request(self) -> CommitRequest:
+        """The request of the commit."""
+        return CommitRequest(tuple(self.advances.values()))
 
 
 class OpenTransaction(Protocol):
@@ -29,5 +35,5 @@ class OpenTransaction(Protocol):
 
     @property
     def gathered(self) -> Gathered:
-        """The work in it. Raises `RuntimeError` if it is not open."""
+        """The work in it. Raises `RuntimeError` unless it is open."""
         ...

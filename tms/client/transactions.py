@@ -3,13 +3,12 @@
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from tms.client.bridge import Bridge
 from tms.client.commit_outcome import COMMIT_S, Commit
-from tms.core.messaging import Stored
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
-from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     AsyncTransactions,
@@ -67,13 +66,10 @@ class Transactions:
         """
         self._bridge.call(self._transactions.can_commit, transaction_id, changes)
 
-    def commit(
-        self, transaction_id: int, advances: Sequence[Advance] = (), publish: Sequence[Stored] = ()
-    ) -> None:
-        """Make it visible as a whole, and with it move the positions of subscriptions.
+    def commit(self, transaction_id: int, request: CommitRequest = NOTHING) -> None:
+        """Make it visible as a whole, and with it do what is requested besides.
 
-        What was stored under the write pointers of `publish` is published by the commit, in that
-        order; what was stored otherwise stays unreachable. Raises `TransactionConflict`,
+        What was stored and is not named there stays unreachable. Raises `TransactionConflict`,
         `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
         `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
         still in progress, and should be aborted.
@@ -81,7 +77,7 @@ class Transactions:
         If the answer is lost, the client asks what became of it, as in `Client.transaction`, and
         raises `OutcomeUnknown` if nobody says.
         """
-        commit = Commit(self._transactions, transaction_id, advances, publish)
+        commit = Commit(self._transactions, transaction_id, request)
         self._bridge.call(commit.finish, COMMIT_S)
 
     def abort(self, transaction_id: int) -> TransactionStatus:

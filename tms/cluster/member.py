@@ -41,6 +41,8 @@ _LOOK_LATER_S = 0.01
 
 Lead = Callable[[Lease], AbstractAsyncContextManager[object]]
 """Opens the services under a lease, and closes them; raises `TmsError` where they cannot open."""
+OnLeader = Callable[[str | None, str], None]
+"""Is told the address of the leader that serves and its boot, None where there is none."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,6 @@ class Member:
         self,
         store: MetadataStore,
         instance: Instance,
-        lead: Lead,
         *,
         of_store: str,
         lease_s: float,
@@ -69,7 +70,7 @@ class Member:
         self._time: Clock = time or SystemClock()
         self._store = store
         self._instance = instance
-        self._open_services = lead
+        self._open_services: Lead | None = None
         self._clock: LeaseClock = clock or SteadySeconds(self._time)
         self._own = LeaseRecord(
             token=0,
@@ -97,11 +98,14 @@ class Member:
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
-        self.on_leader: Callable[[str | None, str], None] = _nobody
-        """Told the address of the leader that serves and its boot, None where there is none."""
+        self._on_leader: OnLeader = _nobody
 
-    async def open(self) -> None:
-        """Register and take part. Raises `Unavailable`, and `ValueError` for another's cluster."""
+    async def open(self, lead: Lead, on_leader: OnLeader) -> None:
+        """Register and take part: lead by `lead`, and tell `on_leader` who leads.
+
+        Raises `Unavailable`, and `ValueError` for another's cluster.
+        """
+        self._open_services, self._on_leader = lead, on_leader
         found = await self._read()
         if found is not None and found[0].store != self._own.store:
             raise ValueError(
@@ -277,6 +281,7 @@ class Member:
             await unless(holding.may_end, asyncio.sleep(wait_s))
         if holding.may_end.is_set():
             return False
+        assert self._open_services is not None, "nothing is led before it is open"
         async with self._open_services(holding.lease):
             self._role = Role.LEADER
             holding.serve(self._own.fence_s)
@@ -296,9 +301,9 @@ class Member:
 
     def _tell(self, record: LeaseRecord | None) -> None:
         if record is not None and record.is_serving:
-            self.on_leader(record.address, record.boot)
+            self._on_leader(record.address, record.boot)
         else:
-            self.on_leader(None, "")
+            self._on_leader(None, "")
 
     async def _pause(self, seconds: float) -> None:
         """Return after a time, or when the lease has changed."""

@@ -16,57 +16,48 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Write(Protocol):
-    """A request to the writer."""
+class Write:
+    """A request to the writer. Steps that it has nothing to do in need not be there."""
 
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory it holds while it waits."""
-        ...
+    size_bytes: int
+    """About how much memory it holds while it waits."""
 
     def on_queued(self) -> None:
         """Hold what must stay until `release`: the request is in the queue."""
-        ...
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add rows to the batch. May raise a `TmsError`, for this request alone, adding nothing."""
-        ...
+        raise NotImplementedError
 
     def on_durable(self) -> None:
         """Take effect in memory: the batch is durable."""
-        ...
 
     def on_failed(self) -> None:
         """Forget what `add_rows` did, if it was called: the batch may have been written, or not."""
-        ...
 
     def release(self) -> None:
         """Let go of what it held since `on_queued`; called last, whatever happened."""
-        ...
 
     def result(self) -> Any:
         """Return what the caller is answered."""
-        ...
+        return None
 
 
-class Participant(Protocol):
-    """A part with a state of its own that takes part in each flush."""
+class Participant:
+    """A part with a state of its own that takes part in each flush. Steps may be missing, as
+    above."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""
-        ...
 
     def add_rows(self, batch: Batch) -> None:
         """Add the rows of the flush that no single request has."""
-        ...
 
     def after_flush(self) -> None:
         """After a flush: all its requests have taken effect."""
-        ...
 
     def flush_failed(self) -> None:
         """After a flush that failed: it may have been written, or not."""
-        ...
 
 
 class GroupCommit(Protocol):

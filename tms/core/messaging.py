@@ -6,9 +6,10 @@ stands on both.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, overload
+from typing import Protocol, overload
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
 from tms.core.payload_values import PayloadValues
@@ -119,13 +120,6 @@ class AllPublished:
     """The transaction's id; of the first time where it was done before."""
     is_duplicate: bool = False
     """Whether the owner's sequence was committed before, so that nothing was done now."""
-
-
-class Stored(NamedTuple):
-    """Stored messages of a topic, under one write pointer."""
-
-    topic_id: TopicId
-    write_pointer: int
 
 
 NO_ENTRIES = b""
@@ -264,6 +258,21 @@ class MessagingService(Messaging, Protocol):
     @property
     def values(self) -> PayloadValues | None:
         """Checks and decodes values; None if no registry is installed."""
+        ...
+
+    async def publish_all(
+        self,
+        publications: Mapping[TopicId, Sequence[bytes]],
+        *,
+        owner: str | None = None,
+        sequence: int | None = None,
+        request: CommitRequest = NOTHING,
+        caller: Caller = ANYBODY,
+    ) -> AllPublished:
+        """Publish as `Messaging.publish_all`, and do with its commit what is requested besides.
+
+        Raises as that and as `AsyncTransactions.commit`. The second time nothing of it is done.
+        """
         ...
 
     def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:

@@ -14,13 +14,11 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.durations import span
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX, JSON_INTEGER_MAX, NAME_CHARS_MAX
-from tms.core.messaging import Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
-from tms.core.subscriptions import Advance
-from tms.core.tables import Batch
 from tms.core.transaction import Transaction, TransactionType
 
 
@@ -166,15 +164,13 @@ class AsyncTransactions(Protocol):
     async def commit(
         self,
         transaction_id: int,
-        advances: Sequence[Advance] = (),
-        publish: Sequence[Stored] = (),
+        request: CommitRequest = NOTHING,
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Make it visible as a whole, and with it move the positions of subscriptions.
+        """Make it visible as a whole, and with it do what is requested besides.
 
-        What was stored under the write pointers of `publish` is published by the commit, in that
-        order; what was stored otherwise stays unreachable. Raises `TransactionConflict`,
+        What was stored and is not named there stays unreachable. Raises `TransactionConflict`,
         `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
         `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
         still in progress, and should be aborted.
@@ -306,53 +302,14 @@ class OpenTransactions(Protocol):
         ...
 
     def commit_at_once(
-        self, now_ms: int, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
-    ) -> int:
-        """Start and commit a transaction within a flush; return its write pointer.
+        self, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
+    ) -> tuple[int, Callable[[], None]]:
+        """Decide within a flush to start and commit a transaction.
 
-        What the caller adds to the same batch belongs to it. Raises `TransactionDuplicate`,
-        `OwnerBusy`, `NotPermitted` (transaction_of_another) if the owner is another principal's.
+        Return its write pointer, and the call that does it, once all else is in the batch that
+        belongs to it. Raises `TransactionDuplicate`, `OwnerBusy`, `NotPermitted`
+        (transaction_of_another) if the owner is another principal's.
         """
-        ...
-
-
-class LocalTransactions(AsyncTransactions, OpenTransactions, Protocol):
-    """The manager in the same process."""
-
-
-class Carried(Protocol):
-    """The parts that a commit carries into its flush: moved positions, references.
-
-    As `tms.core.group_commit.Write`, but that a check comes before anything of the flush is done.
-    """
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory it holds while it waits."""
-        ...
-
-    def on_queued(self) -> None:
-        """Hold what must stay until `release`."""
-        ...
-
-    def check(self) -> None:
-        """Raise a `TmsError` where it cannot be done."""
-        ...
-
-    def put(self, batch: Batch, now_ms: int) -> None:
-        """Add the rows; `check` has passed in this flush, and the transaction has not ended."""
-        ...
-
-    def on_durable(self) -> None:
-        """Take effect in memory: the batch is durable."""
-        ...
-
-    def on_failed(self) -> None:
-        """Forget what `put` did, if it was called."""
-        ...
-
-    def release(self) -> None:
-        """Let go of what it held."""
         ...
 
 

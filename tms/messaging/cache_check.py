@@ -6,12 +6,10 @@ is written changes the table first, then the cache. So what differs is looked at
 
 import asyncio
 
-from tms.core.clock import Clock
 from tms.core.entries import PLAIN, Entries
 from tms.core.message import KEY, MessageBlock
-from tms.core.tables import Tables
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
-from tms.messaging.store_threads import StoreThreads
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.store_runtime import StoreRuntime
 
 _ENTRIES_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 1024 * 1024
@@ -26,13 +24,11 @@ _Rows = dict[bytes, tuple[int, bool, tuple[bytes, bool]]]
 class CacheCheck:
     """Checks the cache of one service."""
 
-    def __init__(
-        self, states: LoadedTopics, tables: Tables, threads: StoreThreads, clock: Clock
-    ) -> None:
-        self._states = states
-        self._tables = tables
-        self._threads = threads
-        self._clock = clock
+    def __init__(self, engine: StoreRuntime) -> None:
+        self._states = engine.states
+        self._tables = engine.tables
+        self._threads = engine.threads
+        self._clock = engine.clock
 
     async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
         """Check `limit` topics behind the name `after`.

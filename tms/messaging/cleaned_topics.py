@@ -9,26 +9,20 @@ from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import TopicNotFound
 from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
-from tms.messaging.mark import StoreMark
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
-from tms.messaging.unfinished_publications import Generation, UnfinishedPublications
+from tms.messaging.unfinished_publications import Generation
 
 
 class CleanedTopics:
     """The topics of one service, for cleanup."""
 
-    def __init__(
-        self,
-        states: LoadedTopics,
-        topics: Topics,
-        publications: UnfinishedPublications,
-        mark: StoreMark | None,
-    ) -> None:
-        self._states = states
+    def __init__(self, engine: StoreRuntime, topics: Topics) -> None:
+        self._states = engine.states
         self._topics = topics
-        self._publications = publications
-        self._mark = mark
+        self._publications = engine.publications
+        self._mark = engine.mark
 
     async def keep_keys_from(self, floor_ms: int) -> None:
         """Give no key of a time before `floor_ms` any more, in any topic; durable on return."""

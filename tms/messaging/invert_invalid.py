@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from tms.core.errors import TopicNotFound
-from tms.core.group_commit import BlockingCalls, GroupCommit
-from tms.core.tables import Tables
 from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
@@ -25,13 +23,11 @@ _BYTES = 1024 * 1024
 class InvalidEntries:
     """Inverts the entries of invalid transactions. Used from the event loop's thread alone."""
 
-    def __init__(
-        self, tables: Tables, threads: BlockingCalls, writer: GroupCommit, writing: Writing
-    ) -> None:
-        self._tables = tables
+    def __init__(self, writing: Writing) -> None:
+        self._tables = writing.tables
         self._states = writing.states
-        self._threads = threads
-        self._writer = writer
+        self._threads = writing.engine.threads
+        self._writer = writing.engine.writer
         self._writing = writing
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:

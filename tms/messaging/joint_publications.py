@@ -4,85 +4,56 @@ Either payloads in a transaction that is started and committed with them, or ref
 stored, which the commit of its transaction carries.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.group_commit import GroupCommit
-from tms.core.messaging import AllPublished, Stored
+from tms.core.caller import Caller
+from tms.core.commits import Carried, Carrier, CommitRequest, JointWrite, Stored, carry_all
+from tms.core.errors import PublicationRefused
+from tms.core.messaging import AllPublished
 from tms.core.tables import Batch
 from tms.core.topic import TopicId, TopicMetadata
-from tms.core.transactions import OpenTransactions
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import Publication, Writing
 
 Admit = Callable[[TopicState, Sequence[bytes], Caller], Awaitable[TopicMetadata]]
 """Returns the topic with the properties that payloads were found to fit."""
+DecideCommit = Callable[[], tuple[int, Callable[[], None]]]
+"""As `OpenTransactions.commit_at_once`, of an owner and a caller."""
 
 
-class _Publications:
-    """Publications that are one write."""
-
-    def __init__(self, publications: Sequence[Publication]) -> None:
-        self.size_bytes = sum(publication.size_bytes for publication in publications)
-        self._publications = publications
-
-    def on_queued(self) -> None:
-        """Keep the topics' states in memory."""
-        for publication in self._publications:
-            publication.on_queued()
-
-    def on_durable(self) -> None:
-        """Show the entries to readers of the cache."""
-        for publication in self._publications:
-            publication.on_durable()
-
-    def on_failed(self) -> None:
-        """Let the caches start anew."""
-        for publication in self._publications:
-            publication.on_failed()
-
-    def release(self) -> None:
-        """Let the topics' states go."""
-        for publication in self._publications:
-            publication.release()
-
-
-class PublishAll(_Publications):
+class PublishAll(JointWrite):
     """Publications to several topics, in a transaction that starts and commits in the flush."""
 
     def __init__(
-        self,
-        transactions: OpenTransactions,
-        publications: Sequence[Publication],
-        owner: str | None,
-        sequence: int | None,
-        caller: Caller,
+        self, decide: DecideCommit, publications: Sequence[Publication], carried: Sequence[Carried]
     ) -> None:
-        super().__init__(publications)
-        self._transactions = transactions
-        self._owner = owner
-        self._sequence = sequence
-        self._caller = caller
+        super().__init__([*publications, *carried])
+        self._decide = decide
+        self._publications = publications
+        self._carried = carried
         self._write_pointer = 0
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Commit a transaction and add the entries under its pointer; all in one batch."""
-        for publication in self._publications:
-            publication.check_topic()
+        # Decided first: a repeat is told so, whatever it carries.
+        pointer, commit = self._decide()
+        self.check((pointer,))
         batch.require_atomic()
-        self._write_pointer = self._transactions.commit_at_once(
-            now_ms, self._owner, self._sequence, self._caller
-        )
         for publication in self._publications:
-            publication.add_under(self._write_pointer, batch, now_ms)
+            publication.add_under(pointer, batch, now_ms)
+        for part in self._carried:
+            part.add_rows(batch, now_ms)
+        commit()
+        self._write_pointer = pointer
 
     def result(self) -> AllPublished:
         """Return the transaction's write pointer."""
         return AllPublished(self._write_pointer)
 
 
-class References(_Publications):
+class References(JointWrite):
     """References to what was stored, as the commit of its transaction carries them.
 
     Each task of a job stores under a checkpoint of its own, and the commit says which checkpoints
@@ -90,67 +61,95 @@ class References(_Publications):
     finds it. The references and the commit are one durable step: no crash leaves one of them alone.
     """
 
-    def __init__(self, writing: Writing, stored: Sequence[tuple[TopicState, int]]) -> None:
-        """Refer to what was stored in topics under write pointers."""
-        super().__init__(
-            [Publication(writing, state, (), write_pointer, 0) for state, write_pointer in stored]
-        )
+    def __init__(
+        self, writing: Writing, stored: Sequence[Stored], states: Sequence[TopicState]
+    ) -> None:
+        """Refer to what was stored in topics, whose states are given in the same order."""
+        pointers = [each.write_pointer for each in stored]
+        found = zip(states, pointers, strict=True)
+        super().__init__([Publication(writing, state, (), pointer, 0) for state, pointer in found])
+        self._stored = stored
 
-    def check(self) -> None:
-        """Raise `TopicNotFound`, `StoreUnavailable` where a topic is not as it was."""
-        for publication in self._publications:
-            publication.check_topic()
+    def check(self, write_pointers: Collection[int]) -> None:
+        """Raise `PublicationRefused` unless each is under one of the pointers, and there once.
 
-    def put(self, batch: Batch, now_ms: int) -> None:
+        Raises `TopicNotFound`, `StoreUnavailable` where a topic is not as it was.
+        """
+        seen: set[Stored] = set()
+        for stored in self._stored:
+            if stored.write_pointer not in write_pointers or stored in seen:
+                raise PublicationRefused(
+                    transaction_id=next(iter(write_pointers), None),
+                    topic=str(stored.topic_id),
+                    write_pointer=stored.write_pointer,
+                    is_listed_twice=stored in seen,
+                )
+            seen.add(stored)
+        super().check(write_pointers)
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add the references; the transaction is still in progress."""
-        batch.require_atomic()
-        for publication in self._publications:
-            publication.add_rows(batch, now_ms)
+        self.add_parts(batch, now_ms)
+
+
+class StoredPublications:
+    """Publishes what was stored with the commit of its transaction (`commits.Carrier`)."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+
+    def carry(
+        self,
+        request: CommitRequest,
+        caller: Caller,  # noqa: ARG002
+    ) -> AbstractAsyncContextManager[References] | None:
+        """Give references to what was stored.
+
+        Raises `TopicNotFound`, `TooLarge` (too_many_topics_at_once).
+        """
+        return self._references(request.publish) if request.publish else None
+
+    @asynccontextmanager
+    async def _references(self, publish: Sequence[Stored]) -> AsyncIterator[References]:
+        writing = self._writing
+        async with writing.states.held([each.topic_id for each in publish]) as states:
+            of_topics: dict[TopicState, list[int]] = {}
+            for state, stored in zip(states, publish, strict=True):
+                of_topics.setdefault(state, []).append(stored.write_pointer)
+            for state, of_topic in of_topics.items():
+                await writing.references.find(state, of_topic)
+            yield References(writing, publish, states)
 
 
 async def publish_all(
     writing: Writing,
-    writer: GroupCommit,
     publications: Mapping[TopicId, Sequence[bytes]],
     *,
     admit: Admit,
+    carriers: Sequence[Carrier],
+    request: CommitRequest,
     owner: str | None,
     sequence: int | None,
-    caller: Caller = ANYBODY,
+    caller: Caller,
 ) -> AllPublished:
     """Publish to several topics, all or nothing, in a transaction of its own.
 
     The flush that writes the messages also starts and commits the transaction. `admit` checks that
     topics take payloads.
 
-    Only where transactions are managed here. Raises as `Messaging.publish_all`, and
+    Only where transactions are managed here. Raises as `MessagingService.publish_all`, and
     `TransactionDuplicate`.
     """
     transactions = writing.transactions
     assert transactions is not None
-    async with writing.states.held(publications) as states:
+    async with writing.states.held(publications) as states, AsyncExitStack() as held:
         parts = []
         for state, payloads in zip(states, publications.values(), strict=True):
             checked = await admit(state, payloads, caller)
             size = sum(map(len, payloads))
             parts.append(Publication(writing, state, payloads, None, size, checked=checked))
-        write = PublishAll(transactions, parts, owner, sequence, caller)
-        published: AllPublished = await writer.submit(write, caller)
+        carried = await carry_all(carriers, request, caller, held)
+        decide = partial(transactions.commit_at_once, owner, sequence, caller)
+        write = PublishAll(decide, parts, carried)
+        published: AllPublished = await writing.engine.writer.submit(write, caller)
     return published
-
-
-@asynccontextmanager
-async def publish_stored(writing: Writing, stored: Sequence[Stored]) -> AsyncIterator[References]:
-    """Give references to what was stored, as one write to be submitted within.
-
-    Their topics are held meanwhile. Raises `TopicNotFound`, `TooLarge` (too_many_topics_at_once).
-    """
-    pointers = [each.write_pointer for each in stored]
-    async with writing.states.held([each.topic_id for each in stored]) as states:
-        found = list(zip(states, pointers, strict=True))
-        of_topics: dict[TopicState, list[int]] = {}
-        for state, pointer in found:
-            of_topics.setdefault(state, []).append(pointer)
-        for state, of_topic in of_topics.items():
-            await writing.references.find(state, of_topic)
-        yield References(writing, found)

@@ -21,9 +21,9 @@ from tms.core.errors import TmsError
 from tms.core.message import KEY, first_id_at, id_after
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicMetadata
-from tms.core.transactions import LocalTransactions
+from tms.core.transactions import OpenTransactions
 from tms.messaging.lag_count import CountBounds, LagCount
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.traffic import OTHER
 from tms.messaging.visibility import View
@@ -56,10 +56,9 @@ class SubscriptionLags:
     def __init__(
         self,
         engine: StoreRuntime,
-        states: LoadedTopics,
-        transactions: LocalTransactions | None = None,
+        transactions: OpenTransactions | None = None,
     ) -> None:
-        """Read through `engine`; topics are known by `states`.
+        """Read through `engine`.
 
         `transactions` are those of this server, None if others manage them.
         """
@@ -68,7 +67,7 @@ class SubscriptionLags:
         self._threads = engine.threads
         self._clock = engine.clock
         self._series_max = engine.limits.metric_series_max
-        self._states = states
+        self._states = engine.states
         self._lags: dict[_Name, tuple[StoredPosition, Lag | None]] = {}
         """None for one that is of no living topic, or whose turn has not come yet."""
         self._turn = 0

@@ -21,7 +21,7 @@ from collections.abc import Collection
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, first_id_at
-from tms.core.transactions import LocalTransactions
+from tms.core.transactions import OpenTransactions
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.ranges.entries_before_restart import PAGE_BYTES, PAGE_ROWS
 from tms.messaging.store_runtime import StoreRuntime
@@ -34,7 +34,7 @@ _CLOCKS_APART_MS = 60_000
 class LiveReferences:
     """The references of one service's topics."""
 
-    def __init__(self, engine: StoreRuntime, transactions: LocalTransactions | None) -> None:
+    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None) -> None:
         """Keep those under write pointers of `transactions`; None: of another manager."""
         self._tables = engine.tables
         self._threads = engine.threads

@@ -23,9 +23,10 @@ from cachetools import LRUCache
 
 from tms.core.clock import Clock
 from tms.core.errors import StoreUnavailable, TooLarge, TopicMoved, TopicNotFound
+from tms.core.group_commit import Participant
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
 from tms.core.messaging import NO_ENTRIES
-from tms.core.tables import Batch, LastKeys, Tables
+from tms.core.tables import LastKeys, Tables
 from tms.core.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.recent_store_sizes import StoredSizes
@@ -139,8 +140,8 @@ class _Loading:
         """The loaded state, held once for each of the callers."""
 
 
-class LoadedTopics:
-    """The states of the topics in use. Takes part in each flush (`group_commit.Participant`)."""
+class LoadedTopics(Participant):
+    """The states of the topics in use. Takes part in each flush."""
 
     def __init__(
         self,
@@ -314,9 +315,6 @@ class LoadedTopics:
     def touch(self, state: TopicState) -> None:
         """Have the readers of a topic woken once the flush has taken effect."""
         self._touched.add(state)
-
-    def add_rows(self, batch: Batch) -> None:
-        """Add nothing to a flush: its requests have all rows of topics."""
 
     def after_flush(self) -> None:
         """Wake the readers of what a flush has changed."""

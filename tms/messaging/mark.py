@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tms.core.errors import TmsError
-from tms.core.group_commit import GroupCommit
+from tms.core.group_commit import GroupCommit, Write
 from tms.core.mark import Mark, encode_mark, latest_mark
 from tms.core.tables import Batch, Tables
 from tms.core.trusted_clock import TrustedClock
@@ -129,29 +129,14 @@ class StoreMark:
             _log.warning("the mark of the time could not be put: %s", error)
 
 
-class _Put:
-    """The mark as a request to the writer (`tms.core.group_commit.Write`)."""
+class _Put(Write):
+    """The mark as a request to the writer. It does not matter what becomes of one."""
 
     size_bytes = _SIZE_BYTES
 
     def __init__(self, mark: StoreMark) -> None:
         self._mark = mark
 
-    def on_queued(self) -> None:
-        """Hold nothing."""
-
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the row."""
         self._mark.put(batch)
-
-    def on_durable(self) -> None:
-        """Do nothing: what it says was so before."""
-
-    def on_failed(self) -> None:
-        """Do nothing: the next one says the same."""
-
-    def release(self) -> None:
-        """Hold nothing."""
-
-    def result(self) -> None:
-        """Return nothing."""

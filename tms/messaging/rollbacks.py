@@ -20,7 +20,6 @@ from tms.core.messaging import RollbackRange
 from tms.core.tables import OwnEntries
 from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
-from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import RollBack, Writing
 
 _VALUE_OVERHEAD_BYTES = 16
@@ -30,7 +29,8 @@ _VALUE_OVERHEAD_BYTES = 16
 class Rollbacks:
     """Rolls back for one service. Used from the event loop's thread alone."""
 
-    def __init__(self, engine: StoreRuntime, writing: Writing) -> None:
+    def __init__(self, writing: Writing) -> None:
+        engine = writing.engine
         self._tables = engine.tables
         self._threads = engine.threads
         self._writer = engine.writer

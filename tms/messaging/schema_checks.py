@@ -15,9 +15,9 @@ from tms.messaging.loaded_topics import TopicState
 class SchemaChecks:
     """The checks of a service."""
 
-    def __init__(self) -> None:
-        self.values: PayloadValues | None = None
-        """Checks and decodes values; None if no registry is installed."""
+    def __init__(self, values: PayloadValues | None) -> None:
+        """Have schemas known by `values`; None: no registry is installed."""
+        self.values = values
 
     def check_properties(self, properties: Mapping[str, object] | None) -> None:
         """Raise `InvalidRequest` if payloads are to be checked, and there is no registry."""

@@ -4,11 +4,12 @@ It checks what it is asked, finds the topic's state, and leaves the work to the 
 reader. It belongs to the event loop it was opened in; nothing it does blocks that loop.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from tms.core.caller import ANYBODY, Caller, check_may_change
+from tms.core.commits import NOTHING, Carrier, CommitRequest
 from tms.core.errors import (
     InvalidRequest,
     Stopping,
@@ -18,29 +19,25 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.message import KEY_BYTES, MessageBlock, id_after
-from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stopped, Stored
+from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stopped
 from tms.core.namespaces import NamespaceRules
 from tms.core.payload_values import PayloadValues
 from tms.core.reading import Isolation, Reading, View
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
-from tms.core.transactions import LocalTransactions, check_owner
+from tms.core.transactions import check_owner
 from tms.messaging.admission import Admission
-from tms.messaging.cache import CacheBudget
 from tms.messaging.cache_check import CacheCheck
 from tms.messaging.cleaned_topics import CleanedTopics
 from tms.messaging.invert_invalid import InvalidEntries
-from tms.messaging.joint_publications import References, publish_all, publish_stored
-from tms.messaging.live_references import LiveReferences
+from tms.messaging.joint_publications import publish_all
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.rollbacks import Rollbacks
 from tms.messaging.schema_checks import SchemaChecks, check_not_compact
-from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
-from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.waiting_reader import WaitingReader
 from tms.messaging.write_requests import Publication, StorePayloads, Writing
 
@@ -50,56 +47,42 @@ class Service:
 
     def __init__(
         self,
-        engine: StoreRuntime,
-        publications: UnfinishedPublications | None = None,
-        transactions: LocalTransactions | None = None,
+        writing: Writing,
+        *,
+        carriers: Sequence[Carrier] = (),
         declared: Mapping[str, NamespaceRules] | None = None,
+        values: PayloadValues | None = None,
     ) -> None:
-        """Serve on `engine`, which `close` closes.
+        """Serve on the store of `writing`, which `close` closes.
 
-        Write pointers are those of `transactions`; where that is None, of a manager elsewhere.
-        `declared` has the rules of namespaces that have any, and may change.
+        A publish to several topics carries what `carriers` carry. `declared` has the rules of
+        namespaces that have any, and may change. Schemas are known by `values`, if there are any.
         """
-        self._engine = engine
+        engine = self._engine = writing.engine
         self._tables = engine.tables
         self._limits = engine.limits
         self._clock = engine.clock
-        self._threads = engine.threads
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
-        self.schema_checks = SchemaChecks()
-        budget = CacheBudget(limits.cache_bytes_max)
-        self._states = LoadedTopics(
-            self._tables, self._threads, budget, engine.traffic, limits.topics_in_memory_max
-        )
-        self._writer.join(self._states)
+        self.schema_checks = SchemaChecks(values)
+        self._carriers = carriers
+        self._states = engine.states
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
-        self._topics = Topics(engine, self._states, self._admission)
+        self._topics = Topics(engine, self._admission)
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
-        self._publications = publications or UnfinishedPublications()
-        self.cleaned = CleanedTopics(self._states, self._topics, self._publications, engine.mark)
+        self._publications = engine.publications
+        self.cleaned = CleanedTopics(engine, self._topics)
         """The access of cleanup to topics in use."""
-        self._publications.wake_by(self._states.wake, self._states.wake_all)
-        self._transactions = transactions
-        references = LiveReferences(engine, transactions)
-        self._writing = Writing(
-            self._tables, self._states, metrics, self._publications, references, transactions
-        )
-        self._invalid_entries = InvalidEntries(
-            self._tables, self._threads, self._writer, self._writing
-        )
-        self.rollbacks = Rollbacks(engine, self._writing)
-        self._reader = Reader(self._tables, self._threads, self._clock, limits, metrics)
-        self.ranges = RangeService(
-            engine, self._states, self._publications, transactions, self.page
-        )
+        self._writing = writing
+        transactions = self._transactions = writing.transactions
+        self._invalid_entries = InvalidEntries(writing)
+        self.rollbacks = Rollbacks(writing)
+        self._reader = Reader(self._tables, engine.threads, self._clock, limits, metrics)
+        self.ranges = RangeService(engine, transactions, self.page)
         self._stopping = False
         self._waiting = WaitingReader(self._states, self._read, lambda: self._stopping)
         metrics.age_s = self._admission.age_s if transactions is None else transactions.age_s
-        told = "Memory that recent messages take, in bytes."
-        metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
-        metrics.gauge("topics_in_memory", "Topics kept in memory.", lambda: len(self._states))
 
     @property
     def metrics(self) -> MessagingMetrics:
@@ -118,7 +101,7 @@ class Service:
 
     def cache_check(self) -> CacheCheck:
         """Return what compares the cache with the Message table."""
-        return CacheCheck(self._states, self._tables, self._threads, self._clock)
+        return CacheCheck(self._engine)
 
     async def create_topic(
         self,
@@ -212,6 +195,7 @@ class Service:
         *,
         owner: str | None = None,
         sequence: int | None = None,
+        request: CommitRequest = NOTHING,
         caller: Caller = ANYBODY,
     ) -> AllPublished:
         """Publish to several topics in a transaction that is started and committed at once."""
@@ -226,9 +210,10 @@ class Service:
         try:
             return await publish_all(
                 self._writing,
-                self._writer,
                 publications,
                 admit=self.schema_checks.admit,
+                carriers=self._carriers,
+                request=request,
                 owner=owner,
                 sequence=sequence,
                 caller=caller,
@@ -276,10 +261,6 @@ class Service:
         except TransactionUnknown:
             self._admission.check_age(write_pointer)  # it is told so if that is why
             raise
-
-    def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:
-        """Give what a commit publishes that was stored, while its topics are held."""
-        return publish_stored(self._writing, stored)
 
     async def rollback(
         self, topic_id: TopicId, published: RollbackRange, *, caller: Caller = ANYBODY
@@ -398,3 +379,4 @@ class Service:
         self.stop_waiting()
         await self.rollbacks.finish()
         await self._engine.close()
+        await asyncio.to_thread(self._tables.close)

@@ -1,7 +1,7 @@
-"""The shared parts of the services on one store: tables, threads, writer, limits, clock, metrics.
+"""The shared parts of the services on one store: tables, threads, writer, topics, and metrics.
 
-It belongs to the event loop it was made in. Closing it writes what is queued, refuses what comes
-after, and closes the tables.
+It belongs to the event loop it was made in. Closing it writes what is queued and refuses what comes
+after; the tables stay open.
 """
 
 from prometheus_client import CollectorRegistry
@@ -10,11 +10,14 @@ from tms.core.clock import Clock, KeyTime
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
+from tms.messaging.cache import CacheBudget
 from tms.messaging.inline_flush import InlineFlushPolicy
+from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.mark import StoreMark
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import TrafficByTopic
+from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.writer import Writer
 
 
@@ -59,13 +62,23 @@ class StoreRuntime:
             metrics=self.metrics,
             inline_flush=inline_flush,
         )
+        budget = CacheBudget(limits.cache_bytes_max)
+        self.states = LoadedTopics(
+            tables, self.threads, budget, self.traffic, limits.topics_in_memory_max
+        )
+        """The topics in use."""
+        self.writer.join(self.states)
+        self.publications = UnfinishedPublications(self.states.wake, self.states.wake_all)
+        told = "Memory that recent messages take, in bytes."
+        self.metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
+        told = "Topics kept in memory."
+        self.metrics.gauge("topics_in_memory", told, lambda: len(self.states))
         self._closed = False
 
     async def close(self) -> None:
-        """Write what is queued and close the tables. Closing twice is the same as once."""
+        """Write what is queued and end the threads. Closing twice is the same as once."""
         if self._closed:
             return
         self._closed = True
         await self.writer.close()
-        await self.threads.write(self.tables.close)
         self.threads.close()

@@ -2,7 +2,7 @@
 
 All positions of a topic are loaded when one is first asked for, and belong to the topic's state: a
 topic that is deleted or loaded anew has them loaded anew. Moves go through the writer like
-messages, so a transaction's commit moves positions in the same durable step (`moves`). A move is
+messages, so a transaction's commit moves positions in the same durable step (`carry`). A move is
 checked, and takes effect, within the flush that writes it: of two moves from one version the second
 is refused, also in the same flush. Readers see it once it is durable.
 
@@ -10,10 +10,12 @@ Used from the event loop's thread alone.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
+from tms.core.caller import Caller
+from tms.core.commits import Carried, CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,
     SubscriptionExists,
@@ -21,14 +23,14 @@ from tms.core.errors import (
     SubscriptionNotFound,
     TooLarge,
 )
+from tms.core.group_commit import Write
 from tms.core.message import ID_BYTES
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
-from tms.core.tables import Batch, Tables
+from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.core.transactions import LocalTransactions
+from tms.core.transactions import OpenTransactions
 from tms.messaging.lags import SubscriptionLags
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
-from tms.messaging.mark import StoreMark
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
 
@@ -60,22 +62,25 @@ def _found(
     return found
 
 
-@dataclass(frozen=True, slots=True)
 class PositionsWriting:
     """The shared parts of all writes to positions of one service."""
 
-    tables: Tables
-    states: LoadedTopics
-    versions: Versions
-    mark: StoreMark | None
+    def __init__(self, engine: StoreRuntime) -> None:
+        self.table = engine.tables.subscriptions
+        self.states = engine.states
+        self.mark = engine.mark
+        self.versions = Versions(0 if engine.mark is None else engine.mark.high)
 
 
-class _PositionsWrite:
-    """A write to positions, whose topics it holds."""
+class _PositionsWrite(Write):
+    """A write to positions, whose topics it holds.
+
+    After one that failed the topics' states are loaded anew, and the positions with them.
+    """
 
     def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
         self.size_bytes = _ROW_BYTES * len(positions)
-        self._table = writing.tables.subscriptions
+        self._table = writing.table
         self._mark = writing.mark
         self._states = writing.states
         self._versions = writing.versions
@@ -86,16 +91,13 @@ class _PositionsWrite:
         for positions in self._positions:
             self._states.hold(positions.state)
 
-    def on_failed(self) -> None:
-        """Nothing: the topics' states are loaded anew, and the positions with them."""
-
     def release(self) -> None:
         """Let the topics' states go."""
         for positions in self._positions:
             self._states.release(positions.state)
 
 
-class Moves(_PositionsWrite):
+class Moves(_PositionsWrite, Carried):
     """Moves of positions in any topics, one after another, all or none."""
 
     def __init__(
@@ -108,7 +110,7 @@ class Moves(_PositionsWrite):
         self._advances = advances
         self._moved: list[SubscriptionPosition] = []
 
-    def check(self) -> None:
+    def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
         """Raise `SubscriptionMoved`, `SubscriptionNotFound`, where one cannot be made."""
         versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
@@ -125,9 +127,8 @@ class Moves(_PositionsWrite):
                 )
             versions[now.topic_id, now.name] = version + 1
 
-    def put(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Add the rows; `check` has passed in this flush. What is in the batch stays together."""
-        batch.require_atomic()
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Add the rows; `check` has passed in this flush."""
         for positions, advance in zip(self._positions, self._advances, strict=True):
             now = positions.current[advance.name]
             moved = replace(now, after=advance.after, version=now.version + 1)
@@ -135,11 +136,6 @@ class Moves(_PositionsWrite):
             self._versions.known(moved.version)
             self._moved.append(moved)
             self._table.put(batch, positions.state.prefix, moved)
-
-    def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Check and add."""
-        self.check()
-        self.put(batch, now_ms)
 
     def on_durable(self) -> None:
         """Show the moves to readers."""
@@ -223,20 +219,12 @@ class Deletion(_PositionsWrite):
         """Hide it from readers."""
         self._positions[0].durable.pop(self._name, None)
 
-    def result(self) -> None:
-        """Return nothing."""
-
 
 class SubscriptionService:
     """The subscriptions of one store's topics."""
 
-    def __init__(
-        self,
-        engine: StoreRuntime,
-        states: LoadedTopics,
-        transactions: LocalTransactions | None = None,
-    ) -> None:
-        """Write through `engine`; topics are known by `states`.
+    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+        """Write through `engine`.
 
         `transactions` are those of this server, None if others manage them.
         """
@@ -244,15 +232,10 @@ class SubscriptionService:
         self._writer = engine.writer
         self._threads = engine.threads
         self._limits = engine.limits
-        self._states = states
-        self._lags = SubscriptionLags(engine, states, transactions)
+        self._states = engine.states
+        self._lags = SubscriptionLags(engine, transactions)
         engine.metrics.include(self._lags)
-        self._writing = PositionsWriting(
-            engine.tables,
-            states,
-            Versions(0 if engine.mark is None else engine.mark.high),
-            engine.mark,
-        )
+        self._writing = PositionsWriting(engine)
         self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()
 
     async def create_subscription(
@@ -287,10 +270,10 @@ class SubscriptionService:
 
     async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position; durable when it returns."""
-        async with self.moves([advance]) as moves:
-            [moved] = await self._writer.submit(moves)
-        found: SubscriptionPosition = moved
-        return found
+        async with self._moves([advance]) as moves:
+            await self._writer.submit(JointWrite([moves]))
+        [moved] = moves.result()
+        return moved
 
     async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
         """Delete a position."""
@@ -298,12 +281,19 @@ class SubscriptionService:
         async with self._held((topic_id,)) as [positions]:
             await self._writer.submit(Deletion(self._writing, positions, name))
 
-    @asynccontextmanager
-    async def moves(self, advances: Sequence[Advance]) -> AsyncIterator[Moves]:
-        """Give the moves as one write, to be submitted within; their topics are held meanwhile.
+    def carry(
+        self,
+        request: CommitRequest,
+        caller: Caller,  # noqa: ARG002
+    ) -> AbstractAsyncContextManager[Moves] | None:
+        """Give the moves of positions that a commit carries (`tms.core.commits.Carrier`).
 
         Raises `TopicNotFound`, `InvalidRequest`, `TooLarge` (too_many_topics_at_once).
         """
+        return self._moves(request.advances) if request.advances else None
+
+    @asynccontextmanager
+    async def _moves(self, advances: Sequence[Advance]) -> AsyncIterator[Moves]:
         for advance in advances:
             check_subscription_name(advance.name)
             _check_id(advance.after)

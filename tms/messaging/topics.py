@@ -17,7 +17,6 @@ from tms.core.errors import (
 )
 from tms.core.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
-from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topic_count import TopicCount
 
@@ -29,11 +28,11 @@ T = TypeVar("T")
 class Topics:
     """The topics of one store."""
 
-    def __init__(self, engine: StoreRuntime, states: LoadedTopics, admission: Admission) -> None:
+    def __init__(self, engine: StoreRuntime, admission: Admission) -> None:
         self._tables = engine.tables
         self._threads = engine.threads
         self._clock = engine.clock
-        self._states = states
+        self._states = engine.states
         self._admission = admission
         self._count = TopicCount(engine.tables, engine.threads, engine.limits.topics_max)
         self._changing = asyncio.Lock()

@@ -40,9 +40,9 @@ class Generation(NamedTuple):
 class UnfinishedPublications:
     """The ranges of all write pointers in use."""
 
-    def __init__(self) -> None:
-        self._wake: Callable[[TopicId], None] = _wake_nobody
-        self._wake_all: Callable[[], None] = _wake_none
+    def __init__(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
+        """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
+        self._wake, self._wake_all = wake, wake_all
         self._by_pointer: dict[int, dict[Generation, list[KeyRange]]] = {}
         self._references: dict[int, dict[Generation, bytes]] = {}
         """The first reference under each pointer, rolled back or not."""
@@ -52,10 +52,6 @@ class UnfinishedPublications:
         """In how many of these dictionaries a topic is."""
         self._rolling_back: dict[int, set[tuple[TopicId, KeyRange]]] = {}
         """The ranges of which a part was rolled back, and the rest perhaps not."""
-
-    def wake_by(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
-        """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
-        self._wake, self._wake_all = wake, wake_all
 
     def published(
         self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes
@@ -203,11 +199,3 @@ def _least(keys: Iterable[tuple[Generation, bytes]]) -> dict[Generation, bytes]:
         if key < least.get(generation, LAST_ID):
             least[generation] = key
     return least
-
-
-def _wake_nobody(_: TopicId) -> None:
-    """Stand for messaging until it is there."""
-
-
-def _wake_none() -> None:
-    """Stand for messaging until it is there."""

@@ -5,37 +5,39 @@ Each adds its rows to a batch, and takes effect in memory once the batch is dura
 does not take writes any more: also here, after what the same flush did before.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import Carried
 from tms.core.errors import StoreUnavailable
+from tms.core.group_commit import Write
 from tms.core.message import KEY_BYTES, key_after
 from tms.core.messaging import Published
-from tms.core.tables import Batch, Tables
+from tms.core.tables import Batch
 from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
 from tms.messaging.live_references import LiveReferences
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
-from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.sequence import KeySequence
-from tms.messaging.unfinished_publications import KeyRange, UnfinishedPublications
+from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.unfinished_publications import KeyRange
 
 MESSAGE_OVERHEAD_BYTES = 100
 """About the weight of a queued message besides its payload: Python's objects and the row's key."""
 
 
-@dataclass(frozen=True, slots=True)
 class Writing:
-    """The shared parts of all writes of one service."""
+    """The shared parts of all writes of one store's messages."""
 
-    tables: Tables
-    states: LoadedTopics
-    metrics: MessagingMetrics
-    publications: UnfinishedPublications
-    references: LiveReferences
-    transactions: OpenTransactions | None
-    """None where write pointers are another manager's."""
+    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+        """Write by `engine`; write pointers are those of `transactions`, or another manager's."""
+        self.engine = engine
+        self.tables = engine.tables
+        self.states = engine.states
+        self.metrics = engine.metrics
+        self.publications = engine.publications
+        self.transactions = transactions
+        self.references = LiveReferences(engine, transactions)
 
     def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
         """Return the least time, in ms, of what is written under a pointer.
@@ -62,7 +64,7 @@ class Writing:
                 self.transactions.check_own(write_pointer, caller)
 
 
-class _TopicWrite:
+class _TopicWrite(Write):
     """A write to one topic, whose state it holds."""
 
     def __init__(
@@ -101,10 +103,6 @@ class _TopicWrite:
         """Let the topic's state go."""
         self._writing.states.release(self.state)
 
-    def result(self) -> Published | None:
-        """Return nothing."""
-        return None
-
     def _key_ms(self, now_ms: int) -> int:
         """Return the least time that keys may have: an entry below it would be born expired.
 
@@ -113,7 +111,7 @@ class _TopicWrite:
         return max(now_ms, self.state.topic.live_from_ms)
 
 
-class Publication(_TopicWrite):
+class Publication(_TopicWrite, Carried):
     """Messages for the Message table, or a reference to what was stored before."""
 
     def __init__(
@@ -136,6 +134,12 @@ class Publication(_TopicWrite):
         self._keys: list[bytes] = []
         self._is_there = False
         """Whether the reference was there before, so that nothing is added."""
+
+    def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
+        """Raise `TopicNotFound`, `StoreUnavailable` where it cannot be a part of a commit now."""
+        self.check_topic()
+        if not self._payloads and self._write_pointer is not None:
+            self._writing.references.key(self.state, self._write_pointer)
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add an entry for each payload; a reference where there is none, unless one is there."""

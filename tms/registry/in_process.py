@@ -8,7 +8,6 @@ from typing import TypeVar
 from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
-from tms.core.messaging import Messaging
 from tms.core.schemas import (
     ALL_SUBJECTS,
     LATEST,
@@ -36,11 +35,11 @@ T = TypeVar("T")
 class LocalSchemas(AsyncSchemas):
     """A registry on the topic of a store in this process."""
 
-    def __init__(self, messaging: Messaging, clock: Clock) -> None:
+    def __init__(self, way: WayToLog, clock: Clock) -> None:
         """Read nothing yet."""
         options = RegistryOptions(TopicId(SYSTEM, SCHEMAS_TOPIC))
         checker = ThreadChecker()
-        self._registry = Registry(WayToLog(messaging), options, clock, checker)
+        self._registry = Registry(way, options, clock, checker)
         self.values = RegistryValues(self._registry, checker)
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:

@@ -26,6 +26,7 @@ from tms.cluster.member import Member
 from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Instance
 from tms.core.messaging import Messaging
+from tms.core.payload_values import PayloadValues
 from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
@@ -134,6 +135,11 @@ class _Parts:
         """The access control of the service's operations."""
         return None if self.security is None else self.security.access
 
+    @property
+    def values(self) -> PayloadValues | None:
+        """Checks payloads; None without a registry."""
+        return None if self.schemas is None else self.schemas.values
+
     async def open_security(
         self, stack: AsyncExitStack, store: MetadataStore | None, instance_id: int | None = None
     ) -> None:
@@ -175,6 +181,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
             clock=parts.clock,
             settings=settings,
             registry=registry,
+            values=parts.values,
             may_block_loop=True,
         )
         stack.push_async_callback(services.close)
@@ -193,7 +200,6 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
             stack.push_async_callback(schemas.close)
             schemas.register(registry)
             schemas.attach(services.messaging)
-            services.messaging.schema_checks.values = schemas.values
             await schemas.elect()
         await serve_app(
             _listeners(settings, app, schemas),
@@ -264,22 +270,19 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
         if parts.security is not None:
             forwarder.sealer = parts.security.sealer
         stack.push_async_callback(forwarder.close)
-        part = _Part(settings, forwarder, parts)
-        member = part.member = Member(
+        member = Member(
             metadata,
             instance,
-            part.lead,
             of_store=settings.store_shared,
             lease_s=settings.lease_s,
             look=look_at(settings.store, settings, look_s_max(settings.lease_s)),
             time=parts.clock,
         )
-        member.on_leader = part.heard
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
             stack.push_async_callback(schemas.close)
-        part.app = ClusterApp(
+        app = ClusterApp(
             create_standby(
                 forwarder,
                 member,
@@ -290,12 +293,13 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
                 access=parts.access,
             )
         )
-        await member.open()
+        part = _Part(settings, forwarder, parts, member, app)
+        await member.open(part.lead, part.heard)
         stack.push_async_callback(member.close)
         if schemas is not None:
             await schemas.elect()
         await serve_app(
-            _listeners(settings, part.app, schemas),
+            _listeners(settings, app, schemas),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
@@ -308,13 +312,19 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
 class _Part:
     """The part of this server in its cluster: it opens the services, or forwards."""
 
-    app: ClusterApp
-    member: Member
-
-    def __init__(self, settings: Settings, forwarder: Forwarder, parts: _Parts) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        forwarder: Forwarder,
+        parts: _Parts,
+        member: Member,
+        app: ClusterApp,
+    ) -> None:
         self._settings = settings
         self._forwarder = forwarder
         self._parts = parts
+        self._member = member
+        self._app = app
         self._schemas = parts.schemas
         self._is_leading = False
         self._stop_waiting: Callable[[], None] = _nothing
@@ -328,6 +338,7 @@ class _Part:
             clock=self._parts.clock,
             settings=settings,
             registry=registry,
+            values=self._parts.values,
             lease=lease,
         )
         app = create_app(
@@ -336,7 +347,7 @@ class _Part:
             registry=registry,
             topic_info=settings.topic_info,
             clock=self._parts.clock,
-            cluster_state=self.member,
+            cluster_state=self._member,
             callers=Callers(settings.own_hosts),
             access=self._parts.access,
         )
@@ -346,15 +357,14 @@ class _Part:
             self._is_leading = True
             self._schemas.register(registry)
             self._schemas.attach(services.messaging)
-            services.messaging.schema_checks.values = self._schemas.values
-        self.app.lead(app, partial(getattr, lease, "left_s"))
-        raising = raising_when_all_know(self._instances, services.raise_format)
+        self._app.lead(app, partial(getattr, lease, "left_s"))
+        raising = raising_when_all_know(self._instances, services.shard.raise_format)
         try:
             yield
         finally:
             raising.cancel()
             await asyncio.gather(raising, return_exceptions=True)
-            self.app.follow()
+            self._app.follow()
             self._stop_waiting = _nothing
             self._parts.publish_audit(None)
             self._is_leading = False
@@ -362,7 +372,7 @@ class _Part:
             await services.close()
 
     async def _instances(self) -> Sequence[Instance]:
-        return (await self.member.state()).instances
+        return (await self._member.state()).instances
 
     def stop_waiting(self) -> None:
         """Let polls that wait answer now, where this server leads."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
 
+from tms.client.start import ms_of
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.spark.offsets import Bound, at_time, parse_offset
@@ -69,12 +70,6 @@ def time_ms(option: str, text: str) -> int:
     if not 0 <= value < 1 << 63:
         refuse(option, "a time from 1970 on is expected", text)
     return value
-
-
-def ms_of(moment: datetime) -> int:
-    """Return the millisecond, since 1970, that a time with a zone is in."""
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
 def ceiling_ms(moment: datetime) -> int:

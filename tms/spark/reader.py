@@ -24,10 +24,11 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from tms.client.start import ms_of
 from tms.core.errors import DataLost, TopicNotFound
 from tms.core.message import FIRST_ID, LAST_ID, first_id_at
 from tms.spark.offsets import Offset, Offsets, Standings, end_of, start_of
-from tms.spark.option_values import ceiling_ms, ms_of
+from tms.spark.option_values import ceiling_ms
 from tms.spark.options import ReadOptions
 from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
 from tms.spark.prerequisites import told_plainly

@@ -16,27 +16,23 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from functools import partial
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import anyio
 import msgspec
 import pyarrow as pa
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    stop_before_delay,
-    wait_exponential,
-    wait_random,
-)
+from tenacity import Retrying
 
 from tms.client.bridge import Bridge
-from tms.client.calls import JSON, Calls, decode_json
+from tms.client.calls import JSON, Calls
 from tms.client.http import Http
-from tms.client.remote import topic_path
+from tms.client.remote import RemoteMessaging, topic_path
 from tms.client.remote_ranges import RemoteRanges
-from tms.client.retry import may_pass
+from tms.client.remote_transactions import RemoteTransactions
+from tms.client.retry import again, may_pass
+from tms.core.commits import CommitRequest, Stored
 from tms.core.credentials import without_credentials
 from tms.core.errors import (
     InvalidRequest,
@@ -49,7 +45,7 @@ from tms.core.limits import LIMIT_MAX
 from tms.core.message import FIRST_ID, ID_BYTES, id_after
 from tms.core.reading import Isolation
 from tms.core.topic import TopicId
-from tms.core.transactions import IfOpen, TransactionStatus
+from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
 from tms.spark.arrow_stream import ARROW, ARROW_FRAMES, batches_of, stream_of
 from tms.spark.offsets import Standing, Standings
 from tms.spark.options import ServerOptions
@@ -59,7 +55,7 @@ from tms.spark.typed.registered import RegisteredSchemas
 
 TOPICS_PER_CALL = 10_000
 CALLS_AT_ONCE = 4
-_TRANSACTIONS = "v1/transactions"
+_CLIENT = "spark"
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -70,13 +66,6 @@ class StoredMessages(NamedTuple):
 
     topic: str
     write_pointer: int
-
-
-class _StartedBody(msgspec.Struct):
-    """In JSON ids are text: as numbers, many programs would round them."""
-
-    transaction_id: str
-    write_pointer: str
 
 
 class SparkServer:
@@ -97,7 +86,9 @@ class SparkServer:
             access=connection.access(),
         )
         self._calls = Calls(http, connection.retry_for_s)
+        self._messaging = RemoteMessaging(self._calls)
         self._ranges = RemoteRanges(self._calls)
+        self._transactions = RemoteTransactions(self._calls)
         self._bridge = Bridge()
         self._bridge.close_with(http.close)
         self.schemas = RegisteredSchemas(self._calls, self._bridge, self._namespace)
@@ -113,7 +104,7 @@ class SparkServer:
                 pass
 
         try:
-            self._bridge.call(lambda: self._calls.repeat(may_pass, ask))
+            self._repeated(ask)
         except (TopicNotFound, NotPermitted):
             return
         except InvalidRequest as error:
@@ -125,8 +116,7 @@ class SparkServer:
 
     def topics(self) -> list[str]:
         """Return the names of the namespace's topics."""
-        path = f"v1/namespaces/{self._namespace}/topics"
-        return decode_json(self._safely("GET", path), list[str])
+        return list(self._bridge.call(self._messaging.topics, self._namespace))
 
     def standings(self, topics: Iterable[str], isolation: Isolation) -> tuple[Standings, int]:
         """Return where topics stand, and the server's time in milliseconds since 1970."""
@@ -135,7 +125,7 @@ class SparkServer:
         time_ms = 0
         for at in range(0, max(1, len(names)), TOPICS_PER_CALL):
             asked = [self._id(topic) for topic in names[at : at + TOPICS_PER_CALL]]
-            answer = self._bridge.call(partial(self._ranges.ranges, asked, isolation))
+            answer = self._bridge.call(self._ranges.ranges, asked, isolation)
             time_ms = answer.time_ms
             found |= {
                 topic_id.name: None
@@ -194,12 +184,7 @@ class SparkServer:
                 batches = self._poll(one, position, isolation)
                 raise
 
-        attempts = Retrying(
-            retry=retry_if_exception(may_pass),
-            stop=stop_before_delay(self._retry_for_s),
-            wait=wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1),
-            reraise=True,
-        )
+        attempts = Retrying(**again(may_pass, self._retry_for_s))
         while position < one.end:
             batches = self._poll(one, position, isolation)
             began_at = position
@@ -235,7 +220,7 @@ class SparkServer:
         timeout_s: int,
         owner: str | None = None,
         sequence: int | None = None,
-        origin: str = "",
+        origin: str | None = None,
     ) -> int:
         """Return the id of a transaction: a new one, or the one that the same work has open.
 
@@ -243,38 +228,43 @@ class SparkServer:
         `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere` where that
         was from another origin, and `OwnerBusy` where another origin has the same work open.
         """
-        asked: dict[str, Any] = {"timeout_s": timeout_s, "client": "spark"}
-        if owner is not None:
-            asked |= {"owner": owner, "sequence": sequence, "origin": origin}
-            asked["if_open"] = IfOpen.JOIN
-        path = f"{_TRANSACTIONS}?codec=false"
+        request = StartRequest(
+            timeout_s=timeout_s,
+            client=_CLIENT,
+            owner=owner,
+            sequence=sequence,
+            origin=origin,
+            if_open=IfOpen.REFUSE if owner is None else IfOpen.JOIN,
+        )
         try:
-            answer = self._safely("POST", path, msgspec.json.encode(asked))
+            started = self._bridge.call(self._transactions.start, request)
         except OwnerBusy as error:
             busy = error.detail.get("sequence")
             if busy is None or sequence is None or busy >= sequence:
                 raise
-            self._end(error.detail["transaction_id"], "invalidate")
-            answer = self._safely("POST", path, msgspec.json.encode(asked))
-        return int(decode_json(answer, _StartedBody).transaction_id)
+            with suppress(TransactionNotInProgress):
+                self._bridge.call(
+                    self._transactions.invalidate, int(error.detail["transaction_id"])
+                )
+            started = self._bridge.call(self._transactions.start, request)
+        return started.transaction_id
 
     def check_not_done(self, owner: str, sequence: int, origin: str) -> None:
         """Raise `TransactionDuplicate` or `OwnerElsewhere` where an owner's sequence is committed.
 
         Of an owner under whose name nothing is to be written.
         """
-        asked = {"client": "spark", "owner": owner, "sequence": sequence, "origin": origin}
-        path = f"{_TRANSACTIONS}?codec=false"
+        request = StartRequest(client=_CLIENT, owner=owner, sequence=sequence, origin=origin)
         try:
-            answer = self._safely("POST", path, msgspec.json.encode(asked))
+            # One that was not answered is in the way of the next, which says the same.
+            started = self._repeated(self._transactions.start, request)
         except OwnerBusy:  # which is told only of what is not committed
             return
-        self.abort(int(decode_json(answer, _StartedBody).transaction_id))
+        self.abort(started.transaction_id)
 
     def checkpoint(self, transaction_id: int) -> int:
         """Return a write pointer of the transaction that nothing is written under yet."""
-        path = f"{_TRANSACTIONS}/{transaction_id}/checkpoint?codec=false"
-        return int(decode_json(self._safely("POST", path), _StartedBody).write_pointer)
+        return self._bridge.call(self._transactions.checkpoint, transaction_id).write_pointer
 
     def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> None:
         """Store messages where nobody sees them before a commit publishes them; durable then."""
@@ -291,26 +281,18 @@ class SparkServer:
         Returns also where the transaction was committed before, by whomever. Raises
         `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
         """
-        listed = [
-            {"namespace": self._namespace, "topic": topic, "write_pointer": str(write_pointer)}
-            for topic, write_pointer in publications
-        ]
-        path = f"{_TRANSACTIONS}/{transaction_id}/commit"
+        stored = [Stored(self._id(topic), pointer) for topic, pointer in publications]
+        request = CommitRequest(publish=stored)
         try:
-            self._safely("POST", path, msgspec.json.encode({"publish": listed}))
+            self._repeated(self._transactions.commit, transaction_id, request)
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise
 
     def abort(self, transaction_id: int) -> None:
         """Give up a transaction, unless it has ended: nothing that was stored is ever seen."""
-        self._end(transaction_id, "abort")
-
-    def _end(self, transaction_id: int, verb: str) -> None:
-        try:
-            self._safely("POST", f"{_TRANSACTIONS}/{transaction_id}/{verb}")
-        except TransactionNotInProgress:
-            return
+        with suppress(TransactionNotInProgress):
+            self._bridge.call(self._transactions.abort, transaction_id)
 
     # Calls
 
@@ -320,11 +302,12 @@ class SparkServer:
     def _topic(self, topic: str) -> str:
         return topic_path(self._id(topic))
 
-    def _safely(self, method: str, path: str, body: bytes = b"") -> bytes:
-        return self._bridge.call(lambda: self._calls.safely(method, path, body, JSON))
+    def _repeated(self, call: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
+        """Return what a call gives that may be carried out twice, whatever it asks for itself."""
+        return self._bridge.call(self._calls.repeat, may_pass, call, *arguments)
 
     def _once(self, method: str, path: str, body: bytes) -> bytes:
-        return self._bridge.call(lambda: self._calls.once(method, path, body, ARROW))
+        return self._bridge.call(self._calls.once, method, path, body, ARROW)
 
     def _all(
         self, call: Callable[[Item], Awaitable[Result]], items: Sequence[Item]

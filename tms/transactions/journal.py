@@ -12,7 +12,8 @@ What the order of the steps is for:
    Until then readers are given what was durable before the flush. What the flush has begun, or
    ended by a timeout, they are refused.
 
-Used from the event loop's thread alone.
+Messaging asks it (`tms.core.transactions.OpenTransactions`). Used from the event loop's thread
+alone.
 """
 
 import asyncio
@@ -20,15 +21,25 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import SessionTime
-from tms.core.errors import Stopping, StoreUnavailable, TmsError
-from tms.core.group_commit import BlockingCalls
+from tms.core.commits import Carried, JointWrite
+from tms.core.errors import (
+    Stopping,
+    StoreUnavailable,
+    TmsError,
+    TransactionNotInProgress,
+    TransactionUnknown,
+)
+from tms.core.group_commit import BlockingCalls, Participant
+from tms.core.limits import MS_PER_S
 from tms.core.supervision import supervised
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
-from tms.core.transactions import Carried, Publications
+from tms.core.transactions import Publications, TransactionStatus
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState
@@ -63,8 +74,11 @@ Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
-class TransactionJournal:
-    """The state, as it takes part in the writer's flushes (`group_commit.Participant`)."""
+class TransactionJournal(Participant):
+    """The state, as it takes part in the writer's flushes.
+
+    One that is stale is recovered beside the flushes, which refuse it.
+    """
 
     def __init__(
         self,
@@ -78,7 +92,8 @@ class TransactionJournal:
     ) -> None:
         """Go on from what was `recovered`; `recover` does so again after a failed flush."""
         self._recover = recover
-        self._time = time
+        self.time = time
+        """By which transactions begin and end."""
         self._threads = threads
         self._tables = tables
         self._publications = publications
@@ -147,6 +162,46 @@ class TransactionJournal:
             raise StoreUnavailable(reason=_FAILED)
         return self._state.transaction(transaction_id)
 
+    def check(self, write_pointer: int) -> int:
+        """Return the least time of what is written under `write_pointer`, if anything may be."""
+        state = self.state
+        opened = state.opened.by_pointer.get(write_pointer)
+        if opened is None:
+            raise _ended(state, write_pointer)
+        return opened.keys_from_ms
+
+    def check_rollback(self, write_pointer: int) -> None:
+        """Raise where what was written under `write_pointer` is, or may be, committed."""
+        status = self.state.status(write_pointer)
+        if status is None or status is TransactionStatus.COMMITTED:
+            raise _ended(self.state, write_pointer)
+
+    def check_own(self, write_pointer: int, caller: Caller) -> None:
+        """Raise where the transaction of `write_pointer` is another principal's."""
+        self.state.check_own(write_pointer, caller)
+
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        with suppress(StoreUnavailable):  # readers go on by what was durable before
+            return self.state.id_of(write_pointer)
+        return write_pointer
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
+        with suppress(StoreUnavailable):
+            opened = self.state.opened.by_pointer.get(write_pointer)
+            return None if opened is None else opened.age_ms(self.time.now_ms()) / MS_PER_S
+        return None
+
+    def commit_at_once(
+        self, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
+    ) -> tuple[int, Callable[[], None]]:
+        """Decide to start and commit a transaction; return its write pointer, and what does it."""
+        started = self.state.start_and_commit(
+            self.time.now_ms(), owner=owner, sequence=sequence, caller=caller
+        )
+        return started.transaction_id, partial(self.carry_out, started.edits)
+
     def pointers(self, transaction_id: int) -> tuple[int, ...]:
         """Return the write pointers of a transaction that is open or invalid; none of others."""
         state = self.state
@@ -156,7 +211,7 @@ class TransactionJournal:
 
     def decided(self, decide: Decide, keys_ms: int) -> Decision:
         """Return what `decide` makes of the present state. Raises what it does."""
-        return decide(self.state, Moment(self._time.now_ms(), keys_ms))
+        return decide(self.state, Moment(self.time.now_ms(), keys_ms))
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
         """Return from when on entries may be under pointers in progress, in ms.
@@ -187,9 +242,6 @@ class TransactionJournal:
         # Thousands may time out at once, and a snapshot may take a while to put together.
         if opened is not None and not edit.timed_out:
             self._ending[opened.id] = self._state.excluded.snapshot(opened)
-
-    def before_flush(self) -> None:
-        """Do nothing: a state that is stale is recovered beside the flushes, which refuse it."""
 
     def add_rows(self, batch: Batch) -> None:
         """Add the edits of the flush as one row."""
@@ -241,7 +293,7 @@ class TransactionJournal:
             await asyncio.sleep(_RECOVER_EVERY_S)
             try:
                 self._tables.check_writable()
-                recovered = await self._threads.read(self._recover, self._time.now_ms())
+                recovered = await self._threads.read(self._recover, self.time.now_ms())
             except StoreUnavailable:
                 continue
             except Stopping:
@@ -270,8 +322,15 @@ def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
         seen.set_exception(error.with_traceback(None))  # it leads here, to what has it: a cycle
 
 
-class Transition:
-    """A transition as a request to the writer (`tms.core.group_commit.Write`)."""
+def _ended(state: TransactionState, write_pointer: int) -> TmsError:
+    status = state.status(write_pointer)
+    if status is None:
+        return TransactionUnknown(transaction_id=write_pointer)
+    return TransactionNotInProgress(transaction_id=write_pointer, status=str(status))
+
+
+class Transition(JointWrite):
+    """A transition as a request to the writer, with what it carries."""
 
     def __init__(
         self,
@@ -282,43 +341,21 @@ class Transition:
         size_bytes: int = 0,
     ) -> None:
         """Have `decide` decide, and do with it what is `carried`."""
-        self.size_bytes = _EDIT_BYTES + size_bytes + sum(each.size_bytes for each in carried)
+        super().__init__(carried, _EDIT_BYTES + size_bytes)
         self._journal = journal
         self._decide = decide
-        self._carried = carried
         self._result: Any = None
-
-    def on_queued(self) -> None:
-        """Hold the topics."""
-        for each in self._carried:
-            each.on_queued()
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
         edits, answer = journal.decided(self._decide, now_ms)
-        for each in self._carried:
-            each.check()
-        # Before the edits: it may be written under the pointers of a transaction in progress only.
-        for each in self._carried:
-            each.put(batch, now_ms)
+        if self._parts:
+            self.check(journal.pointers(edits[0].write_pointer))
+            # Before the edits: parts may be written under pointers of what is in progress only.
+            self.add_parts(batch, now_ms)
         journal.carry_out(edits)
         self._result = None if answer is None else answer()
-
-    def on_durable(self) -> None:
-        """Show what was carried; the state has changed in the flush."""
-        for each in self._carried:
-            each.on_durable()
-
-    def on_failed(self) -> None:
-        """Let the topics be loaded anew; the state is recovered."""
-        for each in self._carried:
-            each.on_failed()
-
-    def release(self) -> None:
-        """Let the topics go."""
-        for each in self._carried:
-            each.release()
 
     def result(self) -> Any:
         """Return what was decided."""

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from tms.core.clock import SessionTime
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import MS_PER_S
 from tms.transactions.edits import EditKind
@@ -22,12 +21,9 @@ _TRANSITIONS = {
 class TransactionMetrics:
     """The numbers of one journal."""
 
-    def __init__(
-        self, registry: CollectorRegistry, journal: TransactionJournal, time: SessionTime
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry, journal: TransactionJournal) -> None:
         """Offer the metrics in `registry`."""
         self._journal = journal
-        self._time = time
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -69,7 +65,7 @@ class TransactionMetrics:
             state.owners.shares.bound,
         )
         oldest = next(iter(state.opened), None)
-        age_ms = 0 if oldest is None else oldest.age_ms(self._time.now_ms())
+        age_ms = 0 if oldest is None else oldest.age_ms(journal.time.now_ms())
         yield GaugeMetricFamily(
             "tms_transaction_oldest_seconds",
             "Age of the oldest transaction in progress.",

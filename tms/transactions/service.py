@@ -2,8 +2,7 @@
 
 Transitions are made through the journal (`tms.transactions.journal`), durable when they are
 answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
-waiting. Fulfils `tms.core.transactions.AsyncTransactions`, and `OpenTransactions` by
-`tms.transactions.known_transactions`. Used from the event loop's thread alone.
+waiting. Fulfils `tms.core.transactions.AsyncTransactions`. Used from the event loop's thread alone.
 
 An abort says that all a transaction wrote was undone. Where messaging knows better, and for a
 transaction from before a restart, of which it knows nothing, the transaction becomes invalid
@@ -13,26 +12,18 @@ instead: its messages would be seen otherwise.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.caller import ANYBODY, Caller
-from tms.core.clock import SessionTime
-from tms.core.errors import (
-    OutcomeUnknown,
-    PublicationRefused,
-    StoreUnavailable,
-    TmsError,
-)
+from tms.core.commits import NOTHING, Carrier, CommitRequest, carry_all
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
 from tms.core.group_commit import GroupCommit
-from tms.core.messaging import Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
-from tms.core.subscriptions import Advance
 from tms.core.supervision import supervised
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
-    Carried,
     Publications,
     StartRequest,
     TransactionInfo,
@@ -46,7 +37,6 @@ from tms.transactions.journal import (
     TransactionJournal,
     Transition,
 )
-from tms.transactions.known_transactions import KnownTransactions
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshot_writer import Snapshots
 
@@ -58,14 +48,11 @@ _HALF_ROLLED_BACK = (
 )
 
 Result = TypeVar("Result")
-Asked = TypeVar("Asked")
-Carry = Callable[[Sequence[Asked]], AbstractAsyncContextManager[Carried]]
-"""Gives what is asked for as a commit carries it, and keeps its topics in memory until the end."""
 
 _log = logging.getLogger(__name__)
 
 
-class TransactionService(KnownTransactions):
+class TransactionService:
     """Starts, ends and times out the transactions of one store."""
 
     def __init__(
@@ -75,28 +62,19 @@ class TransactionService(KnownTransactions):
         *,
         writer: GroupCommit,
         publications: Publications,
-        time: SessionTime,
+        carriers: Sequence[Carrier],
     ) -> None:
-        """Make transitions through `journal` in the flushes of `writer`.
+        """Make transitions through `journal` in the flushes of `writer`; commits have `carriers`.
 
         Call it within a running event loop, whose timer it uses until `close`.
         """
-        super().__init__(journal, time)
+        self._journal = journal
+        self._time = journal.time
+        self._carriers = carriers
         self._snapshots = snapshots
         self._writer = writer
         self._publications = publications
-        self._move_by: Carry[Advance] | None = None
-        self._publish_by: Carry[Stored] | None = None
-        writer.join(journal)
         self._timer = supervised("the timer of transactions", self._tick)
-
-    def move_by(self, moves: Carry[Advance]) -> None:
-        """Have the moves of positions that commits ask for prepared by `moves`."""
-        self._move_by = moves
-
-    def publish_by(self, references: Carry[Stored]) -> None:
-        """Have the publications that commits ask for prepared by `references`."""
-        self._publish_by = references
 
     async def _make(self, decide: Decide, caller: Caller = ANYBODY, *, size_bytes: int = 0) -> Any:
         transition = Transition(self._journal, decide, size_bytes=size_bytes)
@@ -148,12 +126,11 @@ class TransactionService(KnownTransactions):
     async def commit(
         self,
         transaction_id: int,
-        advances: Sequence[Advance] = (),
-        publish: Sequence[Stored] = (),
+        request: CommitRequest = NOTHING,
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Make it visible as a whole, and with it move positions and publish what was stored."""
+        """Make it visible as a whole, and with it do what is requested besides."""
 
         def decide(state: TransactionState, at: Moment) -> Decision:
             state.check_own(transaction_id, caller)
@@ -161,17 +138,10 @@ class TransactionService(KnownTransactions):
             pointers = self._journal.pointers(transaction_id)
             if self._publications.are_half_rolled_back(pointers):
                 raise StoreUnavailable(reason=_HALF_ROLLED_BACK)
-            _check_stored(transaction_id, pointers, publish)
             return edits, None
 
         async with AsyncExitStack() as held:
-            carried: list[Carried] = []
-            if publish:
-                assert self._publish_by is not None
-                carried.append(await held.enter_async_context(self._publish_by(publish)))
-            if advances:
-                assert self._move_by is not None
-                carried.append(await held.enter_async_context(self._move_by(advances)))
+            carried = await carry_all(self._carriers, request, caller, held)
             transition = Transition(self._journal, decide, carried=carried)
             await self._writer.submit(transition, caller)
 
@@ -320,19 +290,3 @@ class TransactionService(KnownTransactions):
             await self._timer
         await self._journal.close()
         await self._snapshots.write_last()
-
-
-def _check_stored(
-    transaction_id: int, pointers: Collection[int], publish: Sequence[Stored]
-) -> None:
-    """Raise `PublicationRefused` unless each is under one of the pointers, and there once."""
-    seen: set[Stored] = set()
-    for stored in publish:
-        if stored.write_pointer not in pointers or stored in seen:
-            raise PublicationRefused(
-                transaction_id=transaction_id,
-                topic=str(stored.topic_id),
-                write_pointer=stored.write_pointer,
-                is_listed_twice=stored in seen,
-            )
-        seen.add(stored)

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from tms.core.clock import SessionTime
 from tms.core.errors import StoreUnavailable
 from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.limits import Limits
@@ -35,7 +34,6 @@ class Snapshots:
         threads: BlockingCalls,
         tables: Tables,
         limits: Limits,
-        time: SessionTime,
     ) -> None:
         """Write what `journal` has to `tables`, as often as `limits` say."""
         self._journal = journal
@@ -43,10 +41,10 @@ class Snapshots:
         self._threads = threads
         self._tables = tables
         self._limits = limits
-        self._time = time
+        self._time = journal.time
         self._edits = journal.counts.total()
         self._row = journal.next_row
-        self._written_ms = time.now_ms()
+        self._written_ms = self._time.now_ms()
 
     async def taken(self) -> tuple[bytes, int]:
         """Return a snapshot of the durable state, and the first row that is not in it."""

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from tms.core.message import MessageBlock
 from tms.core.messaging import AllPublished, Published, RollbackRange
 from tms.core.payload_values import GivenValue
+from tms.core.subscriptions import Advance
 
 MESSAGES_A_STEP = 2_000
 """So many messages are decoded before others have their turn."""
@@ -43,6 +44,8 @@ class PublishAllRequest(NamedTuple):
     """Messages by the topic's name."""
     owner: str | None = None
     sequence: int | None = None
+    advances: Sequence[Advance] = ()
+    """Positions that move with it. Avro has none."""
 
 
 class PollRequest(NamedTuple):

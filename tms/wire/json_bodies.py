@@ -46,6 +46,7 @@ from tms.wire.json_messages import (
     given_values,
 )
 from tms.wire.json_ranges import IsolationName
+from tms.wire.json_transactions import AdvanceBody, advances_of
 from tms.wire.json_values import (
     check_body,
     decode,
@@ -95,6 +96,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     ]
     owner: Owner = None
     sequence: OwnersSequence = None
+    advances: list[AdvanceBody] = []
 
 
 class PublishedAllBody(msgspec.Struct):
@@ -235,7 +237,8 @@ class JsonFormat:
             name: given_payloads(messages, base64_only=self.base64_only)
             for name, messages in value.topics.items()
         }
-        return PublishAllRequest(topics, value.owner, value.sequence)
+        advances = tuple(advances_of(value.advances))
+        return PublishAllRequest(topics, value.owner, value.sequence, advances)
 
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to a publish to several topics."""

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tms.core.commits import NOTHING, CommitRequest, Stored
 from tms.core.errors import InvalidRequest
 from tms.core.message import parse_id
-from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction, TransactionType
@@ -202,7 +202,7 @@ def decode_changes(body: bytes, cap: Cap, *, base64_only: bool) -> list[bytes]:
     return [bytes_of(value, base64_only=base64_only) for value in changes]
 
 
-def encode_commit(advances: Iterable[Advance], publish: Iterable[Stored]) -> bytes:
+def encode_commit(request: CommitRequest) -> bytes:
     """Return the body of a commit."""
     return encode(
         CommitBody(
@@ -214,32 +214,36 @@ def encode_commit(advances: Iterable[Advance], publish: Iterable[Stored]) -> byt
                     advance.after.hex(),
                     advance.expected_version,
                 )
-                for advance in advances
+                for advance in request.advances
             ],
             [
                 StoredBody(
                     stored.topic_id.namespace, stored.topic_id.name, str(stored.write_pointer)
                 )
-                for stored in publish
+                for stored in request.publish
             ],
         )
     )
 
 
-def decode_commit(body: bytes) -> tuple[list[Advance], list[Stored]]:
-    """Return the moves and the publications of a commit. An empty body has none."""
-    if not body:
-        return [], []
-    value = decode(_commit_decoder, body)
-    advances = [
+def advances_of(told: Iterable[AdvanceBody]) -> list[Advance]:
+    """Return the moves of positions. Raises `InvalidRequest` (invalid_message_id)."""
+    return [
         Advance(
             TopicId(advance.namespace, advance.topic),
             advance.subscription,
             parse_id(advance.after),
             advance.expected_version,
         )
-        for advance in value.advances
+        for advance in told
     ]
+
+
+def decode_commit(body: bytes) -> CommitRequest:
+    """Return what is to be done with a commit. An empty body asks for nothing."""
+    if not body:
+        return NOTHING
+    value = decode(_commit_decoder, body)
     publish = [
         Stored(
             TopicId(stored.namespace, stored.topic),
@@ -247,7 +251,7 @@ def decode_commit(body: bytes) -> tuple[list[Advance], list[Stored]]:
         )
         for stored in value.publish
     ]
-    return advances, publish
+    return CommitRequest(advances_of(value.advances), publish)
 
 
 def encode_ended(status: TransactionStatus) -> bytes:

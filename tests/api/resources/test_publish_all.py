@@ -60,6 +60,30 @@ async def test_bytes_in_other_formats(topics: Rest, content_type: str, body: byt
     assert await payloads(topics, ORDERS) == [b"\xff"]
 
 
+async def position(own: Rest) -> tuple[str | None, int]:
+    told = (await own.http.get(f"{AUDIT}/subscriptions/s")).json()
+    return told["after"], told["version"]
+
+
+async def test_positions_move_with_it_or_nothing_is_done(topics: Rest) -> None:
+    """Also if it is repeated: then the position has moved, and that was this publish."""
+    await topics.http.put(f"{AUDIT}/subscriptions/s", json={})
+    _, version = before = await position(topics)
+    move = {"namespace": "ns", "topic": "audit", "subscription": "s", "after": "01" * 20}
+
+    stale = {"advances": [{**move, "expected_version": version + 1}]}
+    refused = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1, **stale)
+    assert refusal(refused) == (409, "subscription_moved")
+    assert (await payloads(topics, ORDERS), await position(topics)) == ([], before)
+
+    right = {"advances": [{**move, "expected_version": version}]}
+    for is_again in (False, True):
+        done = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1, **right)
+        assert (done.status_code, done.json()["duplicate"]) == (200, is_again)
+        assert await payloads(topics, ORDERS) == [b"1"]
+        assert await position(topics) == ("01" * 20, version + 1)
+
+
 async def test_a_repetition_says_so_and_does_nothing(topics: Rest) -> None:
     first = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1)
     again = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1)

@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tms.core.clock import ManualClock
+from tms.core.commits import CommitRequest, Stored
 from tms.core.limits import TTL_S_MAX, Limits
 from tms.core.message import FIRST_ID, Message
-from tms.core.messaging import RollbackRange, Stored
+from tms.core.messaging import RollbackRange
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -155,7 +156,7 @@ class Ends(RuleBasedStateMachine):
                 self.run(lambda s: s.transactions.commit(one))
             case "publish":
                 stored = [Stored(TOPIC, pointer) for pointer in self.pointers[one]]
-                self.run(lambda s: s.transactions.commit(one, (), stored))
+                self.run(lambda s: s.transactions.commit(one, CommitRequest(publish=stored)))
             case "abort":
                 self.run(lambda s: s.transactions.abort(one))
             case _:

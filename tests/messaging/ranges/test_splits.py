@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, LAST_ID
-from tms.core.messaging import Stored
 from tms.core.ranges import Split
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
@@ -67,7 +67,7 @@ async def store(services: OpenServices, tasks: int, messages: int) -> None:
             payloads = [random.randbytes(100) for _ in range(1000)]
             await services.messaging.store(TOPIC, payloads, taken.write_pointer)
     stored = [Stored(TOPIC, pointer) for pointer in pointers]
-    await services.transactions.commit(transaction.transaction_id, (), stored)
+    await services.transactions.commit(transaction.transaction_id, CommitRequest(publish=stored))
 
 
 async def is_about_equal(services: OpenServices, found: Sequence[Split], parts: int) -> None:
@@ -158,7 +158,9 @@ async def test_few_messages_are_split_between_them(
             pointer = (await services.transactions.checkpoint(started.transaction_id)).write_pointer
             await services.messaging.store(TOPIC, payloads, pointer)
             stored = [Stored(TOPIC, pointer)]
-            await services.transactions.commit(started.transaction_id, (), stored)
+            await services.transactions.commit(
+                started.transaction_id, CommitRequest(publish=stored)
+            )
         else:
             await services.messaging.publish(TOPIC, payloads)
         counts = [await count(services, split) for split in await splits(services, 4)]

@@ -93,7 +93,7 @@ def test_what_tasks_stored_is_read_in_parts(url: str) -> None:
             tms.Stored(TopicId(orders.namespace, orders.name), pointer)
             for pointer in (pointers[2], pointers[0])
         ]
-        client.transactions.commit(transaction, publish=kept)
+        client.transactions.commit(transaction, tms.CommitRequest(publish=kept))
         server.kill()
     with served(url) as server, tms.connect(server.url) as client:
         orders = client.topic("orders")

@@ -27,12 +27,12 @@ from tms.core.messaging import Page
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
-from tms.core.transactions import LocalTransactions
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.core.transactions import OpenTransactions
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.ranges.entries_before_restart import PAGES_AT_ONCE, EntriesBeforeRestart
 from tms.messaging.ranges.splits import PARTS_MAX, Splitting
 from tms.messaging.store_runtime import StoreRuntime
-from tms.messaging.unfinished_publications import Generation, UnfinishedPublications
+from tms.messaging.unfinished_publications import Generation
 
 TOPICS_MAX = 10_000
 """Topics asked for at once, at most."""
@@ -48,19 +48,14 @@ class RangeService:
     """The ranges of one store's topics."""
 
     def __init__(
-        self,
-        engine: StoreRuntime,
-        states: LoadedTopics,
-        publications: UnfinishedPublications,
-        transactions: LocalTransactions | None,
-        page: ReadPage,
+        self, engine: StoreRuntime, transactions: OpenTransactions | None, page: ReadPage
     ) -> None:
         """Read by `page`; write pointers are those of `transactions`, or another manager's."""
         self._tables = engine.tables
         self._threads = engine.threads
         self._clock = engine.clock
-        self._states = states
-        self._publications = publications
+        self._states = engine.states
+        self._publications = engine.publications
         self._transactions = transactions
         self._page = page
         self._before_restart = EntriesBeforeRestart(engine.tables, engine.threads)

@@ -1,0 +1,121 @@
+"""The other work of a transaction's commit: all of it in the commit's flush, or nothing.
+
+A commit has a list of carriers. Each takes what is its own out of a `CommitRequest`, and gives it
+as a part of the write. One more thing that a commit carries is a field of `CommitRequest` and a
+carrier in the list of `tms.server.shard`: no other carrier changes, nor does who commits.
+
+Order within a flush: the transaction is decided, each part is checked, each adds its rows, and only
+then the transaction ends. So a refusal, of whatever part, changes nothing.
+"""
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tms.core.caller import Caller
+from tms.core.group_commit import Write
+from tms.core.subscriptions import Advance
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+
+
+class Stored(NamedTuple):
+    """Stored messages of a topic, under one write pointer."""
+
+    topic_id: TopicId
+    write_pointer: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """The other work of a commit."""
+
+    advances: Sequence[Advance] = ()
+    """Positions of subscriptions that move."""
+    publish: Sequence[Stored] = ()
+    """Stored messages of the transaction to publish, in this order."""
+
+
+NOTHING = CommitRequest()
+
+
+class Carried(Write):
+    """A part of a commit, as its carrier gives it."""
+
+    def check(self, write_pointers: Collection[int]) -> None:
+        """Raise a `TmsError` if it cannot be done with the transaction that has `write_pointers`.
+
+        It is asked within the flush, before `add_rows` of any part, which then refuses nothing.
+        """
+        raise NotImplementedError
+
+
+class Carrier(Protocol):
+    """Carries one kind of thing with commits."""
+
+    def carry(
+        self, request: CommitRequest, caller: Caller
+    ) -> AbstractAsyncContextManager[Carried] | None:
+        """Give the part of a request that is this carrier's, to be submitted within; None: none.
+
+        What the part needs is held meanwhile. Raises a `TmsError` if it cannot be done.
+        """
+        ...
+
+
+async def carry_all(
+    carriers: Sequence[Carrier], request: CommitRequest, caller: Caller, held: AsyncExitStack
+) -> list[Carried]:
+    """Return the parts of a request, in the order of the carriers; `held` holds what they need.
+
+    Raises as `Carrier.carry`.
+    """
+    given = (carrier.carry(request, caller) for carrier in carriers)
+    return [await held.enter_async_context(part) for part in given if part is not None]
+
+
+class JointWrite(Carried):
+    """Several parts as one request to the writer: all of them are done, or none."""
+
+    def __init__(self, parts: Sequence[Carried], size_bytes: int = 0) -> None:
+        """Weigh `size_bytes` besides the parts."""
+        self._parts = parts
+        self.size_bytes = size_bytes + sum(part.size_bytes for part in parts)
+
+    def on_queued(self) -> None:
+        """Hold what the parts need."""
+        for part in self._parts:
+            part.on_queued()
+
+    def check(self, write_pointers: Collection[int]) -> None:
+        """Raise what the check of a part raises."""
+        for part in self._parts:
+            part.check(write_pointers)
+
+    def add_parts(self, batch: Batch, now_ms: int) -> None:
+        """Add the rows of the parts, which were checked."""
+        if self._parts:
+            batch.require_atomic()
+        for part in self._parts:
+            part.add_rows(batch, now_ms)
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
+        """Check the parts and add their rows, with no transaction."""
+        self.check(())
+        self.add_parts(batch, now_ms)
+
+    def on_durable(self) -> None:
+        """Let the parts take effect in memory."""
+        for part in self._parts:
+            part.on_durable()
+
+    def on_failed(self) -> None:
+        """Let the parts forget what they did."""
+        for part in self._parts:
+            part.on_failed()
+
+    def release(self) -> None:
+        """Let go of what the parts needed."""
+        for part in self._parts:
+            part.release()

@@ -1,0 +1,275 @@
+"""A shard: all that there is once for a store, which one server leads at a time.
+
+1. Its parts are made once and in one order, each from those before it. None is set in another
+   later, so whoever has a part may use it.
+2. They are closed in the other order, all of them, whatever one of them raises. The tables stay
+   open: whoever opened them closes them.
+
+A process has one shard today. What it has once, however many there are, is a `Process`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from tms.core.clock import SessionTime
+from tms.core.cluster import HeldLease
+from tms.core.commits import Carrier
+from tms.core.limits import Limits
+from tms.core.payload_values import PayloadValues
+from tms.core.store_access import StoreAccess
+from tms.core.store_url import HBASE, has_scheme
+from tms.core.tables import Tables
+from tms.core.trusted_clock import TrustedClock
+from tms.messaging.joint_publications import StoredPublications
+from tms.messaging.mark import StoreMark
+from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.write_requests import Writing
+from tms.namespaces.opening import DeclaredNamespaces
+from tms.server.stores import hbase_options, importing
+from tms.settings import Settings
+from tms.transactions.journal import Recover, TransactionJournal
+from tms.transactions.metrics import TransactionMetrics
+from tms.transactions.recovery import RecoveredState
+from tms.transactions.recovery import recover as recover_state
+from tms.transactions.service import TransactionService
+from tms.transactions.snapshot_writer import Snapshots
+
+with importing("tables"), importing("cleanup"):
+    from cleanup.cleaner import Cleaner
+    from cleanup.inspection_service import Partwise
+    from cleanup.loop_calls import LoopServices
+    from cleanup.metrics import CleanupMetrics
+    from cleanup.runner import Passes, Runner
+    from cleanup.service import CleanupService
+    from cleanup.topic_rules import TopicRules
+    from tables.prune_bound_table import StoreBoundTable
+    from tables.sealing.background import Sealing
+    from tables.sealing.tables import SealedTables
+    from tables.sealing.takeovers import take_over
+    from tables.store import MESSAGE, Store
+    from tables.store_tables import StoreTables
+
+
+class Process(NamedTuple):
+    """The parts that a process has once, for any number of open shards."""
+
+    limits: Limits
+    clock: TrustedClock
+    registry: CollectorRegistry
+    """The registry of its metrics."""
+    namespaces: DeclaredNamespaces
+    values: PayloadValues | None
+    """Checks and decodes values; None if no registry is installed."""
+    may_block_loop: bool
+    """Whether its event loop serves nothing else."""
+
+
+class Upkeep(NamedTuple):
+    """The upkeep of a store besides the services: the store at a URL, as settings say."""
+
+    url: str
+    store: Store
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The services on one store, with what they stand on and what looks after it."""
+
+    lease: HeldLease | None
+    """Under which all of it is done; None: this server is alone."""
+    engine: StoreRuntime
+    messaging: Service
+    subscriptions: SubscriptionService
+    own_transactions: TransactionService | None
+    """The transactions that are managed here; None where they are managed elsewhere."""
+    upkeep: Upkeep | None
+    """None where nobody asked for it."""
+    cleanup: CleanupService | None
+    """None without an upkeep, or if the store is only read."""
+    inspection: Partwise | None
+    """None without an upkeep."""
+    _closing: AsyncExitStack
+
+    async def raise_format(self) -> None:
+        """Record the present format of the store. Raises `StoreUnavailable`."""
+        if self.upkeep is not None:
+            await asyncio.to_thread(self.upkeep.store.raise_format)
+
+    async def close(self) -> None:
+        """Write what is queued and refuse what comes after; the tables stay open."""
+        await self._closing.aclose()
+
+
+async def open_shard(
+    tables: Tables,
+    process: Process,
+    *,
+    lease: HeldLease | None,
+    access: StoreAccess,
+    upkeep: Upkeep | None,
+) -> Shard:
+    """Return the shard of `tables`, within the running event loop; close it when done.
+
+    With a `lease`, nothing is done but under that. If `access` is to read, no part writes. Raises
+    `StoreCorrupt` where the log of transactions is damaged, `StoreUnavailable`; then nothing of it
+    is open.
+    """
+    limits, clock = process.limits, process.clock
+    token = 0 if lease is None else lease.token
+    mark = StoreMark(tables, clock, token)
+    await asyncio.to_thread(_open_mark, mark, tables, access)
+    recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
+    recovered = None
+    if upkeep is None or upkeep.settings.transactions == "own":
+        recovered = await asyncio.to_thread(recover, clock.now_ms())
+        if lease is not None and isinstance(tables, SealedTables):
+            await asyncio.to_thread(_know_takeovers, tables, token, recovered)
+    async with AsyncExitStack() as last_first:
+        engine = StoreRuntime(
+            tables,
+            limits,
+            clock,
+            process.registry,
+            lease=lease,
+            mark=mark,
+            may_block_loop=process.may_block_loop,
+        )
+        last_first.push_async_callback(engine.close)
+        if access is not StoreAccess.READ:
+            mark.keep(engine.writer, lambda: engine.metrics.flush_requests.total)
+        services = _services(engine, process, recover, recovered)
+        messaging, _, transactions = services
+        if transactions is not None:
+            last_first.push_async_callback(transactions.close)
+        last_first.push_async_callback(engine.writer.close)
+        last_first.push_async_callback(mark.close)
+        last_first.push_async_callback(messaging.rollbacks.finish)
+        cleanup = inspection = None
+        if upkeep is not None:
+            snapshot = _no_snapshot if transactions is None else transactions.snapshot
+            cache = messaging.cache_check()
+            inspection = Partwise(upkeep.store, limits, clock, snapshot=snapshot, cache=cache)
+            if access is not StoreAccess.READ:
+                cleanup = await _start_cleanup(upkeep, messaging, transactions, process, lease)
+                last_first.push_async_callback(cleanup.close)
+            if lease is not None and isinstance(tables, SealedTables):
+                last_first.push_async_callback(asyncio.to_thread, Sealing(tables).close)
+        last_first.callback(messaging.stop_waiting)
+        closing = last_first.pop_all()
+        return Shard(lease, engine, *services, upkeep, cleanup, inspection, closing)
+
+
+def carriers_of(writing: Writing, subscriptions: SubscriptionService) -> Sequence[Carrier]:
+    """Return what carries something with commits; one more thing is one more in this list."""
+    return StoredPublications(writing), subscriptions
+
+
+def _services(
+    engine: StoreRuntime, process: Process, recover: Recover, recovered: RecoveredState | None
+) -> tuple[Service, SubscriptionService, TransactionService | None]:
+    """Make the services; their transactions go on from what was `recovered`, if anything was."""
+    journal = None
+    if recovered is not None:
+        journal = TransactionJournal(
+            recover,
+            recovered,
+            time=SessionTime(engine.clock),
+            threads=engine.threads,
+            tables=engine.tables,
+            publications=engine.publications,
+        )
+        engine.writer.join(journal)
+        TransactionMetrics(process.registry, journal)
+    writing = Writing(engine, journal)
+    subscriptions = SubscriptionService(engine, journal)
+    carriers = carriers_of(writing, subscriptions)
+    messaging = Service(
+        writing, carriers=carriers, declared=process.namespaces.rules, values=process.values
+    )
+    if journal is None:
+        return messaging, subscriptions, None
+    snapshots = Snapshots(
+        journal,
+        writer=engine.writer,
+        threads=engine.threads,
+        tables=engine.tables,
+        limits=engine.limits,
+    )
+    transactions = TransactionService(
+        journal,
+        snapshots,
+        writer=engine.writer,
+        publications=engine.publications,
+        carriers=carriers,
+    )
+    return messaging, subscriptions, transactions
+
+
+def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
+    """Have the time go on from the store's mark. Blocks.
+
+    A store without one is of a version whose cleanup guessed when transactions wrote what. So its
+    bounds are forgotten before there is a mark: what was passed over, and is listed, is found then.
+    """
+    if mark.open() or access is StoreAccess.READ:
+        return
+    if isinstance(tables, StoreTables | SealedTables):
+        bounds = StoreBoundTable(tables.store)
+        forgotten = tables.batch()
+        bounds.delete(forgotten, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
+        tables.write(forgotten)
+    batch = tables.batch()
+    mark.put(batch)
+    tables.write(batch)
+
+
+def _know_takeovers(tables: SealedTables, token: int, recovered: RecoveredState) -> None:
+    """Have only what went on over a takeover sealed. Blocks. Raises as `recover_state`."""
+    state, last = recovered.state, recovered.state.last_write_pointer
+    going_on = [pointer for opened in state.opened for pointer in opened.pointers]
+    before = last if recovered.before_last is None else recovered.before_last
+    crossings = take_over(tables.store, token, recovered.last_token, before, going_on)
+    tables.sealed.runs.know(last, going_on, crossings)
+
+
+async def _no_snapshot() -> None:
+    """Tell nothing: transactions are managed elsewhere."""
+
+
+async def _start_cleanup(
+    upkeep: Upkeep,
+    messaging: Service,
+    transactions: TransactionService | None,
+    process: Process,
+    lease: HeldLease | None,
+) -> CleanupService:
+    """Start the thread that cleans up beside the services."""
+    url, store, settings = upkeep
+    limits, clock = process.limits, process.clock
+    asked = LoopServices(asyncio.get_running_loop(), messaging, transactions)
+    inverts = settings.cleanup_invalid
+    rules = TopicRules(store, asked, limits, clock)
+    cleaner: Passes
+    if has_scheme(url, HBASE):
+        from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
+
+        hbase = hbase_options(settings, lease)
+        make = partial(ServerCleaner, url, hbase, asked, limits, clock)
+        workers = settings.cleanup_workers
+        cleaner = await asyncio.to_thread(
+            make, recording=store, workers=workers, inverts_invalid=inverts, rules=rules
+        )
+    else:
+        cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
+    runner = Runner(cleaner, limits, clock, lambda: messaging.metrics.requests)
+    CleanupMetrics(process.registry, runner, clock, rules.held_ms)
+    return CleanupService(runner, store, transactions, limits, clock)
