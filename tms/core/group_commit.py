@@ -44,8 +44,7 @@ class Write:
 
 
 class Participant:
-    """A part with a state of its own that takes part in each flush. Steps may be missing, as
-    above."""
+    """A part with its own state that takes part in each flush. Steps may be missing, as above."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""
