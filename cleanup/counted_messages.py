@@ -1,7 +1,7 @@
-"""The messages counted of a topic, in slices, and how many of them are too many. Pure.
+"""The counted messages of a topic, in slices, and the number of those that are too many. Pure.
 
-A slice is about a hundredth of the topic's bound. The oldest slice is too much if what is left
-without it is as much as was asked for: so no more than that goes.
+A slice is about a hundredth of the topic's bound. The oldest slice is trimmed when the rest still
+meets the bound. So a topic never has less than its bound, and at most about one slice more.
 
 Slices are in the order in which messages are given, and a topic is trimmed by when they were
 written. Stored messages may be older than what is before them. So it is trimmed before the oldest

@@ -333,7 +333,7 @@ class LevelDBStore:
                     _log.critical("the store is damaged and stays closed: %s", error)
                     return
                 self._failure = None
-                _log.warning("the disk takes writes again; the store was opened anew")
+                _log.warning("the disk takes writes again; the store was opened again")
                 return
 
     def _exchange_handle(self) -> None:

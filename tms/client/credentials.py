@@ -110,7 +110,7 @@ def _read(file: Path) -> str:
         raise ValueError(f"the token file {shown} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"the token file {file} has more than a token in it") from None
-    return _bearer(token, f"what is in the token file {file}")
+    return _bearer(token, f"the content of the token file {file}")
 
 
 async def _reread(file: Path, known: str) -> str:

@@ -88,10 +88,10 @@ def _planned(
     found: list[Range | Loss] = []
     if _is_another(first.generation, end.generation):
         if first.position != FIRST_ID:
-            found.append(Loss(topic, "the topic was created anew", first, standing.start))
+            found.append(Loss(topic, "the topic was created again", first, standing.start))
         first = Offset(FIRST_ID, end.generation)
     if _is_another(end.generation, standing.generation):
-        return [*found, Loss(topic, "the topic was created anew", first, standing.start)]
+        return [*found, Loss(topic, "the topic was created again", first, standing.start)]
     claimed = first.position != FIRST_ID
     if claimed and first.position < min(standing.kept_from, end.position):
         found.append(Loss(topic, "messages have expired", first, standing.start))
@@ -119,7 +119,7 @@ def latest(start: Offsets, standings: Standings) -> tuple[dict[str, Offset], lis
         came_to = start.get(topic, Offset(FIRST_ID, standing.generation))
         end = standing.end
         if _is_another(came_to.generation, standing.generation):
-            losses.append(Loss(topic, "the topic was created anew", came_to, standing.start))
+            losses.append(Loss(topic, "the topic was created again", came_to, standing.start))
         else:
             if FIRST_ID < came_to.position < standing.kept_from:
                 losses.append(Loss(topic, "messages have expired", came_to, standing.start))
