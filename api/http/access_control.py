@@ -298,7 +298,7 @@ class AccessControl:
     def _decide_anew(
         self, exchange: "Exchange", session: Session, operation: Operation | None
     ) -> None:
-        """Have it decided by whom the credential is for now: groups of a password may be others.
+        """Decide it for the present identity of the credential: groups of a password may change.
 
         Raises `NotAuthenticated` if the request was passed on to a server that knows others.
         """

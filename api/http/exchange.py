@@ -158,7 +158,7 @@ class Exchange:
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller."""
         access = self.context.access
         if self.admission is None or access is None:
             return self.fields.caller

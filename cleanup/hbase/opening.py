@@ -114,7 +114,7 @@ class Pruning:
 
     @property
     def holder(self) -> str | None:
-        """Who else cleans up, so that nothing was done; None where nobody does."""
+        """The other process that cleans up, so that nothing was done; None if there is none."""
         return self._cleaner.lease.holder
 
     def bounds(self) -> list[Bound]:

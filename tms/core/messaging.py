@@ -28,7 +28,8 @@ class Page:
     """Where the next page starts; None where there is nothing more to give now."""
     stopped_at: int | None = None
     """The id of the transaction, still in progress for a transactional reader, that it must not
-    pass; None where it was not stopped. Of a transaction managed elsewhere, the write pointer."""
+    pass; None where it was not stopped. For a transaction of another manager, it is the write
+    pointer."""
 
 
 STOPPED_AT = "tms-stopped-at-transaction"
@@ -154,7 +155,7 @@ class Messaging(Protocol):
     async def trim_topic(
         self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
     ) -> None:
-        """Let expire what was written before `before_ms`, ms since 1970, which has come.
+        """Expire the messages written before `before_ms`, ms since 1970, a time in the past.
 
         Doing it twice is the same as once. A stored message was written when it was stored. Raises
         `TopicNotFound`, `InvalidTrimTime`.

@@ -4,7 +4,7 @@ For readers of a whole topic, or of what has come to it, that work in parallel o
 a range below the `end` of a `TopicRange` has the same messages whenever it is read, until they
 expire. Positions are 20 bytes, as message ids (`tms.core.message`); an end is exclusive.
 
-What is meant by the messages of a topic is a reader's isolation: what is committed, or all.
+The messages of a topic are those of the reader's isolation: committed ones, or all.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -101,7 +101,7 @@ class Ranges(Protocol):
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach.
 
-        At least one message, where there is one; None is no bound. No further than the topic's
+        At least one message, if there is one; None means no bound. No further than the topic's
         range. Raises `TopicNotFound`, `InvalidRequest` (invalid_range), `TransactionsElsewhere`.
         """
         ...

@@ -52,7 +52,7 @@ class StartRequest(NamedTuple):
     timeout_s: int | None = None
     """After how many seconds a short one becomes invalid; None is the server's default."""
     client: str = ""
-    """Who asks, for those who look at what hangs."""
+    """A name of the client, for operators."""
     owner: str | None = None
     sequence: int | None = None
     """The number of this work among its owner's, ascending, 0 to 2**53 - 1; needs an owner."""

@@ -2,7 +2,8 @@
 
 While a step is in doubt there are two candidates: the wall, and the trusted time, which goes on by
 steady time. The doubt ends when the wall comes back, when it has stayed as it is for long enough,
-or when somebody says that it is right. A start is no step: see `start_after`. Any thread may ask.
+or when somebody says that it is right. A start is not a step: see `start_after`. Any thread may
+ask.
 """
 
 import logging
@@ -72,8 +73,8 @@ class TrustedClock(Clock):
     ) -> None:
         """Begin with the time of `source`, by default the machine's.
 
-        What differs by at most `step_s_max` seconds is followed at once, what differs by more when
-        it has stayed so for `hold_s`. 0: at once.
+        A difference of at most `step_s_max` seconds is followed at once, a larger one when it has
+        stayed for `hold_s`. 0: at once.
         """
         self._source = source or SystemClock()
         self._wall_ns, self._steady_ns = self._source.readers()
@@ -233,7 +234,7 @@ class TrustedClock(Clock):
     def go_on_from(self, trusted_ms: int) -> None:
         """Go on from a time that was trusted before: by the server before, or by the leader.
 
-        What the wall says otherwise is a step.
+        Any other time of the wall clock is a step.
         """
         with self._lock:
             self._is_told, self._unset_until_ms = True, -math.inf

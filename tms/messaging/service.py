@@ -265,9 +265,9 @@ class Service:
     ) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.
 
-        Refused where the range holds entries and none of them is under that pointer. A range that
-        holds nothing, or was rolled back before, is no error. Refused too where the transaction is
-        another principal's, or committed, or not known: then it may be.
+        Refused where the range holds entries and none of them is under that pointer. A range
+        without entries, or one that was rolled back before, is not an error. Refused too where the
+        transaction is another principal's, or committed, or not known: then it may be.
         """
         check_may_change(caller, topic_id)
         await self.rollbacks.roll_back(topic_id, published, caller)

@@ -141,7 +141,8 @@ class MetadataStore(Protocol):
         ...
 
     async def delete_recursive(self, path: str) -> None:
-        """Delete `path` and all below it, children first, not atomically; absent is no error."""
+        """Delete `path`, which may be absent, and all paths below it, children first, not
+        atomically."""
         ...
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
@@ -156,5 +157,5 @@ class MetadataStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session, and its ephemeral values with it. Closing twice is no error."""
+        """End the session, and its ephemeral values with it. Closing twice is not an error."""
         ...

@@ -22,7 +22,7 @@ class Knowledge:
     batches: Mapping[str, range] | None = None
     """By context the ids that this server may give; None: any."""
     reader: SchemaReader = EVERYTHING
-    """Who asks. They find no schema by texts that they may not read."""
+    """The caller. They find no schema by texts that they may not read."""
 
     def answer_to(self, question: Question, wanted: type[A]) -> A:
         """Return an answer about a schema. Raises `Unanswered`, `RegistryError` (42201)."""

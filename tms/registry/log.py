@@ -1,8 +1,9 @@
 """The log of schemas, a compact topic, and the memory of what it says.
 
-1. What is written is written behind all that this server has read, or not at all (`if_last`).
+1. A record is written only if this server has read all earlier records (`if_last`).
 2. Memory changes by what the log has, in its order, alone.
-3. One reading is in flight at a time. Who asks for the end waits for one that began after that.
+3. One reading is in flight at a time. A request for the end waits for a reading that began after
+   it.
 4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
 
 It stands on the messaging interface, in the process or remote.
@@ -295,7 +296,7 @@ class SchemaLog:
     def _encoded(
         self, records: Sequence[Record | Purged], sequence: int
     ) -> tuple[list[Message], Origin]:
-        """Return the messages of records, and the origin of the last that is no tombstone."""
+        """Return the messages of records, and the origin of the last one but tombstones."""
         messages = []
         for record in records:
             if not isinstance(record, Purged):

@@ -33,7 +33,7 @@ class Origin(NamedTuple):
 
     sequence: int
     node: str
-    """Who wrote it: 64 random bits, new at each start."""
+    """The writer's id: 64 random bits, new at each start."""
 
 
 class Key(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,7 +129,7 @@ class Entry(NamedTuple):
 
 
 class Unreadable(Exception):
-    """Raised for a message that is no record; it says why."""
+    """Raised for a message that is not a valid record; it says why."""
 
 
 class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

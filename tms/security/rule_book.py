@@ -221,7 +221,7 @@ def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 class RuleBook:
-    """All rules, found by whom they are for. It does not change."""
+    """All rules, by the name that they are for. It does not change."""
 
     def __init__(self, rules: Iterable[Rule], superusers: Iterable[str] = ()) -> None:
         """Hold rules; a superuser may do everything."""

@@ -7,7 +7,7 @@
 1. Deny beats allow, and what no rule allows is denied. The order of rules means nothing.
 2. A rule with a subscription pattern is for subscriptions of such names alone.
 3. All of a namespace, or all subjects, are matched by the pattern `*` only.
-4. Who may do anything to a topic may describe it too, unless a rule denies that.
+4. A caller that may do anything with a topic may also describe it, unless a rule denies that.
 5. The service's own topics, `system:_…`, are matched only by rules that name `system` and begin
    with `_`: no wider pattern takes them in.
 """

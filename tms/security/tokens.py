@@ -3,8 +3,8 @@
     token := "tms_", id, "_", secret
     id: 12 of a-z and 0-9; secret: 32 random bytes in base64url
 
-The secret is random, so a fast hash of it is enough. What is kept is the id, the hash, whose it is,
-and when it ends.
+The secret is random, so a fast hash of it is enough. The entry has the id, the hash, the principal,
+and the expiry.
 """
 
 import hashlib

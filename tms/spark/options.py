@@ -83,7 +83,7 @@ class ServerOptions:
     """Where each finds the certificates to trust the server by."""
 
     def access(self) -> Access:
-        """Return as whom a process of Spark's reaches the server.
+        """Return the credentials of a Spark process for the server.
 
         Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for files that cannot be
         used there.
@@ -220,7 +220,7 @@ def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOp
 
 
 def of_connection(options: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the options that say which server it is, and as whom it is asked."""
+    """Return the options of the server and its credentials."""
     wanted = {option.lower() for option in _CONNECTION}
     return {name: text for name, text in options.items() if name.lower() in wanted}
 

@@ -59,7 +59,7 @@ class CommittedSet(NamedTuple):
     client: str
     changes: tuple[bytes, ...]
     principal: str | None = None
-    """Whose it was; a snapshot does not have it."""
+    """The principal of the transaction; a snapshot does not have it."""
 
 
 class ChangeSets:

@@ -39,7 +39,7 @@ class Open:
     """The changes that it announced in can-commit; None if it did not."""
     checkpoints: list[int] = field(default_factory=list)
     principal: str | None = None
-    """Who began it; None if that is not known."""
+    """The principal that began it; None if that is not known."""
     keys_from_ms: int = 0
     """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
 

@@ -27,7 +27,7 @@ class LastCommit(NamedTuple):
     origin: str | None = None
     """The run of the owner that did."""
     principal: str | None = None
-    """Whose the owner is; None: nobody's yet."""
+    """The principal of the owner; None: it is free."""
 
 
 class Owners:
