@@ -141,8 +141,7 @@ class MetadataStore(Protocol):
         ...
 
     async def delete_recursive(self, path: str) -> None:
-        """Delete `path`, which may be absent, and all paths below it, children first, not
-        atomically."""
+        """Delete `path`, if it exists, and all paths below it, children first, not atomically."""
         ...
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
