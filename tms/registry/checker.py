@@ -25,7 +25,7 @@ from tms.registry.questions import Answer, Question
 from tms.registry.turns import Turns
 
 PROCESSES = 3
-"""Of which one caller has two at most, so that its hostile schemas do not hold up those of others.
+"""The number of processes. One caller has at most two, so its hostile schemas do not delay others.
 They are started when they are needed."""
 _EXTRA = "registry"
 

@@ -1,4 +1,4 @@
-"""What Spark's source and sink ask of a server, over REST (docs/spark.md says what each is for).
+"""The calls of Spark's source and sink to a server, over REST (docs/spark.md explains each).
 
 One `SparkServer` belongs to one process and one thread at a time. Each of Spark's workers makes its
 own, and closes it. Guarantees: reading a range goes on behind the last row given, whatever happens

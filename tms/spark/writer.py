@@ -40,7 +40,7 @@ from tms.spark.typed.writing import TypedMessages, check_typed
 
 @dataclass(frozen=True)
 class TaskOutcome(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The report of a task to the driver."""
 
     transaction_id: int | None = None
     """None where there were no rows, or without a transaction."""
@@ -83,7 +83,7 @@ def _by_topic(
 
 
 class _Task:
-    """What one task writes."""
+    """The messages that one task writes."""
 
     def __init__(
         self,
