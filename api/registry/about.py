@@ -13,7 +13,6 @@ from api.registry.resources import reader_of
 from tms import __version__
 from tms.registry import deletion
 from tms.registry.service import Registry
-from tms.security.resources import Action
 from tms.wire.registry_bodies import StatusBody
 
 TAG = "Registry"
@@ -89,14 +88,7 @@ class AboutHandlers:
         return (*self._of_registry(), *self._of_contexts())
 
     def _of_registry(self) -> tuple[Operation, ...]:
-        get = partial(
-            Operation,
-            action=Action.READ,
-            method="GET",
-            tag=TAG,
-            takes_any_query=True,
-            answer=p.OBJECT,
-        )
+        get = partial(p.GET, tag=TAG, answer=p.OBJECT)
         return (
             get(
                 name="registry",
@@ -144,12 +136,10 @@ class AboutHandlers:
         )
 
     def _of_contexts(self) -> tuple[Operation, ...]:
-        row = partial(Operation, tag=TAG, takes_any_query=True)
         return (
-            row(
+            p.GET(
                 name="contexts",
-                action=Action.READ,
-                method="GET",
+                tag=TAG,
                 path="/contexts",
                 handler=self.contexts,
                 summary="The contexts",
@@ -160,10 +150,9 @@ class AboutHandlers:
                 success="The names of the contexts.",
                 answer=p.NAMES,
             ),
-            row(
+            p.DELETE(
                 name="delete_context",
-                action=Action.DELETE,
-                method="DELETE",
+                tag=TAG,
                 path="/contexts/{context}",
                 handler=self.delete_context,
                 summary="Delete a context",

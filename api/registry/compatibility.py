@@ -52,11 +52,9 @@ class CompatibilityHandlers:
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
         row = partial(
-            Operation,
-            method="POST",
+            p.POST,
             handler=self.check,
             tag=TAG,
-            takes_any_query=True,
             query=(p.NORMALIZE, p.VERBOSE),
             request=p.body("SchemaRequest"),
             success="Whether the schema is compatible.",

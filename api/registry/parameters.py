@@ -1,8 +1,17 @@
-"""Parameters and bodies of the registry's interface, as its OpenAPI document has them."""
+"""Rows, parameters and bodies of the registry's interface, as its OpenAPI document has them."""
 
+from functools import partial
+
+from api.http.operation import Operation
 from api.openapi.parts import parameter, query_flag, query_text
+from tms.security.resources import Action
 from tms.wire.json_fields import Json, reference
 from tms.wire.registry_bodies import CONTENT_TYPE
+
+ROW = partial(Operation, takes_any_query=True)
+POST = partial(ROW, method="POST")
+GET = partial(ROW, action=Action.READ, method="GET")
+DELETE = partial(ROW, action=Action.DELETE, method="DELETE")
 
 SUBJECT_HINT = query_text("subject", "A subject of the schema, which also gives the context.")
 _PREFIX = "The prefix of the subjects; `:*:` means all contexts, `:.ctx:` one"

@@ -238,6 +238,17 @@ async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str
     return await asyncio.create_task(registry.answer(look))
 
 
+def facts_of(schema: Schema) -> dict[str, Any]:
+    """Return what each answer with a schema has beside its text."""
+    return {
+        "guid": schema.guid,
+        "schemaType": schema.kind,
+        "references": schema.references,
+        "metadata": schema.metadata,
+        "ruleSet": schema.rule_set,
+    }
+
+
 def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
     """Return a version as it is answered."""
     schema = version.schema
@@ -245,12 +256,8 @@ def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
         subject=version.subject,
         version=version.number,
         id=version.id,
-        guid=schema.guid,
-        schemaType=schema.kind,
         schema=schema.text,
-        references=schema.references,
-        metadata=schema.metadata,
-        ruleSet=schema.rule_set,
+        **facts_of(schema),
     )
     if is_lookup:
         return body
@@ -270,11 +277,7 @@ async def answer_registered(
     body = RegisteredBody(
         id=registered.id,
         version=registered.version,
-        guid=schema.guid,
-        schemaType=schema.kind,
         schema=(await shown(exchange, registry, schema)).schema,
-        references=schema.references,
-        metadata=schema.metadata,
-        ruleSet=schema.rule_set,
+        **facts_of(schema),
     )
     await answer(exchange, body)

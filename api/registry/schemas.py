@@ -14,6 +14,7 @@ from api.registry.requests import (
     answer,
     answer_in_parts,
     answer_text,
+    facts_of,
     flag,
     hint_of,
     page,
@@ -30,13 +31,12 @@ from tms.registry import lookup
 from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.subjects import context_of
-from tms.security.resources import Action
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
 
 TAG = "Schemas"
 _AT_ONCE = 500
 """So many versions are encoded before others have a turn."""
-_get = partial(Operation, action=Action.READ, method="GET", tag=TAG, takes_any_query=True)
+_get = partial(p.GET, tag=TAG)
 
 
 class SchemaHandlers:
@@ -236,11 +236,7 @@ def _body(version: Version, told: Shown) -> SchemaBody:
     schema = version.schema
     return SchemaBody(
         schema=told.schema,
-        schemaType=schema.kind,
-        guid=schema.guid,
-        references=schema.references,
-        metadata=schema.metadata,
-        ruleSet=schema.rule_set,
+        **facts_of(schema),
         schemaTags=told.tags,
         subject=version.subject,
         version=version.number,

@@ -1,6 +1,8 @@
 """Settings: compatibility and normalization (`/config`), and the mode."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -15,10 +17,12 @@ from tms.registry import setting_commands as commands
 from tms.registry.refusal import INVALID_MODE, RegistryError
 from tms.registry.service import Registry
 from tms.registry.settings import Config
+from tms.registry.state import State
 from tms.registry.subjects import DEFAULT_SCOPE
 from tms.security.resources import Action
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 
+A = TypeVar("A")
 _config_decoder = msgspec.json.Decoder(ConfigRequest)
 
 
@@ -37,11 +41,7 @@ class SettingHandlers:
 
     async def config(self, exchange: Exchange) -> None:
         """Answer with the settings of a scope."""
-        look = partial(
-            commands.config_of,
-            given=_scope(exchange),
-            default_to_global=flag(exchange, "defaultToGlobal"),
-        )
+        look = _look(exchange, commands.config_of)
         await answer(exchange, _shown(await self._registry.list(look)))
 
     async def set_config(self, exchange: Exchange) -> None:
@@ -61,11 +61,7 @@ class SettingHandlers:
 
     async def mode(self, exchange: Exchange) -> None:
         """Answer with the mode of a scope."""
-        look = partial(
-            commands.mode_of,
-            given=_scope(exchange),
-            default_to_global=flag(exchange, "defaultToGlobal"),
-        )
+        look = _look(exchange, commands.mode_of)
         await answer(exchange, ModeBody(await self._registry.list(look)))
 
     async def set_mode(self, exchange: Exchange) -> None:
@@ -99,26 +95,18 @@ class SettingHandlers:
     def _config_rows(
         self, below: str, where: str, errors: tuple[str, ...]
     ) -> tuple[Operation, ...]:
-        name = "subject_config" if below else "config"
-        row = partial(Operation, path=f"/config{below}", tag="Config", takes_any_query=True)
+        get, put, delete = _rows("config", below)
         return (
-            row(
-                name=name,
-                action=Action.READ,
-                method="GET",
+            get(
                 handler=self.config,
                 summary=f"The settings {where}",
                 description="The answer has the level of compatibility also if a wider scope sets "
                 "it.",
-                query=(p.DEFAULT_TO_GLOBAL,),
                 success="The settings.",
                 answer=p.body("Config"),
                 errors=errors,
             ),
-            row(
-                name=f"set_{name}",
-                action=Action.COMPATIBILITY,
-                method="PUT",
+            put(
                 handler=self.set_config,
                 summary=f"Change settings {where}",
                 description="Settings that the body does not have stay; null removes a setting.",
@@ -127,13 +115,9 @@ class SettingHandlers:
                 answer=p.body("ConfigSet"),
                 errors=(*errors, "42203", "42205"),
             ),
-            row(
-                name=f"delete_{name}",
-                action=Action.COMPATIBILITY,
-                method="DELETE",
+            delete(
                 handler=self.delete_config,
                 summary=f"Remove the settings {where}",
-                description="The value of a wider scope applies again.",
                 success="The removed settings.",
                 answer=p.body("Config"),
                 errors=(*errors, "42205"),
@@ -141,25 +125,16 @@ class SettingHandlers:
         )
 
     def _mode_rows(self, below: str, where: str, errors: tuple[str, ...]) -> tuple[Operation, ...]:
-        name = "subject_mode" if below else "mode"
-        row = partial(Operation, path=f"/mode{below}", tag="Mode", takes_any_query=True)
+        get, put, delete = (partial(row, answer=p.body("Mode")) for row in _rows("mode", below))
         return (
-            row(
-                name=name,
-                action=Action.READ,
-                method="GET",
+            get(
                 handler=self.mode,
                 summary=f"The mode {where}",
                 description="The mode says which changes are allowed.",
-                query=(p.DEFAULT_TO_GLOBAL,),
                 success="The mode.",
-                answer=p.body("Mode"),
                 errors=errors,
             ),
-            row(
-                name=f"set_{name}",
-                action=Action.COMPATIBILITY,
-                method="PUT",
+            put(
                 handler=self.set_mode,
                 summary=f"Set the mode {where}",
                 description="The modes are READWRITE, READONLY, READONLY_OVERRIDE and IMPORT. "
@@ -168,21 +143,36 @@ class SettingHandlers:
                 query=(p.FORCE,),
                 request=p.body("Mode"),
                 success="The new mode.",
-                answer=p.body("Mode"),
                 errors=(*errors, "42204", "42205"),
             ),
-            row(
-                name=f"delete_{name}",
-                action=Action.COMPATIBILITY,
-                method="DELETE",
+            delete(
                 handler=self.delete_mode,
                 summary=f"Remove the mode {where}",
-                description="The value of a wider scope applies again.",
                 success="The removed mode.",
-                answer=p.body("Mode"),
                 errors=errors,
             ),
         )
+
+
+def _rows(
+    kind: str, below: str
+) -> tuple[partial[Operation], partial[Operation], partial[Operation]]:
+    """Return the makers of the rows that show, set and delete what a scope sets."""
+    name = f"subject_{kind}" if below else kind
+    place = {"path": f"/{kind}{below}", "tag": kind.capitalize()}
+    change = partial(p.ROW, action=Action.COMPATIBILITY, **place)
+    wider = "The value of a wider scope applies again."
+    return (
+        partial(p.GET, name=name, query=(p.DEFAULT_TO_GLOBAL,), **place),
+        partial(change, name=f"set_{name}", method="PUT"),
+        partial(change, name=f"delete_{name}", method="DELETE", description=wider),
+    )
+
+
+def _look(exchange: Exchange, of: Callable[..., A]) -> Callable[[State], A]:
+    """Return the look at what holds in the scope that a request names."""
+    default_to_global = flag(exchange, "defaultToGlobal")
+    return partial(of, given=_scope(exchange), default_to_global=default_to_global)
 
 
 def _scope(exchange: Exchange) -> str:

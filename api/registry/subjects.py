@@ -131,15 +131,10 @@ class SubjectHandlers:
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
-        row = partial(Operation, tag=TAG, takes_any_query=True)
-        return (*self._of_subjects(row), *self._of_versions(row))
-
-    def _of_subjects(self, row: "partial[Operation]") -> tuple[Operation, ...]:
+        get, post, delete = (partial(row, tag=TAG) for row in (p.GET, p.POST, p.DELETE))
         return (
-            row(
+            get(
                 name="subjects",
-                action=Action.READ,
-                method="GET",
                 path="/subjects",
                 handler=self.subjects,
                 summary="The subjects",
@@ -149,10 +144,9 @@ class SubjectHandlers:
                 success="The names of the subjects.",
                 answer=p.NAMES,
             ),
-            row(
+            post(
                 name="look_up_schema",
                 action=Action.READ,
-                method="POST",
                 path=SUBJECT,
                 handler=self.look_up,
                 summary="Which version has a schema?",
@@ -163,10 +157,8 @@ class SubjectHandlers:
                 answer=p.body("Version"),
                 errors=("40401", "40403", "42201", "42209", "42210"),
             ),
-            row(
+            delete(
                 name="delete_subject",
-                action=Action.DELETE,
-                method="DELETE",
                 path=SUBJECT,
                 handler=self.delete_subject,
                 summary="Delete a subject",
@@ -176,14 +168,8 @@ class SubjectHandlers:
                 answer=p.NUMBERS,
                 errors=("40401", "40404", "40405", "42205", "42206"),
             ),
-        )
-
-    def _of_versions(self, row: "partial[Operation]") -> tuple[Operation, ...]:
-        return (
-            row(
+            get(
                 name="versions",
-                action=Action.READ,
-                method="GET",
                 path=VERSIONS,
                 handler=self.versions,
                 summary="The versions of a subject",
@@ -193,10 +179,9 @@ class SubjectHandlers:
                 answer=p.NUMBERS,
                 errors=("40401",),
             ),
-            row(
+            post(
                 name="register_schema",
                 action=Action.WRITE,
-                method="POST",
                 path=VERSIONS,
                 handler=self.register,
                 summary="Register a schema",

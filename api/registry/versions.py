@@ -135,14 +135,7 @@ class VersionHandlers:
         return (*self._reads(), *self._writes())
 
     def _reads(self) -> tuple[Operation, ...]:
-        row = partial(
-            Operation,
-            action=Action.READ,
-            method="GET",
-            tag=TAG,
-            takes_any_query=True,
-            errors=("40401", "40402", "42202"),
-        )
+        row = partial(p.GET, tag=TAG, errors=("40401", "40402", "42202"))
         return (
             row(
                 name="version",
@@ -189,12 +182,10 @@ class VersionHandlers:
         )
 
     def _writes(self) -> tuple[Operation, ...]:
-        row = partial(Operation, tag=TAG, takes_any_query=True)
         return (
-            row(
+            p.DELETE(
                 name="delete_version",
-                action=Action.DELETE,
-                method="DELETE",
+                tag=TAG,
                 path=VERSION,
                 handler=self.delete_version,
                 summary="Delete a version",
@@ -204,10 +195,10 @@ class VersionHandlers:
                 answer=p.NUMBER,
                 errors=("40401", "40402", "40406", "40407", "42202", "42205", "42206"),
             ),
-            row(
+            p.POST(
                 name="write_tags",
                 action=Action.WRITE,
-                method="POST",
+                tag=TAG,
                 path=f"{VERSION}/tags",
                 handler=self.write_tags,
                 summary="Write tags into a version's schema",

@@ -222,10 +222,10 @@ LIST_ERRORS = ("authentication_off", "not_found")
 _CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
 _row = partial(Operation, action=Action.GRANT, tag=TAG)
+_get, _post, _delete = (partial(_row, method=each) for each in ("GET", "POST", "DELETE"))
 OPERATIONS = (
-    _row(
+    _get(
         name="listRules",
-        method="GET",
         path=RULES,
         handler=list_rules,
         summary="List the rules",
@@ -234,9 +234,8 @@ OPERATIONS = (
         answer=_listed("Rule", RULE),
         errors=LIST_ERRORS,
     ),
-    _row(
+    _post(
         name="addRule",
-        method="POST",
         path=RULES,
         handler=add_rule,
         summary="Allow or deny somebody some actions",
@@ -249,9 +248,8 @@ OPERATIONS = (
         answer=json_content(_SCHEMAS["Rule"], rule=RULE),
         errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
-    _row(
+    _delete(
         name="removeRule",
-        method="DELETE",
         path=f"{RULES}/{{id}}",
         handler=remove_rule,
         summary="Remove a rule",
@@ -260,9 +258,8 @@ OPERATIONS = (
         success="The rule does not hold any more.",
         errors=("rule_not_found", *_CHANGE_ERRORS),
     ),
-    _row(
+    _get(
         name="listTokens",
-        method="GET",
         path=TOKENS,
         handler=list_tokens,
         summary="List the tokens",
@@ -271,9 +268,8 @@ OPERATIONS = (
         answer=_listed("Token", _TOLD_TOKEN),
         errors=LIST_ERRORS,
     ),
-    _row(
+    _post(
         name="addToken",
-        method="POST",
         path=TOKENS,
         handler=add_token,
         summary="Make a token",
@@ -283,9 +279,8 @@ OPERATIONS = (
         answer=json_content(_SCHEMAS["NewToken"], token=_NEW_TOKEN),
         errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
-    _row(
+    _delete(
         name="removeToken",
-        method="DELETE",
         path=f"{TOKENS}/{{id}}",
         handler=remove_token,
         summary="Revoke a token",

@@ -86,13 +86,12 @@ async def delete(exchange: Exchange) -> None:
 
 _STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable")
 
-_row = partial(Operation, tag="Namespaces")
+_manage = partial(Operation, action=Action.MANAGE, tag="Namespaces")
+_describe = partial(Operation, action=Action.DESCRIBE, method="GET", tag="Namespaces")
 OPERATIONS = (
-    _row(
+    _describe(
         name="listNamespaces",
-        action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
-        method="GET",
         path=NAMESPACES,
         handler=list_namespaces,
         summary="List the declared namespaces",
@@ -104,10 +103,8 @@ OPERATIONS = (
         answer=_NAMESPACES_CONTENT,
         errors=_STORE_ERRORS,
     ),
-    _row(
+    _describe(
         name="getNamespace",
-        action=Action.DESCRIBE,
-        method="GET",
         path=NAMESPACE,
         handler=show,
         summary="Show a namespace's settings and its limits",
@@ -116,9 +113,8 @@ OPERATIONS = (
         answer=_NAMESPACE_CONTENT,
         errors=_STORE_ERRORS,
     ),
-    _row(
+    _manage(
         name="putNamespace",
-        action=Action.MANAGE,
         method="PUT",
         path=NAMESPACE,
         handler=declare,
@@ -142,9 +138,8 @@ OPERATIONS = (
             "unsupported_content_type",
         ),
     ),
-    _row(
+    _manage(
         name="deleteNamespace",
-        action=Action.MANAGE,
         method="DELETE",
         path=NAMESPACE,
         handler=delete,

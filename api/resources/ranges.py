@@ -66,6 +66,7 @@ async def reach(exchange: Exchange) -> None:
 _RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")
 
 _row = partial(Operation, action=Action.CONSUME, tag="Messages")
+_get = partial(_row, method="GET")
 OPERATIONS = (
     _row(
         name="getPositions",
@@ -84,9 +85,8 @@ OPERATIONS = (
         answer=RANGES_CONTENT,
         errors=("invalid_body", "invalid_topic_name", "too_many_topics", "transactions_elsewhere"),
     ),
-    _row(
+    _get(
         name="getSplits",
-        method="GET",
         path=f"{TOPIC}/splits",
         handler=splits,
         summary="Split a range of a topic into parts of about equal size",
@@ -100,9 +100,8 @@ OPERATIONS = (
         answer=SPLITS_CONTENT,
         errors=_RANGE_ERRORS,
     ),
-    _row(
+    _get(
         name="getReach",
-        method="GET",
         path=f"{TOPIC}/reach",
         handler=reach,
         summary="Find the end of a number of messages",

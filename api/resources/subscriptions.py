@@ -76,6 +76,7 @@ async def delete(exchange: Exchange) -> None:
 _POSITION_ERRORS = ("invalid_body", "invalid_message_id", *JSON_ERRORS)
 
 _row = partial(Operation, action=Action.SUBSCRIBE, tag="Subscriptions")
+_get = partial(_row, method="GET")
 OPERATIONS = (
     _row(
         name="createSubscription",
@@ -98,9 +99,8 @@ OPERATIONS = (
             *_POSITION_ERRORS,
         ),
     ),
-    _row(
+    _get(
         name="getSubscription",
-        method="GET",
         path=SUBSCRIPTION,
         handler=show,
         summary="Show a subscription's position",
@@ -119,10 +119,9 @@ OPERATIONS = (
         success="The subscription was deleted.",
         errors=("subscription_not_found", "queue_full", "topic_not_found"),
     ),
-    _row(
+    _get(
         name="listSubscriptions",
         decided_by=DecidedBy.ANSWER,
-        method="GET",
         path=SUBSCRIPTIONS,
         handler=list_subscriptions,
         summary="List a topic's subscriptions",

@@ -134,11 +134,11 @@ _PROPERTIES_ERRORS = (
     "ttl_over_namespace_limit",
 )
 
-_row = partial(Operation, tag="Topics")
+_manage = partial(Operation, action=Action.MANAGE, tag="Topics")
+_describe = partial(Operation, action=Action.DESCRIBE, method="GET", tag="Topics")
 OPERATIONS = (
-    _row(
+    _manage(
         name="createTopic",
-        action=Action.MANAGE,
         method="PUT",
         path=TOPIC,
         handler=create,
@@ -149,9 +149,8 @@ OPERATIONS = (
         success="The topic was created.",
         errors=("topic_exists", "topic_limit_reached", *_PROPERTIES_ERRORS),
     ),
-    _row(
+    _manage(
         name="updateTopic",
-        action=Action.MANAGE,
         method="PUT",
         path=f"{TOPIC}/properties",
         handler=update,
@@ -165,9 +164,8 @@ OPERATIONS = (
         success="The properties were replaced.",
         errors=("topic_not_found", *_PROPERTIES_ERRORS),
     ),
-    _row(
+    _manage(
         name="trimTopic",
-        action=Action.MANAGE,
         method="POST",
         path=f"{TOPIC}/trim",
         handler=trim,
@@ -190,10 +188,8 @@ OPERATIONS = (
             *JSON_ERRORS,
         ),
     ),
-    _row(
+    _describe(
         name="getTopic",
-        action=Action.DESCRIBE,
-        method="GET",
         path=TOPIC,
         handler=show,
         summary="Show a topic's properties",
@@ -205,9 +201,8 @@ OPERATIONS = (
         answer=TOPIC_CONTENT,
         errors=("topic_not_found",),
     ),
-    _row(
+    _manage(
         name="deleteTopic",
-        action=Action.MANAGE,
         method="DELETE",
         path=TOPIC,
         handler=delete,
@@ -216,11 +211,9 @@ OPERATIONS = (
         success="The topic was deleted.",
         errors=("topic_not_found", "topic_of_the_service"),
     ),
-    _row(
+    _describe(
         name="listTopics",
-        action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
-        method="GET",
         path=TOPICS,
         handler=list_names,
         summary="List the topics of a namespace",

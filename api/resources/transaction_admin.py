@@ -89,11 +89,11 @@ async def state(exchange: Exchange) -> None:
 
 
 _row = partial(Operation, action=Action.OPERATE, tag="Transactions")
+_get = partial(_row, method="GET")
 # Before the path of one transaction, whose id would take their place in it.
 OPERATIONS = (
-    _row(
+    _get(
         name="listTransactions",
-        method="GET",
         path=TRANSACTIONS,
         handler=list_transactions,
         summary="List the transactions in progress, or the invalid ones",
@@ -104,9 +104,8 @@ OPERATIONS = (
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
         is_compressed=True,
     ),
-    _row(
+    _get(
         name="getTransactionState",
-        method="GET",
         path=f"{TRANSACTIONS}/state",
         handler=state,
         summary="Download the state of all transactions",
@@ -116,9 +115,8 @@ OPERATIONS = (
         errors=MANAGER_ERRORS,
         is_compressed=True,
     ),
-    _row(
+    _get(
         name="getInvalidSize",
-        method="GET",
         path=f"{TRANSACTIONS}/invalid/size",
         handler=invalid_size,
         summary="Count the write pointers of the invalid list",
@@ -150,10 +148,9 @@ OPERATIONS = (
             *JSON_ERRORS,
         ),
     ),
-    _row(
+    _get(
         name="getTransaction",
         action=Action.TRANSACT,
-        method="GET",
         path=TRANSACTION,
         handler=show,
         summary="Show the state of a transaction",

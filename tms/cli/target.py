@@ -10,7 +10,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +50,14 @@ TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Answer in JSON, for programs.", show_default=False)
 ]
+_SHARED = {
+    "url": (None, UrlOption),
+    "namespace": (None, NamespaceOption),
+    "as_json": (False, JsonOption),
+    "ca": (None, CaOption),
+    "token_file": (None, TokenFileOption),
+}
+"""The options of each command, by the field of `Target` that they set: default and type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,37 +168,18 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     """Return `command` for typer, with the shared options; its first argument is the `Target`."""
     own = list(inspect.signature(command).parameters.values())[1:]
     by_name = inspect.Parameter.KEYWORD_ONLY
-    shared = [
-        inspect.Parameter("context", by_name, annotation=typer.Context),
-        inspect.Parameter("url", by_name, default=None, annotation=UrlOption),
-        inspect.Parameter("namespace", by_name, default=None, annotation=NamespaceOption),
-        inspect.Parameter("as_json", by_name, default=False, annotation=JsonOption),
-        inspect.Parameter("ca", by_name, default=None, annotation=CaOption),
-        inspect.Parameter("token_file", by_name, default=None, annotation=TokenFileOption),
+    shared = [inspect.Parameter("context", by_name, annotation=typer.Context)]
+    shared += [
+        inspect.Parameter(name, by_name, default=default, annotation=option)
+        for name, (default, option) in _SHARED.items()
     ]
 
-    def run(
-        *,
-        context: typer.Context,
-        url: str | None,
-        namespace: str | None,
-        as_json: bool,
-        ca: Path | None,
-        token_file: Path | None,
-        **given: Any,
-    ) -> None:
+    def run(*, context: typer.Context, **given: Any) -> None:
         if context.invoked_subcommand is not None:
             return  # a group's own work is for when none of its commands is asked for
         _check_texts(context)
-        before: Target = context.obj
-        target = Target(
-            url or before.url,
-            namespace or before.namespace,
-            as_json or before.as_json,
-            ca or before.ca,
-            token_file or before.token_file,
-        )
-        command(target, **given)
+        here = {name: value for name in _SHARED if (value := given.pop(name))}
+        command(replace(context.obj, **here), **given)
 
     run.__name__ = command.__name__
     run.__doc__ = command.__doc__
