@@ -5,12 +5,11 @@ from typing import Annotated
 import typer
 
 from tms.cli.columns import aligned
-from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
-from tms.core.store_url import HBASE, has_scheme
 from tms.wire.json_states import decode_cluster
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
@@ -40,13 +39,8 @@ def release(
     """
     from tms.server.stores import release_store  # noqa: PLC0415  the whole server
 
-    settings = settings_of({"store": store}, config)
-    if not has_scheme(settings.store, HBASE):
-        stop(f"{settings.store} is not the store of a cluster: a cluster needs HBase.")
-    try:
-        was_released = release_store(settings.store, settings)
-    except ValueError as error:
-        stop(f"{settings.store}: {error}")
+    otherwise = "is not the store of a cluster: a cluster needs HBase."
+    was_released = on_hbase(store, config, otherwise, release_store)
     text = "A server alone can open it now." if was_released else "No cluster had it."
     answering(context, as_json=as_json).answer(text, {"released": was_released})
 

@@ -1,6 +1,6 @@
 """Tables and counts for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -10,6 +10,15 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
+    )
+
+
+def named(facts: Mapping[str, object]) -> str:
+    """Return a line for each fact, with its name before it; a list is given with spaces."""
+    width = max(map(len, facts))
+    return "\n".join(
+        f"{name:<{width}}  {' '.join(map(str, fact)) if isinstance(fact, list) else fact}"
+        for name, fact in facts.items()
     )
 
 

@@ -1,14 +1,17 @@
 """The shared parts of commands that work on stores themselves, with a server's settings."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from tms.cli.target import Target
+from tms.core.store_url import HBASE, has_scheme
 
+T = TypeVar("T")
 USAGE_EXIT_CODE = 2
 
 ConfigOption = Annotated[
@@ -34,6 +37,20 @@ def settings_of(flags: dict[str, object], config: Path | None) -> Any:
         return load(flags, config).settings
     except WrongSettings as error:
         stop(*error.problems)
+
+
+def on_hbase(store: str | None, config: Path | None, otherwise: str, use: Callable[..., T]) -> T:
+    """Return what `use` makes of a store on HBase's URL and the settings.
+
+    `otherwise` says why another store is refused. Ends the command where either is wrong.
+    """
+    settings = settings_of({"store": store}, config)
+    if not has_scheme(settings.store, HBASE):
+        stop(f"{settings.store} {otherwise}")
+    try:
+        return use(settings.store, settings)
+    except ValueError as error:
+        stop(f"{settings.store}: {error}")
 
 
 def answering(context: typer.Context, *, as_json: bool) -> Target:

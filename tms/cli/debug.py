@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import aligned
+from tms.cli.columns import aligned, named
 from tms.cli.inspected import Wanted, inspected, parts
 from tms.cli.poll import parse_time_ms
 from tms.cli.progress import counting
@@ -141,9 +141,7 @@ def explain(
 
     facts = asyncio.run(ask())
     told = {key: value for key, value in facts.items() if key != "said"}
-    width = max(map(len, told))
-    lines = [f"{key:<{width}}  {value}" for key, value in told.items()]
-    target.answer("\n".join([*lines, *facts["said"]]), facts)
+    target.answer("\n".join([named(told), *facts["said"]]), facts)
 
 
 @app.command()

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.target import JsonOption
-from tms.core.store_url import HBASE, has_scheme
 
 EXAMPLES = """\b
 Examples:
@@ -40,13 +39,13 @@ def init(
     """Create the tables of a store on HBase. Tables that exist are not changed."""
     from tms.server.stores import create_tables  # noqa: PLC0415  the whole server
 
-    settings = settings_of({"store": store}, config)
-    if not has_scheme(settings.store, HBASE):
-        stop(f"{settings.store} needs no tables: `tms serve` creates everything there.")
-    try:
-        created = create_tables(settings.store, settings, _address(admin))
-    except ValueError as error:
-        stop(f"{settings.store}: {error}")
+    otherwise = "needs no tables: `tms serve` creates everything there."
+    url, created = on_hbase(
+        store,
+        config,
+        otherwise,
+        lambda url, settings: (url, create_tables(url, settings, _address(admin))),
+    )
     facts = {"buckets": created.buckets, "created": created.tables}
     lines = [f"created {name}" for name in created.tables] or ["All tables existed already."]
     lines.append(f"Each table has {created.buckets} buckets.")
@@ -59,7 +58,7 @@ def init(
                 for key in keys
             ),
         ]
-    lines.append(f"Now: tms serve --store {shlex.quote(settings.store)}")
+    lines.append(f"Now: tms serve --store {shlex.quote(url)}")
     answering(context, as_json=as_json).answer("\n".join(lines), facts)
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from tms.cli.columns import aligned
 from tms.cli.configured import answering
 from tms.cli.target import JsonOption, Target
 from tms.core.errors import MetadataUnavailable, PathNotFound
@@ -127,9 +126,7 @@ def list_children(
         {"name": name, "version": None if value is None else value.stat.version}
         for name, value in found
     ]
-    target = answering(context, as_json=as_json)
-    if found or target.as_json:
-        target.answer(aligned(_HEADS, rows), facts)
+    answering(context, as_json=as_json).answer_list(_HEADS, rows, facts)
 
 
 @app.command()

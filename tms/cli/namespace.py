@@ -65,9 +65,7 @@ def list_namespaces(target: Target) -> None:
     """List the namespaces that have settings; the others have the server's limits."""
     with target.connect(StoreAccess.READ) as client:
         found = client.namespaces.namespaces()
-    if found or target.as_json:
-        text = aligned(_HEADS, [_row(namespace) for namespace in found])
-        target.answer(text, [namespace_record(namespace) for namespace in found])
+    target.answer_list(_HEADS, map(_row, found), [*map(namespace_record, found)])
 
 
 @app.command()

@@ -6,16 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.errors import Unavailable
-from tms.core.store_url import HBASE, has_scheme
 
 EXAMPLES = """\b
 Examples:
@@ -45,13 +45,8 @@ def prune(
     """Delete rows that no reader can see any more from a store on HBase, region by region."""
     from tms.server.jobs import open_pruning  # noqa: PLC0415  the whole server
 
-    settings = settings_of({"store": store}, config)
-    if not has_scheme(settings.store, HBASE):
-        stop(f"{settings.store} is cleaned up by its server; start that with `tms cleanup run`.")
-    try:
-        pruning = open_pruning(settings.store, settings, workers)
-    except ValueError as error:
-        stop(f"{settings.store}: {error}")
+    otherwise = "is cleaned up by its server; start that with `tms cleanup run`."
+    pruning = on_hbase(store, config, otherwise, partial(open_pruning, workers=workers))
     before_term = signal.signal(signal.SIGTERM, _terminate)
     try:
         facts = _pruned(pruning)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -185,24 +186,20 @@ def publish(
     if if_last is not None and (form is not _Form.ARGUMENTS or buffer):
         raise typer.BadParameter("--if-last is for messages that are published by one request")
     last = if_last if if_last in (None, EMPTY) else parse_message_id(if_last, "--if-last")
+    report_to = partial(_Report, target, write_pointer, frames, encoding, buffer=buffer)
     if form is _Form.ARGUMENTS:
         if not given and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
         messages = [frames.tombstone()] if is_tombstone else frames.around(given)
         with target.connect() as client:
-            _Report(
-                target, client.topic(topic), write_pointer, frames, encoding, buffer=buffer
-            ).publish_given(messages, last)
+            report_to(client.topic(topic)).publish_given(messages, last)
         return
     paths = [Path(os.fsdecode(text)) for text in given]
     total_bytes = size_of(paths) if paths else None
     with target.connect() as client:
         client.topic(topic).properties()  # a wrong name or address is told before the input is read
     with target.connect(retry_for_s=RETRY_FOR_S) as client:
-        report = _Report(
-            target, client.topic(topic), write_pointer, frames, encoding, buffer=buffer
-        )
-        report.publish(with_progress(_batches(form, paths), total_bytes))
+        report_to(client.topic(topic)).publish(with_progress(_batches(form, paths), total_bytes))
 
 
 def _form_of(given: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
@@ -230,10 +227,10 @@ class _Report:
     def __init__(
         self,
         target: Target,
-        topic: Topic,
         write_pointer: int | None,
         frames: Frames,
         encoding: Encoding | None,
+        topic: Topic,
         *,
         buffer: bool,
     ) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from tms.cli.batches import read_whole
-from tms.cli.columns import aligned
 from tms.cli.configured import stop
 from tms.cli.confirmation import YesOption, confirm
 from tms.cli.target import Target, with_target
@@ -113,10 +112,9 @@ def list_subjects(
     with target.connect(StoreAccess.READ) as client:
         subjects = client.registry.subjects(prefix, deleted=deleted)
         found = {name: client.registry.versions(name, deleted=deleted) for name in subjects}
-    if found or target.as_json:
-        rows = [(name, ", ".join(map(str, numbers))) for name, numbers in found.items()]
-        records = [{"subject": name, "versions": numbers} for name, numbers in found.items()]
-        target.answer(aligned(("SUBJECT", "VERSIONS"), rows), records)
+    rows = [(name, ", ".join(map(str, numbers))) for name, numbers in found.items()]
+    records = [{"subject": name, "versions": numbers} for name, numbers in found.items()]
+    target.answer_list(("SUBJECT", "VERSIONS"), rows, records)
 
 
 @app.command()

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import aligned
 from tms.cli.poll import parse_message_id
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.errors import SubscriptionExists
@@ -70,9 +69,7 @@ def list_positions(target: Target, topic: TopicArgument) -> None:
     """List a topic's subscriptions, and the id of the last message each has consumed."""
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).subscriptions()
-    if found or target.as_json:
-        text = aligned(("NAME", "VERSION", "AFTER"), [_row(position) for position in found])
-        target.answer(text, [*map(_facts, found)])
+    target.answer_list(("NAME", "VERSION", "AFTER"), map(_row, found), [*map(_facts, found)])
 
 
 @app.command()

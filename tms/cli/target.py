@@ -8,7 +8,7 @@ takes a token itself: others on the machine see what a process is started with.
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 import typer
 
 from tms.cli import away
+from tms.cli.columns import aligned
 from tms.client import Client, connect
 from tms.client.access import access_of
 from tms.client.addresses import is_of_servers, parse_addresses
@@ -131,6 +132,13 @@ class Target:
     def answer(self, text: str, facts: object) -> None:
         """Print `text` for people, or `facts` for programs."""
         print(msgspec.json.encode(facts).decode() if self.as_json else text)
+
+    def answer_list(
+        self, heads: Sequence[str], rows: Iterable[Sequence[str]], facts: Sequence[object]
+    ) -> None:
+        """Print a table for people, without heads if it has no rows; or `facts` for programs."""
+        if facts or self.as_json:
+            self.answer(aligned(heads, [*rows]), facts)
 
 
 def _names_no_server(url: str) -> bool:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tms.cli.columns import named
 from tms.cli.confirmation import YesOption, confirm
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
@@ -87,9 +88,7 @@ def show(target: Target, name: TopicArgument) -> None:
     """Show a topic's properties."""
     with target.connect(StoreAccess.READ) as client:
         properties = client.topic(name).properties()
-    width = max(map(len, properties))
-    text = "\n".join(f"{key:<{width}}  {value}" for key, value in properties.items())
-    target.answer(text, {"name": name, "properties": properties})
+    target.answer(named(properties), {"name": name, "properties": properties})
 
 
 @app.command("set", epilog="\b\nExample:\n  tms topic set orders --ttl 12h owner=shop")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from tms.cli import tx_owners
-from tms.cli.columns import aligned
+from tms.cli.columns import named
 from tms.cli.durations import duration
 from tms.cli.poll import parse_time_ms
 from tms.cli.target import Target, with_target
@@ -87,8 +87,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
     """List the transactions in progress, oldest first."""
     with target.connect(StoreAccess.READ) as client:
         found = client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
-    if found or target.as_json:
-        target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(_facts, found)])
+    target.answer_list(_HEADS, map(_row, found), [*map(_facts, found)])
 
 
 @app.command()
@@ -98,12 +97,7 @@ def show(target: Target, transaction_id: TransactionArgument) -> None:
     with target.connect(StoreAccess.READ) as client:
         facts = _facts(client.transactions.info(transaction_id))
     told = {key: value for key, value in facts.items() if value not in (None, "", [])}
-    width = max(map(len, told))
-    text = "\n".join(
-        f"{key:<{width}}  {' '.join(map(str, value)) if isinstance(value, list) else value}"
-        for key, value in told.items()
-    )
-    target.answer(text, facts)
+    target.answer(named(told), facts)
 
 
 @app.command(epilog=EXAMPLES)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
@@ -43,8 +42,7 @@ def list_owners(
     """List the owners that are remembered, oldest commit first."""
     with target.connect(StoreAccess.READ) as client:
         found = client.transactions.owners(limit, principal=principal)
-    if found or target.as_json:
-        target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(owner_record, found)])
+    target.answer_list(_HEADS, map(_row, found), [*map(owner_record, found)])
 
 
 @app.command()
