@@ -1,5 +1,7 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
@@ -107,14 +109,13 @@ async def run(exchange: Exchange) -> None:
     await show(exchange)
 
 
+_row = partial(Operation, action=Action.OPERATE, tag="Server")
 OPERATIONS = (
-    Operation(
+    _row(
         name="getCleanup",
-        action=Action.OPERATE,
         method="GET",
         path=CLEANUP,
         handler=show,
-        tag="Server",
         summary="Show the state of cleanup",
         description="The answer says what was deleted since the start of the server, and why "
         "transactions stay on the invalid list.",
@@ -122,13 +123,11 @@ OPERATIONS = (
         answer=_CONTENT,
         errors=("not_found",),
     ),
-    Operation(
+    _row(
         name="runCleanup",
-        action=Action.OPERATE,
         method="POST",
         path=CLEANUP,
         handler=run,
-        tag="Server",
         summary="Clean up now",
         description="A pass begins at once, or after the current one.",
         query=(_WAIT,),

@@ -1,5 +1,7 @@
 """The server's clock over REST: whether a step of it is in doubt, and that it is right."""
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
@@ -68,26 +70,23 @@ async def accept(exchange: Exchange) -> None:
 
 
 _OF_THE_ASKED = "The server that gets the request answers it itself, also if it is not the leader."
+_row = partial(Operation, action=Action.OPERATE, tag="Server")
 OPERATIONS = (
-    Operation(
+    _row(
         name="getClock",
-        action=Action.OPERATE,
         method="GET",
         path=CLOCK,
         handler=show,
-        tag="Server",
         summary="Show whether a step of the server's clock is in doubt",
         description=_OF_THE_ASKED,
         success="The state of the clock.",
         answer=_CONTENT,
     ),
-    Operation(
+    _row(
         name="acceptClock",
-        action=Action.OPERATE,
         method="POST",
         path=CLOCK_ACCEPT,
         handler=accept,
-        tag="Server",
         summary="Make the server believe its machine's clock now",
         description=(
             "This is for a step that is in doubt although it is right. `step_s` is the step as the "
