@@ -1,4 +1,4 @@
--- Polls MESSAGES messages a request, as Avro, from a random one of the positions in the file STARTS:
+-- Polls MESSAGES messages a request, as Avro (of CONTENT_TYPE, if given), from a random one of the positions in the file STARTS:
 -- a line each, path and message id in hexadecimal; the id is left out for the topic's start.
 
 local messages = tonumber(os.getenv("MESSAGES"))
@@ -18,7 +18,7 @@ local function body_from(hex)
   return start .. "\1\0" .. avro_length(messages) .. "\2"
 end
 
-local headers = { ["Content-Type"] = "avro/binary" }
+local headers = { ["Content-Type"] = os.getenv("CONTENT_TYPE") or "avro/binary" }
 local requests = {}
 
 function init()

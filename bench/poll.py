@@ -15,6 +15,8 @@ from bench.rounds import Effort, Measure
 from bench.servers import Server, empty_server, tms_server
 from bench.table import Table
 from bench.topics import Topic, create, fill, starts, write_starts
+from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_frames import AVRO_FRAMES
 
 Load = Callable[[float, int, int], wrk.Run]
 """Takes seconds, messages a request, connections."""
@@ -31,6 +33,7 @@ class _Filled:
 
     topic: Topic
     starts: Path
+    content_type: str
 
     def load(self, seconds: float, messages: int, connections: int) -> wrk.Run:
         return wrk.run(
@@ -40,14 +43,16 @@ class _Filled:
             seconds=seconds,
             MESSAGES=messages,
             STARTS=self.starts,
+            CONTENT_TYPE=self.content_type,
         )
 
 
-def _filled(url: str, name: str, messages: int, file: Path) -> _Filled:
+def _filled(url: str, name: str, messages: int, file: Path, *, is_keyed: bool = False) -> _Filled:
     topic = create(url, name)[0]
-    when_ms = fill([topic], messages)
+    when_ms = fill([topic], messages, is_keyed=is_keyed)
     ids = starts(topic, when_ms, _POSITIONS, between=_BETWEEN)
-    return _Filled(topic, write_starts(file, ((topic, start) for start in ids)))
+    content_type = (AVRO_FRAMES if is_keyed else AVRO).content_type
+    return _Filled(topic, write_starts(file, ((topic, start) for start in ids)), content_type)
 
 
 def _load_empty(url: str, seconds: float, messages: int, connections: int) -> wrk.Run:
@@ -63,6 +68,11 @@ def _load_empty(url: str, seconds: float, messages: int, connections: int) -> wr
         TOPICS=0,
         TOPIC_PATH=path,
     )
+
+
+def _scan(raw: RawStore, seconds: float, messages: int, _: int) -> wrk.Run:
+    """Scan LevelDB alone."""
+    return raw.scan(messages, seconds)
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
@@ -82,8 +92,15 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
                 }
                 if peer:
                     loads[contest.PEER] = _filled(peer, name, messages, folder / "peer").load
-                limit = raw if place == "disk" else None
-                _measure(table, effort, server, loads, limit)
+                if place == "disk":
+                    loads[contest.RAW] = partial(_scan, raw)
+                _measure(table, effort, server, loads, place)
+                if place == "cache":
+                    keyed = _filled(
+                        server.url, f"{name}-keyed", messages, folder / "keyed", is_keyed=True
+                    )
+                    loads = {contest.TMS: keyed.load, contest.EMPTY: loads[contest.EMPTY]}
+                    _measure(table, effort, server, loads, "cache, with key and headers")
 
 
 def _measure(
@@ -91,18 +108,15 @@ def _measure(
     effort: Effort,
     server: Server,
     loads: dict[str, Load],
-    raw: RawStore | None,
+    place: str,
 ) -> None:
     """Measure all figures of one place."""
-    place = "cache" if raw is None else "disk"
     for messages in (100, 1000):
         for connections in (1, 32):
             contenders: dict[str, Measure] = {
                 who: partial(load, effort.seconds, messages, connections)
                 for who, load in loads.items()
             }
-            if raw is not None:
-                contenders[contest.RAW] = partial(raw.scan, messages, effort.seconds)
             contest.measure(
                 table,
                 f"{messages} from {place}, {connections} connections",

@@ -17,14 +17,16 @@ from urllib.parse import urlsplit
 
 import fastavro
 
+from tms.core.frame import bodies_of, encode_body
 from tms.core.message import FIRST_ID, Message
 from tms.wire.avro_bodies import AVRO, CONSUME_RESPONSE_SCHEMA
+from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import PollRequest, PublishRequest
 
 _FILLERS = 4
 _REQUEST_BYTES = 100_000
 _SAMPLED_BY_ID_MAX = 200_000
-_TYPE = {"Content-Type": AVRO.content_type}
+_KEYS = 100
 _ANSWER = fastavro.parse_schema(CONSUME_RESPONSE_SCHEMA)
 
 
@@ -52,8 +54,14 @@ def _connected(url: str) -> Iterator[http.client.HTTPConnection]:
         yield connection
 
 
-def _ask(connection: http.client.HTTPConnection, method: str, path: str, body: bytes) -> bytes:
-    connection.request(method, path, body, _TYPE if method == "POST" else {})
+def _ask(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: bytes,
+    content_type: str = AVRO.content_type,
+) -> bytes:
+    connection.request(method, path, body, {"Content-Type": content_type} if body else {})
     answer = connection.getresponse()
     content = answer.read()
     if answer.status != http.client.OK:
@@ -74,17 +82,32 @@ def create(url: str, *names: str) -> list[Topic]:
     return topics
 
 
-def fill(topics: Iterable[Topic], messages: int, payload_bytes: int = 100) -> tuple[int, int]:
-    """Publish `messages` to each of the topics, and return the first and last ms of doing so."""
+def _body_of(number: int, payload_bytes: int, *, is_keyed: bool) -> tuple[bytes, bool]:
+    payload = b"x" * payload_bytes
+    if not is_keyed:
+        return payload, False
+    headers = {"trace": b"0123456789abcdef", "type": b"created"}
+    return encode_body(payload, b"key-%03d" % (number % _KEYS), headers)
+
+
+def fill(
+    topics: Iterable[Topic], messages: int, payload_bytes: int = 100, *, is_keyed: bool = False
+) -> tuple[int, int]:
+    """Publish `messages` to each of the topics, and return the first and last ms of doing so.
+
+    If `is_keyed`, each message has a key of 7 bytes and two headers.
+    """
     per_request = min(messages, max(1, _REQUEST_BYTES // payload_bytes))
-    payloads = [b"x" * payload_bytes] * per_request
-    body = AVRO.encode_publish(PublishRequest(None, payloads))
+    bodies = [_body_of(number, payload_bytes, is_keyed=is_keyed) for number in range(per_request)]
+    body_format = AVRO_FRAMES if is_keyed else AVRO
+    body = body_format.encode_publish(PublishRequest(None, bodies_of(bodies)))
 
     def publish_all(part: list[Topic]) -> None:
         if part:
             with _connected(part[0].url) as connection:
                 for topic in part:
-                    _ask(connection, "POST", f"{topic.path}/publish", body)
+                    path = f"{topic.path}/publish"
+                    _ask(connection, "POST", path, body, body_format.content_type)
 
     started_ms = time.time_ns() // 1_000_000
     times = -(-messages // per_request)

@@ -17,19 +17,22 @@ from tables.store import Row
 from tms.core.avro_lengths import avro_length
 from tms.core.entries import PLAIN, Entries
 from tms.core.errors import StoreCorrupt
+from tms.core.framed_items import framed_item
 from tms.core.message import (
     ITEM_START,
     ITEM_TAILS,
     KEY_BYTES,
+    NO_PAYLOAD_KEY,
     MessageBlock,
     item_tail,
     key_after,
 )
 
 _PARTS = 4
-"""An item's start, key, tail and body."""
+"""An item's start, key, tail and body; of a framed one, what is between, and the message."""
 _KEY = slice(-KEY_BYTES, None)
 _BODY = slice(1, None)
+_FRAMED = (FRAMED_KIND, TRANSACTIONAL_FRAMED_KIND)
 """How a row's key and a plain value are cut: to make the slice takes as long as to cut by it."""
 
 
@@ -47,22 +50,21 @@ def read_entries(
         if not value:
             raise StoreCorrupt(table="message", key=key.hex())
         kind = value[0]
-        if not kind:
-            body = value[_BODY]
-        elif kind == FRAMED_KIND:
-            framed.append(len(parts) // _PARTS)
+        if not kind or kind == FRAMED_KIND:
             body = value[_BODY]
         else:
             index = len(parts) // _PARTS
             pointers[index] = write_pointer_of(value)
             if kind == REFERENCE_KIND:
                 references.add(index)
-            elif kind == TRANSACTIONAL_FRAMED_KIND:
-                framed.append(index)
             body = value[POINTER_END:]
         length = len(body)
-        tail = tails[length] if length < tails_count else item_tail(length)
-        parts += start, key[_KEY], tail, body
+        if kind in _FRAMED:
+            framed.append(len(parts) // _PARTS)
+            parts += start, key[_KEY], NO_PAYLOAD_KEY, framed_item(body)
+        else:
+            tail = tails[length] if length < tails_count else item_tail(length)
+            parts += start, key[_KEY], tail, body
         left -= length
         if left <= 0:
             break
@@ -105,7 +107,9 @@ def read_payloads(
             return MessageBlock(count, b"".join(parts), framed), key[own_key]
         if len(key) > key_end:
             framed.append(count)
-        parts += (start, key[own_key], avro_length(len(body)), body)
+            parts += (start, key[own_key], framed_item(body))
+        else:
+            parts += (start, key[own_key], avro_length(len(body)), body)
         count += 1
         size += len(body)
     return MessageBlock(count, b"".join(parts), framed), None

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 import httpx
 
 from api.http.access_control import CHECK_S
-from api.http.endpoint import FORWARDED_BY as HEADER
+from api.http.endpoint import FORWARDED_BY
 from api.http.exchange import ClientGone, Exchange
 from api.http.rare_log import RareLog
 from api.http.request_body import check_announced
@@ -56,7 +56,7 @@ _OF_ONE_HOP = frozenset(
 )
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
 """Who calls was checked by this server's name; the leader has another."""
-_OURS = frozenset({SEALED.lower().encode(), HEADER})
+_OURS = frozenset({SEALED.lower().encode(), FORWARDED_BY})
 """What only servers say of a request: a client's is not passed on."""
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
@@ -101,10 +101,10 @@ class Forwarder:
         self._way: _Way | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    @property
-    def address(self) -> str | None:
-        """The URL of the leader, None where there is none."""
-        return None if self._way is None else self._way.address
+    def check_leader(self) -> None:
+        """Raise `NoLeader` where nobody is known who would take a publish."""
+        if self._way is None:
+            raise NoLeader
 
     def lead_to(self, address: str | None, boot: str = "") -> None:
         """Forward to `address` from now on; what another has not answered is broken off.
@@ -149,7 +149,7 @@ class Forwarder:
         see `TooLarge`, `InvalidRequest` (body_too_slow).
         """
         way = self._way
-        if way is None or HEADER in exchange.headers:
+        if way is None or FORWARDED_BY in exchange.headers:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
         forwarded = _Forwarded(
@@ -277,7 +277,7 @@ class _Forwarded:
         request = client.build_request(
             exchange.method,
             "/",
-            headers=[*headers, (HEADER, self._id)],
+            headers=[*headers, (FORWARDED_BY, self._id)],
             content=self._body() if exchange.body_unread else self._whole,
             # As it came: httpx would take `//x` for a host, and leave `/../` out.
             extensions={"target": target},
@@ -322,7 +322,7 @@ class _Forwarded:
 
     async def _pass_on(self, answer: httpx.Response) -> None:
         headers = _without(answer.headers.raw, _OF_ONE_HOP | _OF_THE_SERVER)
-        headers.append((HEADER, self._id))
+        headers.append((FORWARDED_BY, self._id))
         if self._before_answer is not None:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)

@@ -69,6 +69,8 @@ class Fields(NamedTuple):
     """Whether a browser says from which page the request comes."""
     caller: Caller
     """Who asks."""
+    passed: set[object]
+    """Those `Callers` that let it pass: what comes again is not checked again."""
 
 
 Head = tuple[str, bytes, Fields, bytes | None]
@@ -164,6 +166,7 @@ class HeadParser:
             expects_continue=expected != b"" and not is_http_10,
             is_of_page=b"origin" in values or b"sec-fetch-site" in values,
             caller=_caller_of(values),
+            passed=set(),
         )
         method = self._parser.get_method().decode()
         return _in_origin_form((method, bytes(seen.target), fields, authorization))

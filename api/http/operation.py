@@ -6,27 +6,15 @@ the OpenAPI document are both made from these tables, so neither can drift from 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from string import Formatter
 from typing import Any
 
 from api.http.exchange import OK, Exchange
-from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, topic_resource
+from api.http.guarded import Guarded
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
 """Reads what it needs of the exchange and answers it, or raises."""
-
-
-class DecidedBy(Enum):
-    """By what it is decided whether somebody may do an operation."""
-
-    PATH = auto()
-    """By the topic, namespace or subject in its path; without one, it is done to the server."""
-    BODY = auto()
-    """By the topics that its body names; its head needs one in the namespace that is allowed."""
-    ANSWER = auto()
-    """Everybody who is known may ask: the answer has only what they may see."""
 
 
 RESOURCES = "/v1/"
@@ -75,16 +63,9 @@ JSON_ERRORS = ("unsupported_content_type", "not_acceptable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Guarded):
     """One method of one path."""
 
-    name: str
-    """The operationId, and the metrics' label."""
-    action: Action | None
-    """What somebody must be allowed who does it; None: everybody may, known or not."""
-    decided_by: DecidedBy = DecidedBy.PATH
-    resource: Callable[[Mapping[str, str]], Resource] | None = None
-    """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
     method: str
     path: str
     handler: Handler
@@ -106,8 +87,8 @@ class Operation:
     errors: tuple[str, ...] = ()
     """Codes of the catalogue, without those that follow from the rest (`all_errors`)."""
     is_taskless: bool = False
-    """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
-    is a future, and it asks for its task, as timeouts do, only after that."""
+    """Whether its handler begins without a task (`api.http.taskless`): its first await is a future,
+    and it uses timeouts only after its second."""
     is_probe: bool = False
     """Whether it is answered on a connection beyond `connections_max` too."""
     is_page: bool = False
@@ -116,17 +97,6 @@ class Operation:
     """Whether its answer is compressed for those who take gzip."""
     takes_any_query: bool = False
     """Whether names that it does not know are passed over in its query."""
-
-    def resource_of(self, names: Mapping[str, str]) -> Resource:
-        """Return what it is done to, by the decoded parts of its path.
-
-        A handler whose body names more tells them (`Exchange.touches`).
-        """
-        if self.resource is not None:
-            return self.resource(names)
-        if self.action in ACTIONS_OF[Kind.TOPIC] and "namespace" in names:
-            return topic_resource(names["namespace"], names.get("topic"))
-        return SERVER
 
     @property
     def known_parameters(self) -> tuple[str, ...] | None:

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from api.http.context import ErrorAnswer
-from api.http.errors import challenges
+from api.http.errors import ErrorAnswer, challenges
 from tms.core.errors import NotPermitted, TmsError
 from tms.registry.refusal import RegistryError
 from tms.wire.registry_bodies import CONTENT_TYPE, RefusalBody

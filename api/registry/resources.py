@@ -17,7 +17,8 @@ from functools import partial
 from typing import Never, TypeVar
 
 from api.http.exchange import Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from tms.core.schemas import SubmittedSchema
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge

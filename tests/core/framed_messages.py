@@ -1,5 +1,7 @@
 """Messages with keys and headers, drawn by hypothesis."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from tms.core.message import Message
@@ -51,3 +53,9 @@ SMALL = st.builds(
     NO,
 ) | st.builds(Message, st.just(b""), st.binary(max_size=3), st.just({}), NO_ID, YES)
 """Short messages, with and without a frame, and tombstones."""
+
+
+def row_of(message: Message) -> dict[str, Any]:
+    """Return what Avro of version 2 has of a message besides its id."""
+    payload = None if message.is_tombstone else message.payload
+    return {"key": message.key, "headers": dict(message.headers), "payload": payload}

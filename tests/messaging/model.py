@@ -76,10 +76,14 @@ class ModelTopic:
         return keys[-1] > if_last[:10] or bool(self.poll(id_after(if_last), 1, None, now_ms))
 
     def publish(
-        self, messages: list[Message], write_pointer: int | None, now_ms: int
+        self,
+        messages: list[Message],
+        write_pointer: int | None,
+        now_ms: int,
+        expiry_ms: int | None = None,
     ) -> list[Entry]:
         """Return the new entries; without messages, one reference, or the one that lives."""
-        living = self._living_reference(write_pointer, now_ms)
+        living = self._living_reference(write_pointer, now_ms if expiry_ms is None else expiry_ms)
         if not messages and living is not None:
             return [living]
         given: list[Message | None] = [*messages] or [None]

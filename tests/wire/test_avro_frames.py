@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR
+from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR, row_of
 from tests.core.message_ids import IDS
 from tests.wire.avro_library import written
 from tms.core.errors import InvalidRequest, TooLarge
@@ -29,11 +29,6 @@ PUBLISH = fastavro.parse_schema(PUBLISH_FRAMES_SCHEMA)
 CONSUME = fastavro.parse_schema(CONSUME_FRAMES_SCHEMA)
 MANY = 1000
 MESSAGES = st.lists(CONTENTS, max_size=8) | OF_ONE_FORM | SIMILAR
-
-
-def row_of(message: Message) -> dict[str, Any]:
-    payload = None if message.is_tombstone else message.payload
-    return {"key": message.key, "headers": dict(message.headers), "payload": payload}
 
 
 def message_of(row: dict[str, Any]) -> Message:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tms.core.avro_lengths import MORE_FOLLOWS
-from tms.core.frame import read_frame
 from tms.core.message import ID_BYTES, KEY_BYTES, MessageBlock
 from tms.wire.media_types import ARROW_FRAMES_TYPE, ARROW_TYPE
 
@@ -92,7 +91,7 @@ def record_batch(block: MessageBlock, schema: pa.Schema = FRAMES_SCHEMA) -> pa.R
         ids = np.ascontiguousarray(uniform[:, 1 : 1 + ID_BYTES])
         payloads = _of_one_length(uniform)
     elif block.framed:
-        ids, payloads, frames = _of_frames(items, block, with_nulls=has_frames)
+        ids, payloads, frames = _of_frames(block, with_nulls=has_frames)
     else:
         ids, payloads = _by_places(items, block)
     columns = [
@@ -148,7 +147,7 @@ def _binary(offsets: npt.NDArray[np.int32], payloads: Bytes | bytes) -> pa.Array
 
 def _by_places(items: Bytes, block: MessageBlock) -> tuple[Bytes, pa.Array]:
     """Return the ids and the payloads of items of any lengths, none of which is framed."""
-    starts, ends = block.body_spans()
+    starts, ends = block.payload_spans()
     ids = _ids_at(items, ends)
     offsets = np.zeros(block.count + 1, np.int32)
     np.cumsum(np.array(ends) - np.array(starts), out=offsets[1:])
@@ -162,28 +161,17 @@ def _ids_at(items: Bytes, ends: list[int]) -> Bytes:
     return ids
 
 
-def _of_frames(
-    items: Bytes, block: MessageBlock, *, with_nulls: bool
-) -> tuple[Bytes, pa.Array, list[pa.Array]]:
+def _of_frames(block: MessageBlock, *, with_nulls: bool) -> tuple[Bytes, pa.Array, list[pa.Array]]:
     """Return the ids, the payloads, and keys and headers, of items some of which are framed."""
-    starts, ends = block.body_spans()
-    framed = frozenset(block.framed)
-    payloads: list[bytes | None] = []
-    keys: list[bytes | None] = []
-    headers: list[list[tuple[str, bytes]] | None] = []
-    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        body = block.items[start:end]
-        if index not in framed:
-            payloads.append(body)
-            keys.append(None)
-            headers.append(None)
-            continue
-        frame = read_frame(body)
-        payloads.append(body[frame.end :] if frame.has_payload or not with_nulls else None)
-        keys.append(frame.key)
-        headers.append(list(frame.headers.items()) or None)
+    messages = list(block)
+    payloads = [
+        None if with_nulls and message.is_tombstone else message.payload for message in messages
+    ]
+    keys = [message.key for message in messages]
+    headers = [list(message.headers.items()) or None for message in messages]
+    ids = np.frombuffer(b"".join([message.id for message in messages]), np.uint8)
     frames = [pa.array(keys, pa.binary()), pa.array(headers, HEADERS_TYPE)]
-    return _ids_at(items, ends), pa.array(payloads, pa.binary()), frames
+    return ids.reshape(-1, ID_BYTES), pa.array(payloads, pa.binary()), frames
 
 
 def _key_columns(keys: Bytes, given: npt.NDArray[np.bool_] | None) -> list[pa.Array]:

@@ -30,6 +30,7 @@ from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
 from tms.client.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
+from tms.core.cluster import FORWARDED_BY
 from tms.core.credentials import shortened
 from tms.core.errors import (
     InternalError,
@@ -58,8 +59,6 @@ from tms.wire.registry_bodies import RefusalBody
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
-FORWARDED_BY = "tms-forwarded-by"
-"""The header by which a server says that the leader has answered, not itself."""
 COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
 _READ = "GET"

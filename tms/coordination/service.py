@@ -9,6 +9,7 @@ from tms.coordination.election import LeaderElection, Listener
 from tms.coordination.lock import ResourceLock
 from tms.coordination.taking import give_back, take
 from tms.core.errors import LockBusy, MetadataClosed, TmsError, Unavailable
+from tms.metadata.following import is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat
 from tms.metadata.paths import check_value_path
 
@@ -163,17 +164,12 @@ class CoordinationService:
 
     def _hear(self, notification: Notification) -> None:
         change, path = notification
-        if change is not Change.DELETED:
-            return
-        if path in self._locks:
-            self._locks[path].check()
-        self._wake(path)
+        if change is Change.DELETED:
+            self._wake(path)
 
     def _happen(self, event: SessionEvent) -> None:
         # After a mere reconnection too: what was deleted meanwhile may never be told.
-        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
-            for lock in list(self._locks.values()):
-                lock.check()
+        if is_back(event):
             for wake in self._waking:
                 wake.set()
 

@@ -33,6 +33,9 @@ def read_length(data: bytes, at: int) -> tuple[int, int]:
     Raises `IndexError` if `data` ends before, `ValueError` if it is not a length. A number of over
     ten bytes is refused at once: to read on would take time by the square of its bytes.
     """
+    byte = data[at]
+    if byte < MORE_FOLLOWS and not byte & 1:  # most of them
+        return byte >> 1, at + 1
     zigzag = shift = 0
     while (byte := data[at]) >= MORE_FOLLOWS:
         zigzag |= (byte & ~MORE_FOLLOWS) << shift

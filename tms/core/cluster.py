@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+FORWARDED_BY = "tms-forwarded-by"
+"""A header: the number of the server that passes a request on, and that of who passed its answer
+on."""
+
 
 class Role(Enum):
     """What a server is in its cluster."""

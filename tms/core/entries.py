@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tms.core.message import KEY_BYTES
+from tms.core.message import KEY_BYTES, MessageBlock, framed_between
 
 PLAIN = 0
 """The pointer of an entry that belongs to no transaction. Write pointers are positive."""
@@ -28,7 +28,7 @@ class Entries:
     references: AbstractSet[int] = frozenset()
     """The indexes of the entries that are references."""
     framed: Sequence[int] = ()
-    """The indexes of the entries whose body begins with a frame, ascending."""
+    """The indexes of the entries that have key or headers, ascending."""
     bounds: tuple[int, int] | None = None
     """No write pointer is below the first or above the second; the first is negative where any is.
     None where that is not known."""
@@ -38,6 +38,18 @@ class Entries:
         assert self.offsets is not None or index == 0
         start = (self.offsets[index] if self.offsets else 0) + 1
         return bytes(self.items[start : start + KEY_BYTES])
+
+    def block(self, start: int, stop: int) -> MessageBlock:
+        """Return the entries from index `start` to before `stop` as messages."""
+        offsets = self.offsets
+        if offsets is None:
+            assert (start, stop) == (0, self.count)
+            return MessageBlock(self.count, bytes(self.items), self.framed)
+        items = bytes(self.items[offsets[start] : offsets[stop]])
+        if not self.framed:
+            return MessageBlock(stop - start, items)
+        framed = framed_between(self.framed, start, stop)
+        return MessageBlock(stop - start, items, framed, offsets[start : stop + 1])
 
 
 EMPTY = Entries(0, b"")

@@ -103,18 +103,27 @@ def read_frame(body: bytes, at: int = 0) -> Frame:
         size, start = read_length(body, at)
         end = start + size
         flags, at = body[start], start + 1
-        if flags & ~_FLAGS or not flags:
+        if flags & ~_FLAGS or not flags or end > len(body):
             raise _damaged(body)
-        key, headers = None, NO_HEADERS
-        if flags & KEY_FLAG:
-            key, at = _read_sized(body, at)
-        if flags & HEADERS_FLAG:
-            headers, at = _read_headers(body, at)
     except (IndexError, ValueError):
         raise _damaged(body) from None
-    if at != end or end > len(body):
-        raise _damaged(body)
+    key, headers = read_fields(flags, body[at:end])
     return Frame(key, headers, not flags & NO_PAYLOAD_FLAG, end)
+
+
+def read_fields(flags: int, fields: bytes) -> tuple[bytes | None, Mapping[str, bytes]]:
+    """Return the key and the headers in the fields of a frame. Raises `StoreCorrupt`."""
+    key, headers, at = None, NO_HEADERS, 0
+    try:
+        if flags & KEY_FLAG:
+            key, at = _read_sized(fields, at)
+        if flags & HEADERS_FLAG:
+            headers, at = _read_headers(fields, at)
+    except (IndexError, ValueError):
+        raise _damaged(fields) from None
+    if at != len(fields):
+        raise _damaged(fields)
+    return key, headers
 
 
 def frame_parts(body: bytes, at: int = 0) -> tuple[int, int, int]:

@@ -49,7 +49,7 @@ class Write(_Steps, ABC):
 
 
 class Participant:
-    """Takes part in each flush with a state of its own; in some steps it may have nothing to do."""
+    """What takes part in each flush with a state of its own. A step may have nothing to do."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""

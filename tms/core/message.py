@@ -10,10 +10,10 @@ bytes is the order of the messages.
 
 A block is a run of messages in the very form that a poll's Avro answer has inside an array block:
 
-    item := 0x28 (Avro's length 20), id (20 bytes), Avro's length of the body, body
+    item := 0x28 (Avro's length 20), id (20 bytes), Avro's length of the payload, payload
+            | 0x28, id, a message with key or headers (`tms.core.framed_items`)
     block := item*
 
-A body is the payload, or a frame with a key and headers and then the payload (`tms.core.frame`).
 One form for the cache, the wire and the client means that messages are encoded once.
 """
 
@@ -21,13 +21,14 @@ import re
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tms.core.avro_lengths import LENGTHS, MORE_FOLLOWS, avro_length
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
-from tms.core.frame import NO_HEADERS, encode_body, frame_parts, read_frame
+from tms.core.frame import NO_HEADERS, encode_body, read_frame
+from tms.core.framed_items import framed_item, framed_item_parts, read_framed_item
 
 ID_BYTES = 20
 KEY_BYTES = 10
@@ -210,7 +211,9 @@ class MessageBlock:
     count: int
     items: bytes
     framed: Sequence[int] = ()
-    """The indexes of the items whose body begins with a frame, ascending."""
+    """The indexes of the items of messages with key or headers, ascending."""
+    starts: Sequence[int] | None = field(default=None, compare=False, repr=False)
+    """Where the items start, then the end, counted from anywhere; None where that is not known."""
 
     def __iter__(self) -> Iterator[Message]:
         """Decode the messages one by one. Raises `StoreCorrupt`."""
@@ -219,6 +222,11 @@ class MessageBlock:
         for index in range(self.count):
             message_id = items[at + 1 : at + 1 + ID_BYTES]
             at += 1 + ID_BYTES
+            if framed and index in framed:
+                (key, headers, has_payload, payload), end = read_framed_item(items, at)
+                yield Message(items[payload:end], key, headers, message_id, not has_payload)
+                at = end
+                continue
             zigzag = shift = 0
             while True:
                 byte = items[at]
@@ -228,30 +236,32 @@ class MessageBlock:
                     break
                 shift += 7
             end = at + (zigzag >> 1)
-            if framed and index in framed:
-                yield framed_message(message_id, items[at:end])
-            else:
-                yield Message(items[at:end], None, NO_HEADERS, message_id)
+            yield Message(items[at:end], None, NO_HEADERS, message_id)
             at = end
 
     def columns(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the ids, and the bodies."""
+        """Return the ids, and the payloads; a tombstone's is empty. Raises `StoreCorrupt`."""
         items = self.items
-        starts, ends = self.body_spans()
+        starts, ends = self.payload_spans()
         ids = [items[at + 1 : at + 1 + ID_BYTES] for at in (0, *ends[:-1])] if ends else []
         return ids, [items[start:end] for start, end in zip(starts, ends, strict=True)]
 
-    def body_spans(self) -> tuple[list[int], list[int]]:
-        """Return where each body starts, and where it ends, in `items`.
+    def payload_spans(self) -> tuple[list[int], list[int]]:
+        """Return where each payload starts, and where it ends, in `items`.
 
-        There the next item begins.
+        There the next item begins. Raises `StoreCorrupt`.
         """
-        items = self.items
+        items, framed = self.items, frozenset(self.framed)
         starts: list[int] = []
         ends: list[int] = []
         end = 0
-        for _ in range(self.count):
+        for index in range(self.count):
             at = end + 1 + ID_BYTES
+            if framed and index in framed:
+                _, _, at, end = framed_item_parts(items, at)
+                starts.append(at)
+                ends.append(end)
+                continue
             zigzag = items[at]
             if zigzag >= MORE_FOLLOWS:
                 zigzag &= 0x7F
@@ -274,23 +284,11 @@ class MessageBlock:
 
         Raises `StoreCorrupt`.
         """
-        items = self.items
-        starts, ends = self.body_spans()
+        items, at = self.items, 0
         parts: list[bytes] = []
-        at = 0
-        for index in self.framed:
-            start, end = starts[index], ends[index]
-            item = ends[index - 1] if index else 0
-            if item > at:
-                parts.append(items[at:item])
+        for start, end in zip(*self.payload_spans(), strict=True):
+            parts += (items[at : at + 1 + ID_BYTES], avro_length(end - start), items[start:end])
             at = end
-            payload = frame_parts(items, start)[2]
-            parts += (
-                items[item : item + len(ITEM_START) + ID_BYTES],
-                avro_length(end - payload),
-                items[payload:end],
-            )
-        parts.append(items[at:])
         return MessageBlock(self.count, b"".join(parts))
 
     @classmethod
@@ -300,9 +298,11 @@ class MessageBlock:
         framed: list[int] = []
         for index, message in enumerate(messages):
             body, is_framed = message.body()
-            parts += (ITEM_START, message.id, avro_length(len(body)), body)
             if is_framed:
                 framed.append(index)
+                parts += (ITEM_START, message.id, framed_item(body))
+            else:
+                parts += (ITEM_START, message.id, avro_length(len(body)), body)
         return cls(len(messages), b"".join(parts), framed)
 
     @classmethod

@@ -23,7 +23,16 @@ from typing import NamedTuple
 
 from tms.core.entries import EMPTY, PLAIN, Entries
 from tms.core.frame import framed_of
-from tms.core.message import ITEM_START, ITEM_TAILS, KEY_BYTES, LAST_ID, item_tail, key_after
+from tms.core.framed_items import framed_item
+from tms.core.message import (
+    ITEM_START,
+    ITEM_TAILS,
+    KEY_BYTES,
+    LAST_ID,
+    NO_PAYLOAD_KEY,
+    item_tail,
+    key_after,
+)
 
 BLOCK_BYTES = 128 * 1024
 """A block takes no more entries once it has this many bytes of items."""
@@ -159,6 +168,10 @@ class _Block:
             + body
             for key, body in zip(self._keys, self._bodies, strict=True)
         ]
+        first = self.count - len(items)
+        for index in self.framed[bisect_left(self.framed, first) :]:
+            at = index - first
+            items[at] = ITEM_START + self._keys[at] + NO_PAYLOAD_KEY + framed_item(self._bodies[at])
         base = self.offsets[-1]
         self.offsets.extend(accumulate(map(len, items[1:]), initial=base + len(items[0])))
         self.items += b"".join(items)

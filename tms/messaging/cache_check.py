@@ -7,7 +7,7 @@ is written changes the table first, then the cache. So what differs is looked at
 import asyncio
 
 from tms.core.entries import PLAIN, Entries
-from tms.core.message import KEY, MessageBlock
+from tms.core.message import KEY
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 
@@ -89,8 +89,7 @@ class CacheCheck:
 
 
 def _rows_of(entries: Entries, start: int, stop: int) -> _Rows:
-    whole = MessageBlock(entries.count, bytes(entries.items), entries.framed)
-    messages = list(whole)[start:stop]
+    messages = list(entries.block(0, entries.count))[start:stop]
     pointers = entries.pointers
     return {
         message.id[: KEY.size]: (

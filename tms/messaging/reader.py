@@ -15,7 +15,6 @@ from tms.core.message import (
     NO_PAYLOAD_KEY,
     MessageBlock,
     first_id_at,
-    framed_between,
     key_after,
 )
 from tms.core.messaging import Page
@@ -113,7 +112,7 @@ class Reader:
             if entries.references:
                 return None
             if start < stop:
-                block = _block(entries, range(start, stop))
+                block = entries.block(start, stop)
                 blocks.append(block)
                 count += block.count
                 size += len(block.items)
@@ -162,7 +161,7 @@ class Reader:
                     return
                 continue
             part = run[: draft.limit - draft.count]
-            draft.add(_block(entries, part))
+            draft.add(entries.block(part.start, part.stop))
             if len(part) < len(run):
                 draft.position = key_after(entries.key(part[-1])) + NO_PAYLOAD_KEY
                 return
@@ -230,17 +229,6 @@ class Reader:
         return True
 
 
-def _block(entries: Entries, run: range) -> MessageBlock:
-    """Return the entries of `run` as messages."""
-    offsets = entries.offsets
-    if offsets is None:
-        assert len(run) == entries.count
-        return MessageBlock(entries.count, bytes(entries.items), entries.framed)
-    framed = framed_between(entries.framed, run.start, run.stop) if entries.framed else ()
-    items = bytes(entries.items[offsets[run.start] : offsets[run.stop]])
-    return MessageBlock(len(run), items, framed)
-
-
 def _without_first(found: Slice, key: bytes) -> Slice:
     """Return `found` without its first entry where that is at `key` and no reference."""
     entries, start, stop, next_key = found
@@ -248,6 +236,5 @@ def _without_first(found: Slice, key: bytes) -> Slice:
         return found
     if entries.offsets is not None:
         return Slice(entries, start + 1, stop, next_key)
-    whole = MessageBlock(entries.count, bytes(entries.items), entries.framed)
-    rest = MessageBlock.of(list(whole)[1:])
+    rest = MessageBlock.of(list(entries.block(0, entries.count))[1:])
     return Slice(Entries(rest.count, rest.items, framed=rest.framed), 0, rest.count, next_key)

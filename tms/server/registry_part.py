@@ -34,12 +34,12 @@ from tms.settings import Settings
 
 with importing("api"):
     from api.cluster.forwarding import Forwarder
-    from api.http.app import App
+    from api.http.application import Application
     from api.http.callers import Callers
     from api.http.metrics import RestMetrics
     from api.http.server import ListeningAddress
-    from api.registry.application import WithRegistry, create_registry_app
-    from api.registry.forwarding import MasterForwarding
+    from api.registry.application import create_registry_app
+    from api.registry.forwarding import PREFIX, MasterForwarding
 
 _log = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ class RegistryPart:
             self.registry,
             settings.limits(),
             self._metrics,
-            Callers(settings.own_hosts),
             self._forwarding() if settings.registry_mode == "master" else None,
+            callers=Callers(settings.own_hosts),
             access=None if security is None else security.registry_access,
         )
         self._address = settings.registry_address
@@ -128,9 +128,10 @@ class RegistryPart:
             StoreElection(store, namespace, mastership.address, is_eligible=is_eligible)
         )
 
-    def beside(self, main: App) -> App:
+    def beside(self, main: Application) -> Application:
         """Return `main` with the registry below its prefix."""
-        return WithRegistry(main, self._app)
+        main.routes.mount_whole(PREFIX, self._app.routes)
+        return main
 
     @property
     def listeners(self) -> Sequence[ListeningAddress]:

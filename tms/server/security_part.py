@@ -7,6 +7,7 @@ signs tokens, and the keys by which the servers of a cluster believe each other.
 import contextlib
 import importlib.util
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -60,18 +61,16 @@ class SecurityPart:
         limits = settings.limits()
         bounds = SharedBounds(connections_max(limits.connections_max), limits.queue_bytes_max)
         quotas = Quotas(settings.principal_limits(), self._clock, bounds)
-        made = [
-            AccessControl(
-                sessions,
-                self.grants,
-                self._clock,
-                is_required=settings.auth == "required",
-                are_docs_open=settings.auth_open_docs,
-                quotas=quotas,
-            )
-            for _ in range(2)
-        ]
-        self.access, self.registry_access = made
+        access = partial(
+            AccessControl,
+            sessions,
+            self.grants,
+            self._clock,
+            is_required=settings.auth == "required",
+            are_docs_open=settings.auth_open_docs,
+            quotas=quotas,
+        )
+        self.access, self.registry_access = access(), access()
         """What the service's operations ask, and what the registry's do."""
         self.boot = new_boot()
         """Which process of this server seals have to be for."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from tms.core.avro_lengths import avro_length
 from tms.core.frame import framed_of
+from tms.core.framed_items import framed_item
 from tms.core.message import MessageBlock
 from tms.wire.avro import END, array
 from tms.wire.avro_bodies import (
@@ -19,7 +20,6 @@ from tms.wire.avro_bodies import (
     AvroFormat,
     publish_all_schema,
 )
-from tms.wire.avro_framed_items import framed_items, framed_message
 from tms.wire.avro_messages_reader import MessagesReader
 from tms.wire.bodies import PublishRequest, last_of
 from tms.wire.media_types import AVRO_FRAMES_TYPE
@@ -75,7 +75,7 @@ _ONE_RUN = b"\x02"
 def _message(body: bytes, *, is_framed: bool) -> bytes:
     """Return a body as key, headers and payload."""
     if is_framed:
-        return framed_message(body, 0, len(body))
+        return framed_item(body)
     return _ABSENT + END + _PRESENT + avro_length(len(body)) + body
 
 
@@ -110,6 +110,8 @@ class AvroFramesFormat(AvroFormat):
         """Return one block of the answer's array of runs."""
         if not block.framed:
             return _ONE_RUN + avro_length(block.count) + block.items + END + END
+        if len(block.framed) == block.count:
+            return _ONE_RUN + END + avro_length(block.count) + block.items + END
         runs = _runs_of(block)
         return avro_length(len(runs)) + b"".join(runs)
 
@@ -117,22 +119,21 @@ class AvroFramesFormat(AvroFormat):
 def _runs_of(block: MessageBlock) -> list[bytes]:
     """Return the runs of a block, some of whose messages are framed."""
     items = block.items
-    starts, ends = block.body_spans()
-    item_starts = [0, *ends]
+    starts = block.starts or [0, *block.payload_spans()[1]]
+    base = starts[0]
 
-    def plain(first: int, stop: int) -> bytes:
+    def items_of(first: int, stop: int) -> bytes:
         if first == stop:
             return END
-        return avro_length(stop - first) + items[item_starts[first] : item_starts[stop]] + END
+        return avro_length(stop - first) + items[starts[first] - base : starts[stop] - base] + END
 
     runs: list[bytes] = []
     behind = 0
     for first, stop in _consecutive(block.framed):
-        framed = framed_items(items, item_starts[first : stop + 1], starts[first:stop])
-        runs.append(plain(behind, first) + array(framed))
+        runs.append(items_of(behind, first) + items_of(first, stop))
         behind = stop
     if behind < block.count:
-        runs.append(plain(behind, block.count) + END)
+        runs.append(items_of(behind, block.count) + END)
     return runs
 
 

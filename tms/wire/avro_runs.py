@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from tms.core.avro_lengths import avro_length, read_length
+from tms.core.avro_lengths import read_length
 from tms.core.message import ID_BYTES, ITEM_START, MessageBlock
 from tms.wire.avro import invalid
 from tms.wire.avro_bodies import plain_run
-from tms.wire.avro_message import OtherForm, body_of, spans_of
+from tms.wire.avro_message import OtherForm, spans_of
 
 
 class AvroRunsDecoder:
@@ -101,8 +101,7 @@ def _framed_items(data: bytes, at: int, left: int) -> _Framed:
             break
         except (ValueError, OtherForm) as error:
             raise invalid(str(error)) from None
-        body = body_of(data, spans)
-        items.append(data[at : at + id_bytes] + avro_length(len(body)) + body)
+        items.append(data[at : spans.end])
         at = spans.end
         left -= 1
     return _Framed(items, at)

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.frame import bodies_of, encode_body, read_frame
-from tms.core.message import MessageBlock, published_ms
+from tms.core.frame import bodies_of, encode_body
+from tms.core.message import Message, MessageBlock, published_ms
 from tms.core.payload_values import GivenValue
 from tms.wire.json_fields import (
     TIME,
@@ -201,26 +201,14 @@ def _name(text: str) -> str:
 
 def encode_rows(block: MessageBlock, *, base64_only: bool) -> bytes:
     """Return the messages of a block as an array."""
-    ids, bodies = block.columns()
     if block.framed:
-        framed = frozenset(block.framed)
-        return encode(
-            [
-                _framed_row(message_id, body, base64_only=base64_only)
-                if index in framed
-                else MessageBody(
-                    message_id.hex(),
-                    published_ms(message_id),
-                    json_of(body, base64_only=base64_only),
-                )
-                for index, (message_id, body) in enumerate(zip(ids, bodies, strict=True))
-            ]
-        )
+        return encode([_row(message, base64_only=base64_only) for message in block])
+    ids, payloads = block.columns()
     return encode(
         [
             MessageBody(message_id.hex(), published_ms(message_id), text)
             for message_id, text in zip(
-                ids, _all_json_of(bodies, base64_only=base64_only), strict=True
+                ids, _all_json_of(payloads, base64_only=base64_only), strict=True
             )
         ]
     )
@@ -234,14 +222,13 @@ def _all_json_of(payloads: Sequence[bytes], *, base64_only: bool) -> Sequence[Js
     return [json_of(payload, base64_only=base64_only) for payload in payloads]
 
 
-def _framed_row(message_id: bytes, body: bytes, *, base64_only: bool) -> MessageBody:
-    key, headers, has_payload, end = read_frame(body)
-    payload = json_of(body[end:], base64_only=base64_only) if has_payload else None
-    row = MessageBody(message_id.hex(), published_ms(message_id), payload)
-    if key is not None:
-        row.key = json_of(key, base64_only=base64_only)
-    if headers:
+def _row(message: Message, *, base64_only: bool) -> MessageBody:
+    payload = None if message.is_tombstone else json_of(message.payload, base64_only=base64_only)
+    row = MessageBody(message.id.hex(), published_ms(message.id), payload)
+    if message.key is not None:
+        row.key = json_of(message.key, base64_only=base64_only)
+    if message.headers:
         row.headers = {
-            name: json_of(value, base64_only=base64_only) for name, value in headers.items()
+            name: json_of(value, base64_only=base64_only) for name, value in message.headers.items()
         }
     return row

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
 from api.app import create_standby
 from api.cluster.forwarding import Forwarder
@@ -54,7 +53,7 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
     forwarder = Forwarder(ID)
-    app = ClusterApp(create_standby(forwarder, Known(), LIMITS, registry=CollectorRegistry()))
+    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
     forwarder.lead_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),

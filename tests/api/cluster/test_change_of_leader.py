@@ -91,12 +91,13 @@ async def test_a_known_head_asks_for_the_lease_each_time(
 async def test_the_head_of_a_transaction_is_known_for_as_long(
     second: Second, leader: Live, wire: Wire
 ) -> None:
-    def commit(transaction_id: int) -> bytes:
-        return request(f"/v1/transactions/{transaction_id}/commit", b"")
+    def in_json(path: str) -> bytes:
+        return request(path, b"{}").replace(b"avro/binary", b"application/json")
 
-    start = request("/v1/transactions?codec=false", b"{}").replace(
-        b"avro/binary", b"application/json"
-    )
+    def commit(transaction_id: int) -> bytes:
+        return in_json(f"/v1/transactions/{transaction_id}/commit")
+
+    start = in_json("/v1/transactions?codec=false")
     async with live(own=True) as own:
         Term(second, own, token=1)
         for _ in range(2):

@@ -216,7 +216,7 @@ async def pair_of_servers(
             services, LIMITS, registry=leader.metrics, clock=clock, access=leader.access
         )
         second = create_standby(
-            forwarder, Known(), LIMITS, registry=standby.metrics, access=standby.access
+            forwarder, LIMITS, cluster=Known(), registry=standby.metrics, access=standby.access
         )
         stopping = services.messaging.stop_waiting
         await stack.enter_async_context(serving_server(leader, app, on_stopping=stopping))

@@ -218,7 +218,7 @@ class _Fitting(NamedTuple):
 def _fitting(block: MessageBlock, bytes_max: int | None, *, at_least_one: bool) -> _Fitting:
     count = size = item_start = 0
     last_start = None
-    for start, end in zip(*block.body_spans(), strict=True):
+    for start, end in zip(*block.payload_spans(), strict=True):
         size += end - start
         if bytes_max is not None and size > bytes_max and (count or not at_least_one):
             size -= end - start

@@ -161,14 +161,12 @@ class Splitting:
                 stop_key=_after(self.end),
             )
             if not entries.references:
-                yield MessageBlock(entries.count, bytes(entries.items), entries.framed)
+                yield entries.block(0, entries.count)
                 continue
             assert entries.pointers is not None
-            assert entries.offsets is not None
             for index, pointer in enumerate(entries.pointers):
                 if index not in entries.references:
-                    start, stop = entries.offsets[index : index + 2]
-                    yield MessageBlock(1, bytes(entries.items[start:stop]))
+                    yield entries.block(index, index + 1)
                     continue
                 key: bytes | None = NO_PAYLOAD_KEY
                 while key is not None:
@@ -222,7 +220,7 @@ class Splitting:
 
 def _runs_of(block: MessageBlock, step: int) -> Iterator[_Placed]:
     """Give runs of `step` messages by the id of the first."""
-    ends = block.body_spans()[1]
+    ends = block.payload_spans()[1]
     for first in range(0, block.count, step):
         at = ends[first - 1] if first else 0
         stop = ends[min(first + step, block.count) - 1]
