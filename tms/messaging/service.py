@@ -60,7 +60,7 @@ class Service:
         """
         engine = self._engine = writing.engine
         self._tables = engine.tables
-        self._limits = limits = engine.limits
+        self._limits = engine.limits
         self._clock = engine.clock
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics

@@ -196,6 +196,14 @@ class _TopicWrite(Write):
 class Publication(_TopicWrite, Carried):
     """Messages for the Message table, or a reference to what was stored before."""
 
+    _is_joined = False
+    """Whether others' plain messages are added with its own."""
+    _append: _Append | None = None
+    """What its entries are added with; None if a reference was there before."""
+    _first = 0
+    """Which of those is the first one of its own."""
+    _reference_key = b""
+
     def __init__(
         self,
         writing: Writing,
@@ -213,12 +221,6 @@ class Publication(_TopicWrite, Carried):
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._if_last = if_last
-        self._is_joined = False
-        self._append: _Append | None = None
-        """Adds its entries; None if a reference was there before."""
-        self._first = 0
-        """Which of those is the first one of its own."""
-        self._reference_key = b""
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
         """Raise `TopicNotFound`, `StoreUnavailable` where it cannot be a part of a commit now."""

@@ -121,4 +121,5 @@ class ThreadChecker:
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions."""
+        assert asyncio.current_task() is not None, "a process has a timeout, which needs a task"
         return await asyncio.to_thread(_answers_here, questions)
