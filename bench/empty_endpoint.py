@@ -7,25 +7,19 @@ reaches is the limit that HTTP sets.
 import asyncio
 import sys
 from functools import lru_cache
-from typing import cast
 
 import uvloop
-from prometheus_client import CollectorRegistry
 
-from api.http.body_memory import BodyMemory
-from api.http.callers import Callers
-from api.http.context import Context, ErrorAnswer
+from api.http.context import context_of
 from api.http.endpoint import Endpoint
-from api.http.errors import answer_of
+from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import OK, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Operation
 from api.http.request_body import read_body
-from api.http.router import RouteMatch
+from api.http.router import Router
 from api.http.server import ListeningAddress, serve
 from tms.core.limits import Limits
-from tms.core.services import ServerServices
-from tms.core.trusted_clock import TrustedClock
 
 
 @lru_cache
@@ -57,24 +51,11 @@ class _App:
     """One endpoint at every path."""
 
     def __init__(self) -> None:
-        limits = Limits()
-        context = Context(
-            services=cast("ServerServices", None),
-            limits=limits,
-            clock=TrustedClock(),
-            registry=CollectorRegistry(),
-            topic_info="seed",
-            body_memory=BodyMemory(limits.queue_bytes_max),
-            openapi=b"",
-            callers=Callers(),
-            error_form=answer_of,
-        )
-        self._found = RouteMatch(Endpoint(_answer, context, OperationMetrics(), _OPERATION), {})
+        endpoint = Endpoint(_answer, context_of(Limits()), OperationMetrics(), _OPERATION)
+        self.routes = Router((), lambda _code, _detail: endpoint)
 
-    def find(self, _method: str, _path: str) -> RouteMatch[Endpoint]:
-        return self._found
-
-    def error(self, error: Exception) -> ErrorAnswer:
+    @staticmethod
+    def error(error: Exception) -> ErrorAnswer:
         return answer_of(error)
 
 

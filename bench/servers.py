@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,10 +66,14 @@ def _running(*arguments: str) -> Iterator[Server]:
 
 
 @contextmanager
-def tms_server(folder: Path, *flags: str) -> Iterator[Server]:
-    """Run TMS on LevelDB in `folder`."""
+def tms_server(
+    folder: Path, *flags: str, limits: Mapping[str, int] | None = None
+) -> Iterator[Server]:
+    """Run TMS on LevelDB in `folder`. `limits` are those that users cannot set."""
+    defaults = f"Limits.__init__.__kwdefaults__.update({dict(limits or {})})"
+    program = f"from tms.core.limits import Limits; {defaults}; {_SERVE}"
     options = ("--store", f"leveldb:{folder}", "--listen", "127.0.0.1:0", "--log-level", "warning")
-    with _running("-c", _SERVE, "serve", *options, *flags) as server:
+    with _running("-c", program, "serve", *options, *flags) as server:
         yield server
 
 

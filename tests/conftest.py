@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.taskless_guard import taskless_guard
+
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 
 # What a shell starts in the background ignores interrupts, and so would all that tests start.
@@ -42,6 +44,21 @@ def _closed() -> Iterator[None]:
     """Have what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="session")
+def asked_for_task() -> Iterator[list[str]]:
+    """Where requests ask for their task before they have one."""
+    with taskless_guard() as asked:
+        yield asked
+
+
+@pytest.fixture(autouse=True)
+def _asks_for_no_task_too_early(asked_for_task: list[str]) -> Iterator[None]:
+    """Have a test fail in which a request asked for its task before it had one."""
+    yield
+    asked, asked_for_task[:] = [*asked_for_task], []
+    assert not asked, asked[0]
 
 
 TOGETHER = ("tests/structure/", "tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")

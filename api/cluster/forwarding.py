@@ -20,7 +20,7 @@ from contextlib import contextmanager
 import httpx
 
 from api.http.access_control import CHECK_S
-from api.http.endpoint import FORWARDED_BY as HEADER
+from api.http.endpoint import FORWARDED_BY
 from api.http.exchange import ClientGone, Exchange
 from api.http.rare_log import RareLog
 from api.http.request_body import check_announced
@@ -56,8 +56,8 @@ _OF_ONE_HOP = frozenset(
 )
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
 """Who calls was checked by this server's name; the leader has another."""
-_OURS = frozenset({SEALED.lower().encode(), HEADER})
-"""What only servers say of a request: a client's is not passed on."""
+_OURS = frozenset({SEALED.lower().encode(), FORWARDED_BY})
+"""Headers that only servers send: those of a client are not forwarded."""
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
@@ -88,23 +88,23 @@ class Forwarder:
     """The way to the present leader."""
 
     def __init__(self, instance_id: int, tls: ssl.SSLContext | None = None) -> None:
-        """Forward for the server of that number, once `lead_to` has named a leader.
+        """Forward for the server of that number, once `forward_to` has named a leader.
 
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
         """
         self._tls = tls
         self.sealer: Sealer | None = None
-        """What seals who asked; None: callers' own credentials are passed on."""
+        """Seals the caller's principal; None: callers' own credentials are forwarded."""
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    @property
-    def address(self) -> str | None:
-        """The URL of the leader, None where there is none."""
-        return None if self._way is None else self._way.address
+    def check_leader(self) -> None:
+        """Raise `NoLeader` where nobody is known who would take a publish."""
+        if self._way is None:
+            raise NoLeader
 
-    def lead_to(self, address: str | None, boot: str = "") -> None:
+    def forward_to(self, address: str | None, boot: str = "") -> None:
         """Forward to `address` from now on; what another has not answered is broken off.
 
         `boot` says which process of that server it is; empty: that is not known.
@@ -134,7 +134,7 @@ class Forwarder:
 
     async def close(self) -> None:
         """Close the connections."""
-        self.lead_to(None)
+        self.forward_to(None)
         await asyncio.gather(*self._closing)
 
     async def forward(
@@ -147,7 +147,7 @@ class Forwarder:
         see `TooLarge`, `InvalidRequest` (body_too_slow).
         """
         way = self._way
-        if way is None or HEADER in exchange.headers:
+        if way is None or FORWARDED_BY in exchange.headers:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
         forwarded = _Forwarded(
@@ -275,7 +275,7 @@ class _Forwarded:
         request = client.build_request(
             exchange.method,
             "/",
-            headers=[*headers, (HEADER, self._id)],
+            headers=[*headers, (FORWARDED_BY, self._id)],
             content=self._body() if exchange.body_unread else self._whole,
             # As it came: httpx would take `//x` for a host, and leave `/../` out.
             extensions={"target": target},
@@ -320,7 +320,7 @@ class _Forwarded:
 
     async def _pass_on(self, answer: httpx.Response) -> None:
         headers = _without(answer.headers.raw, _OF_ONE_HOP | _OF_THE_SERVER)
-        headers.append((HEADER, self._id))
+        headers.append((FORWARDED_BY, self._id))
         if self._before_answer is not None:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)

@@ -14,11 +14,12 @@ Used from the event loop's thread alone.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Never
+from typing import Never
 
 from api.http.admitted import Admitted
-from api.http.audit_trail import AuditTrail, Use
-from api.http.operation import DecidedBy, Operation
+from api.http.audit_trail import AuditTrail
+from api.http.guarded import DecidedBy, Guarded
+from api.http.request import Request, Use
 from tms.core.caller import ANYBODY, ASKING, Caller
 from tms.core.clock import Clock
 from tms.core.errors import (
@@ -41,21 +42,18 @@ from tms.security.rule_book import SOME, Ruling
 from tms.security.rules import Identity, Rule, is_topic_of_service
 from tms.security.sessions import Session, Sessions, key_of
 
-if TYPE_CHECKING:
-    from api.http.exchange import Exchange
-
 CHECK_S = 5.0
 """How often whoever waits asks again."""
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 32_768
 _KEPT_MS = 60_000
 _KEPT_BYTES_MAX = 512
-"""Of a credential's key, an operation's name and a path, for a decision of them to be kept."""
+"""The most bytes of a credential's key, an operation's name and a path for a kept decision."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
 class AccessControl:
-    """What a server's applications ask before they do anything for a caller."""
+    """The access control of a server's applications."""
 
     def __init__(
         self,
@@ -74,7 +72,7 @@ class AccessControl:
         """
         self._sessions = sessions
         self.grants = grants
-        """What is in force."""
+        """The rules and tokens that hold now."""
         self._clock = clock
         self._is_required = is_required
         self._are_docs_open = are_docs_open
@@ -92,7 +90,7 @@ class AccessControl:
         """Take what other servers seal from now on."""
         self._opener = opener
 
-    def guards(self, operation: Operation | None) -> bool:
+    def guards(self, operation: Guarded | None) -> bool:
         """Whether anything is asked of who wants an operation; None: what is none."""
         if operation is None:
             return True
@@ -101,41 +99,50 @@ class AccessControl:
 
     # Who asks.
 
-    def known(self, exchange: "Exchange") -> Session | None:
+    async def admit(self, request: Request) -> None:
+        """Let in who asks, and to do what is asked as far as the head of the request names it.
+
+        Raises `NotAuthenticated`, `NotPermitted`, `TopicNotFound`, `RulesUnavailable`,
+        `RateExceeded`.
+        """
+        request.admission = Admitted()
+        session = self._known(request) or await self._verified(request)
+        self._let_in(request, session, request.operation)
+
+    def _known(self, request: Request) -> Session | None:
         """Return who asks, if that takes no waiting. Raises `NotAuthenticated`."""
-        exchange.admission = Admitted()
-        if self._opener is not None and _FORWARD in exchange.headers:
+        if self._opener is not None and _FORWARD in request.headers:
             return None
-        if exchange.authorization is not None:
-            return self._sessions.known(exchange.authorization)
-        principal = exchange.peer.certificate_principal
+        if request.authorization is not None:
+            return self._sessions.known(request.authorization)
+        principal = request.connection.peer.certificate_principal
         if principal is not None:
             return self._sessions.of_certificate(principal)
         if self._is_required:
-            self.trail.unknown(exchange, NotAuthenticated("credentials_required"))
+            self.trail.unknown(request, NotAuthenticated("credentials_required"))
         return self._sessions.anonymous
 
-    async def verified(self, exchange: "Exchange") -> Session:
+    async def _verified(self, request: Request) -> Session:
         """Return who asks. Raises `NotAuthenticated`, `RateExceeded`."""
         try:
-            if self._opener is not None and _FORWARD in exchange.headers:
-                return self._opened(exchange, self._opener)
-            header = exchange.authorization
+            if self._opener is not None and _FORWARD in request.headers:
+                return self._opened(request, self._opener)
+            header = request.authorization
             assert header is not None, "what is known without waiting is known by now"
-            return await self._sessions.of_header(header, exchange.peer.address)
+            return await self._sessions.of_header(header, request.connection.peer.address)
         except TmsError as error:
-            self.trail.unknown(exchange, error)
+            self.trail.unknown(request, error)
 
-    def _opened(self, exchange: "Exchange", opener: Opener) -> Session:
+    def _opened(self, request: Request, opener: Opener) -> Session:
         """Return whom another server has verified, once its request is as it was sealed."""
-        header = exchange.headers[_FORWARD]
-        opened = opener.open(header, exchange.method, exchange.path, exchange.query)
-        admission = _of(exchange)
+        header = request.headers[_FORWARD]
+        opened = opener.open(header, request.method, request.path, request.query)
+        admission = _of(request)
         admission.via, admission.sealed_body = opened.sender, opened.body
         admission.own_boot = opener.boot
-        fields = exchange.fields
-        if exchange.whole_body is not None:
-            admission.check_whole(exchange.whole_body)
+        fields = request.fields
+        if request.whole_body is not None:
+            admission.check_whole(request.whole_body)
         elif not length_fits(opened.body, None if fields.is_chunked else fields.body_bytes):
             raise refused_seal(opener.boot, "the body is not as it was sealed")
         if opened.identity is not None:
@@ -146,65 +153,60 @@ class AccessControl:
 
     # Whether they may.
 
-    def admits_again(self, exchange: "Exchange", operation: Operation | None) -> bool:
+    def admits_again(self, request: Request) -> bool:
         """Whether somebody was let in just so of late, and so is again. Raises `RateExceeded`."""
-        header = exchange.authorization
+        header, operation = request.authorization, request.operation
         if header is None or operation is None:
             return False
-        kept = self._decisions.get((key_of(header), operation.name, exchange.path))
+        kept = self._decisions.get((key_of(header), operation.name, request.path))
         if kept is None or self._clock.keys_ms() >= kept[0] or self.grants.is_stale:
             return False
-        if exchange.fields.caller is not ANYBODY:
+        if request.fields.caller is not ANYBODY:
             return False
-        if self._opener is not None and _FORWARD in exchange.headers:
+        if self._opener is not None and _FORWARD in request.headers:
             return False
-        admission = exchange.admission = kept[1]
+        admission = request.admission = kept[1]
         if admission.use is not None:
-            exchange.count_connection(admission.use.connections)
+            request.connection.count_among(admission.use.connections)
         ASKING.set(admission.caller)
         return True
 
-    def admit(self, exchange: "Exchange", session: Session, operation: Operation | None) -> None:
-        """Let a caller do an operation, as far as the head of the request names what to.
-
-        None: what is no operation, or is done elsewhere. Raises `NotPermitted`, `TopicNotFound`,
-        `RulesUnavailable`, `RateExceeded`.
-        """
-        admission = _of(exchange)
+    def _let_in(self, request: Request, session: Session, operation: Guarded | None) -> None:
+        admission = _of(request)
         admission.session = session
         admission.rules_epoch = self.grants.epoch
         if admission.via is not None:
-            exchange.comes_from_server()
+            request.connection.is_of_server = True
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
             if admission.via is None:  # those of servers are shared by all callers
-                exchange.count_connection(use.connections)
+                request.connection.count_among(use.connections)
         if operation is None:
             self._check_fresh(session)
             return
-        self._decide(exchange, session, operation)
-        caller = exchange.fields.caller
+        self._decide(request, session, operation)
+        caller = request.fields.caller
         admission.caller = self._caller_of(session, caller.part)
         ASKING.set(admission.caller)
         is_counted = self._quotas is not None and self._quotas.limits.are_by_time
         is_alike = caller is ANYBODY and admission.via is None and not is_counted
         # What is told each time is decided each time.
         if is_alike and not self.grants.is_stale and operation.action not in ALWAYS:
-            self._keep(exchange, session, operation, admission)
+            self._keep(request, session, operation, admission)
 
     def _keep(
-        self, exchange: "Exchange", session: Session, operation: Operation, admission: Admitted
+        self, request: Request, session: Session, operation: Guarded, admission: Admitted
     ) -> None:
         """Keep a decision if it is of a short key, and of a credential in its one spelling."""
-        header, key = exchange.authorization, session.key
-        size = len(key) + len(operation.name) + len(exchange.path)
+        header, key = request.authorization, session.key
+        size = len(key) + len(operation.name) + len(request.path)
         if header is None or key_of(header) != key or size > _KEPT_BYTES_MAX:
             return
         if len(self._decisions) >= _DECISIONS_MAX:
             del self._decisions[next(iter(self._decisions))]
         until_ms = min(session.ends_ms, self._clock.keys_ms() + _KEPT_MS)
-        self._decisions[key, operation.name, exchange.path] = until_ms, admission
+        self._decisions[key, operation.name, request.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
         return self.grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
@@ -219,43 +221,43 @@ class AccessControl:
         resource = subject_resource(subject or None)
         return self._ruling(session, Action(action), resource).is_allowed
 
-    def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
+    def _decide(self, request: Request, session: Session, operation: Guarded) -> None:
         action = operation.action
         assert action is not None, "an operation that needs nothing is not asked for"
         if operation.decided_by is DecidedBy.ANSWER:
             self._check_fresh(session)
-            self.trail.used(exchange, _use(action, operation.resource_of(exchange.names)))
+            self.trail.used(request, _use(action, operation.resource_of(request.names)))
             return
         if operation.decided_by is DecidedBy.BODY:
             self._check_fresh(session)
-            namespace = exchange.names["namespace"]
+            namespace = request.names["namespace"]
             if not self.grants.book.may_within(session.identity, action, namespace):
-                self.refuse(exchange, action, topic_resource(namespace, None))
+                self.refuse(request, action, topic_resource(namespace, None))
             return
-        subscription = exchange.names.get("subscription")
-        self.check(exchange, action, operation.resource_of(exchange.names), subscription)
+        subscription = request.names.get("subscription")
+        self.check(request, action, operation.resource_of(request.names), subscription)
 
     def check(
         self,
-        exchange: "Exchange",
+        request: Request,
         action: Action,
         resource: Resource,
         subscription: str | None = None,
     ) -> None:
         """Raise `NotPermitted` or `TopicNotFound` unless who asks may do an action to something."""
-        session = _of(exchange).session
+        session = _of(request).session
         assert session is not None, "who asks is known before anything is checked"
         self._check_fresh(session)
         ruling = self._ruling(session, action, resource, subscription)
         if not ruling.is_allowed:
             is_hidden = not ruling.is_visible and resource.kind is Kind.TOPIC
             use = _use(action, resource, ruling.rule, subscription)
-            self._refuse(exchange, use, resource, is_hidden=is_hidden)
-        self.trail.used(exchange, _use(action, resource, ruling.rule, subscription))
+            self._refuse(request, use, resource, is_hidden=is_hidden)
+        self.trail.used(request, _use(action, resource, ruling.rule, subscription))
 
     def check_topics(
         self,
-        exchange: "Exchange",
+        request: Request,
         action: Action,
         topics: Sequence[TopicId],
         subscriptions: Sequence[str] = (),
@@ -263,59 +265,57 @@ class AccessControl:
         """Check topics that a body names, each with its subscription if there are any."""
         for at, topic in enumerate(topics):
             subscription = subscriptions[at] if subscriptions else None
-            self.check(exchange, action, topic_resource(topic.namespace, topic.name), subscription)
+            self.check(request, action, topic_resource(topic.namespace, topic.name), subscription)
 
     def may(
         self,
-        exchange: "Exchange",
+        request: Request,
         action: Action,
         resource: Resource,
         subscription: str | None = None,
     ) -> bool:
         """Whether who asks may do an action to something; nothing is told of it."""
-        session = _of(exchange).session
+        session = _of(request).session
         assert session is not None
         return self._ruling(session, action, resource, subscription).is_allowed
 
-    async def check_again(self, exchange: "Exchange", operation: Operation | None) -> None:
+    async def check_again(self, request: Request) -> None:
         """Raise as at the start if who was let in may not go on. Cheap if nothing has changed."""
-        admission = _of(exchange)
+        admission, operation = _of(request), request.operation
         session = admission.session
         assert session is not None, "who goes on was let in"
         if session.is_over(self.grants, self._clock.keys_ms()):
-            before, session = session, await self._verified_anew(exchange, session)
+            before, session = session, await self._verified_anew(request, session)
             admission.session = session
             if session.identity != before.identity:
-                self._decide_anew(exchange, session, operation)
+                self._decide_anew(request, session, operation)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:
             if operation is None:
                 self._check_fresh(session)
             else:
-                self._decide(exchange, session, operation)
+                self._decide(request, session, operation)
             admission.rules_epoch = epoch
 
-    def _decide_anew(
-        self, exchange: "Exchange", session: Session, operation: Operation | None
-    ) -> None:
+    def _decide_anew(self, request: Request, session: Session, operation: Guarded | None) -> None:
         """Have it decided by whom the credential is for now: groups of a password may be others.
 
         Raises `NotAuthenticated` if the request was passed on to a server that knows others.
         """
-        admission = _of(exchange)
+        admission = _of(request)
         admission.rules_epoch = -1  # also for others that were let in by the same decision
         if operation is None:
             reason = "the groups have changed during the request: send it again"
-            self.trail.unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
+            self.trail.unknown(request, NotAuthenticated("credentials_invalid", reason=reason))
         admission.caller = self._caller_of(session, admission.caller.part)
 
-    async def _verified_anew(self, exchange: "Exchange", session: Session) -> Session:
+    async def _verified_anew(self, request: Request, session: Session) -> Session:
         """Return who asks of whom that has ended: a password may hold on, all else does not."""
-        header = exchange.authorization
+        header = request.authorization
         if session.mechanism is not Scheme.BASIC or header is None:
             reason = "they have expired, or were revoked, during the request"
-            self.trail.unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
-        return self._sessions.known(header) or await self.verified(exchange)
+            self.trail.unknown(request, NotAuthenticated("credentials_invalid", reason=reason))
+        return self._sessions.known(header) or await self._verified(request)
 
     def _check_fresh(self, session: Session) -> None:
         if self.grants.is_stale and not self.grants.book.is_superuser(session.identity):
@@ -330,18 +330,18 @@ class AccessControl:
             return Ruling(is_own, None, is_own)
         return self.grants.book.decide(session.identity, action, resource, subscription)
 
-    def refuse(self, exchange: "Exchange", action: Action, resource: Resource) -> Never:
+    def refuse(self, request: Request, action: Action, resource: Resource) -> Never:
         """Tell that who asks may not do an action to something, and raise `NotPermitted`."""
-        self._refuse(exchange, _use(action, resource), resource)
+        self._refuse(request, _use(action, resource), resource)
 
     def _refuse(
-        self, exchange: "Exchange", use: Use, resource: Resource, *, is_hidden: bool = False
+        self, request: Request, use: Use, resource: Resource, *, is_hidden: bool = False
     ) -> Never:
         """Raise `NotPermitted`; `is_hidden`: `TopicNotFound` instead."""
         error: TmsError = NotPermitted(action=use.action, resource=use.resource)
         if is_hidden and resource.name is not None:
             error = TopicNotFound(topic=use.resource)
-        self.trail.refused(exchange, use, error)
+        self.trail.refused(request, use, error)
 
 
 def _use(
@@ -351,6 +351,6 @@ def _use(
     return Use(action, str(resource), rule, about)
 
 
-def _of(exchange: "Exchange") -> Admitted:
-    assert exchange.admission is not None, "the door has been asked"
-    return exchange.admission
+def _of(request: Request) -> Admitted:
+    assert request.admission is not None, "the door has been asked"
+    return request.admission

@@ -1,19 +1,20 @@
-"""What a listener answers requests by."""
+"""The application that answers the requests of a listener."""
 
 from typing import Protocol
 
-from api.http.context import ErrorAnswer
 from api.http.endpoint import Endpoint
-from api.http.router import RouteMatch
+from api.http.errors import ErrorAnswer
+from api.http.router import Router
 
 
 class App(Protocol):
-    """What requests are answered by."""
+    """Answers requests."""
 
-    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
-        """Return where a request leads; `path` is as it came. If nowhere, that refuses it."""
+    @property
+    def routes(self) -> Router[Endpoint]:
+        """Where requests lead now: each is looked up there once."""
         ...
 
     def error(self, error: Exception) -> ErrorAnswer:
-        """Return the answer to what is no request."""
+        """Return the answer to what is not a request."""
         ...

@@ -1,15 +1,16 @@
-"""Operations as an application: a table of them, found by method and path."""
+"""Operations as an application: a table of them, made once, in which each request is looked up."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from api.http.context import Context, ErrorAnswer
+from api.http.context import Context
 from api.http.endpoint import Endpoint
+from api.http.errors import ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
-from api.http.operation import Operation
-from api.http.router import Route, RouteMatch, Router
+from api.http.operation import Handler, Operation
+from api.http.router import Route, Router
 from tms.core.errors import InvalidRequest
 
 
@@ -22,45 +23,34 @@ class Application:
         metrics: RestMetrics,
         operations: Iterable[Operation],
         *,
-        prefixes: Iterable[str] = (),
+        prefix: str = "",
+        forward: Handler | None = None,
     ) -> None:
-        """Answer requests to `operations`, and refuse all others.
+        """Answer requests to `operations`, and have `forward` answer all others; None: refuse them.
 
-        They are at their paths, and below each of `prefixes` too.
+        They are at their paths, and below `prefix` too, but for the one at `/`.
         """
         self.context = context
-        self._unmatched = metrics.of("unmatched")
-        routes = [
+        counted = metrics.of("unmatched" if forward is None else "forwarded")
+
+        def unmatched(code: str, detail: Mapping[str, Any]) -> Endpoint:
+            return Endpoint(forward or partial(_refuse, code, detail), context, counted)
+
+        own = [
             Route(
-                operation.method,
-                operation.path,
-                Endpoint(operation.handler, context, metrics.of(operation.name), operation),
+                each.method,
+                each.path,
+                Endpoint(each.handler, context, metrics.of(each.name), each),
             )
-            for operation in operations
+            for each in operations
         ]
-        self._router: Router[Endpoint] = Router(routes)
-        for prefix in prefixes:
-            self._router.mount(prefix, routes)
-
-    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
-        """Return where a request leads; if nowhere, that refuses it.
-
-        A slash at the end is passed over, as CDAP does.
-        """
-        try:
-            return self._router.find(method, without_last_slash(path))
-        except InvalidRequest as error:
-            refuse = partial(_refuse, error.problem.code, error.detail)
-            return RouteMatch(Endpoint(refuse, self.context, self._unmatched), {})
+        self.routes = Router(own, unmatched)
+        if prefix:
+            self.routes.mount(prefix, [each for each in own if each.template != "/"])
 
     def error(self, error: Exception) -> ErrorAnswer:
-        """Return the answer to what is no request."""
+        """Return the answer to what is not a request."""
         return self.context.error_form(error)
-
-
-def without_last_slash(path: str) -> str:
-    """Return a path as routes have it."""
-    return path[:-1] if path[-1:] == "/" != path else path
 
 
 async def _refuse(code: str, detail: Mapping[str, Any], _: Exchange) -> None:

@@ -1,4 +1,4 @@
-"""What the audit is told of requests: each refusal, and each use once it is known how it ended.
+"""Reports requests to the audit: each refusal, and each use when its outcome is known.
 
 1. A use is told as its answer begins, with the answer's status. Until then it may turn out to be
    refused, also by the service behind the door: then it is told as denied, and not as allowed.
@@ -11,8 +11,9 @@ Used from the event loop's thread alone; but a caller may say from any what it a
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Never
+from typing import Never
 
+from api.http.request import Request, Use
 from tms.core.caller import Caller
 from tms.core.clock import Clock
 from tms.core.credentials import shortened
@@ -21,23 +22,10 @@ from tms.security.audit import AUTHENTICATE, Audit
 from tms.security.audit_record import AuditRecord
 from tms.security.credentials import tried_by
 from tms.security.resources import Action
-from tms.security.rules import Effect, Rule
-
-if TYPE_CHECKING:
-    from api.http.exchange import Exchange
+from tms.security.rules import Effect
 
 _PATH_CHARS_TOLD = 200
 _REFUSALS = (401, 403)
-
-
-class Use(NamedTuple):
-    """Something that was allowed, and is told once it is known how it ended."""
-
-    action: str
-    resource: str
-    rule: Rule | None = None
-    """What allowed it; None if it is a superuser."""
-    about: str | None = None
 
 
 class AuditTrail:
@@ -48,94 +36,94 @@ class AuditTrail:
         self._clock = clock
         self.audit = audit
 
-    def used(self, exchange: "Exchange", use: Use) -> None:
+    def used(self, request: Request, use: Use) -> None:
         """Take note of what was allowed."""
         if self.audit is None:
             return
-        if exchange.uses is None:
-            exchange.uses = [use]
-        elif use not in exchange.uses:
-            exchange.uses.append(use)
+        if request.uses is None:
+            request.uses = [use]
+        elif use not in request.uses:
+            request.uses.append(use)
 
-    def noting(self, exchange: "Exchange", caller: Caller) -> Caller:
+    def noting(self, request: Request, caller: Caller) -> Caller:
         """Return a caller of whom it is noted what he acts on that is another's."""
         if not caller.may_end_any or self.audit is None:
             return caller
-        return replace(caller, on_anothers=partial(self._acts_on, exchange))
+        return replace(caller, on_anothers=partial(self._acts_on, request))
 
-    def _acts_on(self, exchange: "Exchange", what: str) -> None:
-        self.used(exchange, Use(Action.TRANSACT_ANY, what))
+    def _acts_on(self, request: Request, what: str) -> None:
+        self.used(request, Use(Action.TRANSACT_ANY, what))
 
-    def tell_uses(self, exchange: "Exchange") -> None:
+    def tell_uses(self, request: Request) -> None:
         """Tell what was used, now that there is an answer or its beginning."""
-        uses, audit, status = exchange.uses, self.audit, exchange.status
+        uses, audit, status = request.uses, self.audit, request.status
         if uses is None or audit is None or status in _REFUSALS:
             return
-        exchange.uses = None
+        request.uses = None
         for use in uses:
-            record = self._record(exchange, use, Effect.ALLOW, status or None)
+            record = self._record(request, use, Effect.ALLOW, status or None)
             if audit.is_wanted(record.principal, use.action, use.resource, Effect.ALLOW):
                 audit.add(record)
 
-    def refused(self, exchange: "Exchange", use: Use, error: TmsError) -> Never:
+    def refused(self, request: Request, use: Use, error: TmsError) -> Never:
         """Tell that something was not allowed, and raise the error that says so."""
-        exchange.refusal = error
-        self._tell_refused(exchange, use, error)
+        request.refusal = error
+        self._tell_refused(request, use, error)
         raise error
 
-    def failed(self, exchange: "Exchange", error: Exception) -> None:
+    def failed(self, request: Request, error: Exception) -> None:
         """Take note of the error by which a request ends. Refusals that nobody has told are told.
 
         The service refuses what the door cannot know of: what is another's, or its own.
         """
-        if error is exchange.refusal or isinstance(error, NotAuthenticated):
-            exchange.uses = None
+        if error is request.refusal or isinstance(error, NotAuthenticated):
+            request.uses = None
         elif isinstance(error, NotPermitted):
-            exchange.uses = None
-            operation, detail = exchange.endpoint.operation, error.detail
+            request.uses = None
+            operation, detail = request.operation, error.detail
             if "resource" in detail:
                 use = Use(str(detail["action"]), str(detail["resource"]))
             elif operation is not None:
-                resource = operation.resource_of(exchange.names)
+                resource = operation.resource_of(request.names)
                 use = Use(operation.action or "", str(resource), about=_about(error))
             else:
                 return
-            self._tell_refused(exchange, use, error, error.problem.code)
+            self._tell_refused(request, use, error, error.problem.code)
 
     def _tell_refused(
-        self, exchange: "Exchange", use: Use, error: TmsError, reason: str | None = None
+        self, request: Request, use: Use, error: TmsError, reason: str | None = None
     ) -> None:
         if self.audit is None:
             return
-        record = self._record(exchange, use, Effect.DENY, error.status)
+        record = self._record(request, use, Effect.DENY, error.status)
         if record.mechanism is None:  # anybody may ask as nobody, as often as they like
             self.audit.refuse(replace(record, reason=error.problem.code))
         else:
             self.audit.add(replace(record, reason=reason))
 
-    def unknown(self, exchange: "Exchange", error: TmsError) -> Never:
+    def unknown(self, request: Request, error: TmsError) -> Never:
         """Tell that nobody knows who asks, and raise the error that says why."""
-        exchange.refusal = error
+        request.refusal = error
         if self.audit is not None:
-            header = exchange.authorization
-            use = Use(AUTHENTICATE, shortened(exchange.path, _PATH_CHARS_TOLD))
-            record = self._record(exchange, use, Effect.DENY, error.status)
+            header = request.authorization
+            use = Use(AUTHENTICATE, shortened(request.path, _PATH_CHARS_TOLD))
+            record = self._record(request, use, Effect.DENY, error.status)
             reason = str(error.detail.get("reason", error.problem.code))
             tried = None if header is None else tried_by(header)
             self.audit.refuse(replace(record, reason=reason, tried=tried))
         raise error
 
     def _record(
-        self, exchange: "Exchange", use: Use, effect: Effect, status: int | None
+        self, request: Request, use: Use, effect: Effect, status: int | None
     ) -> AuditRecord:
-        admission, operation = exchange.admission, exchange.endpoint.operation
+        admission, operation = request.admission, request.operation
         assert admission is not None, "the door has been asked"
         session = admission.session
         return AuditRecord(
             time_ms=self._clock.now_ms(),
             principal=None if session is None else session.identity.principal,
             mechanism=None if session is None else session.mechanism,
-            address=exchange.peer.address,
+            address=request.connection.peer.address,
             via=admission.via,
             action=use.action,
             resource=use.resource,
@@ -143,7 +131,7 @@ class AuditTrail:
             rule=None if use.rule is None else use.rule.id,
             status=status,
             operation=None if operation is None else operation.name,
-            about=use.about or exchange.about,
+            about=use.about or request.about,
         )
 
 

@@ -19,7 +19,6 @@ from api.http.head import Fields
 from tms.core.errors import InvalidRequest
 
 _LOOPBACK = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
-_KEPT = 256
 _HOST_BYTES_MAX = 300
 """More than the longest name has, with a port behind it."""
 _FOREIGN_SITES = (b"cross-site", b"same-site")
@@ -34,7 +33,6 @@ class Callers:
         own = socket.gethostname()
         short = own.partition(".")[0]
         self._names = {name.lower() for name in (*_LOOPBACK, own, short, *names) if name}
-        self._allowed: dict[bytes, bool] = {}
 
     def check(self, fields: Fields, *, is_page: bool) -> None:
         """Raise `InvalidRequest` (host_not_allowed, cross_site) if a caller is not to be answered.
@@ -43,9 +41,10 @@ class Callers:
         """
         values = fields.values
         host = values.get(b"host")
-        if host is not None and not self._is_allowed(host):
+        if host is not None and not self._knows(host):
             raise InvalidRequest("host_not_allowed", host=_shown(host), setting="allowed_hosts")
         if not fields.is_of_page:
+            fields.passed.add(self)
             return
         site, origin = values.get(b"sec-fetch-site"), values.get(b"origin")
         if is_page and values.get(b"sec-fetch-mode") == b"navigate":
@@ -53,18 +52,10 @@ class Callers:
         if site in _FOREIGN_SITES or (origin is not None and not _is_of(origin, host)):
             raise InvalidRequest("cross_site", origin=_shown(origin or b""))
 
-    def _is_allowed(self, host: bytes) -> bool:
-        allowed = self._allowed.get(host)
-        if allowed is None:
-            if len(host) > _HOST_BYTES_MAX:
-                return False
-            if len(self._allowed) == _KEPT:
-                self._allowed.clear()
-            allowed = self._allowed[host] = self._knows(host.decode("latin-1").strip().lower())
-        return allowed
-
-    def _knows(self, host: str) -> bool:
-        name = _without_port(host)
+    def _knows(self, host: bytes) -> bool:
+        if len(host) > _HOST_BYTES_MAX:
+            return False
+        name = _without_port(host.decode("latin-1").strip().lower())
         return name in self._names or name.endswith(".localhost") or _is_address(name)
 
 

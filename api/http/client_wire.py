@@ -1,5 +1,7 @@
 """A connection as a way for bytes: its state, its flow in both directions, and its end.
 
+It is what an exchange knows of its connection; `api.http.connection` makes exchanges.
+
 A connection is closed when its client has taken what was written, over TLS too, whose transports
 drop the rest of what was written after a second. Code that waits for the client looks again after
 each change (`_wake`). Used on the event loop's thread alone.
@@ -10,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import cast
 
+from api.http.answer import head_start
 from api.http.connection_state import (
     AT_WORK,
     CLOSING,
@@ -18,9 +21,11 @@ from api.http.connection_state import (
     LOST,
     NEXT,
     REST,
+    STREAMING,
     ConnectionState,
 )
 from api.http.connections import Connections
+from api.http.incoming_body import IncomingBody
 from api.http.peer import Peer, peer_of
 from tms.core.errors import InvalidRequest, TmsError
 from tms.security.quotas import OpenCount
@@ -30,7 +35,10 @@ class ClientWire(asyncio.Protocol, ABC):
     """The way to one client."""
 
     __slots__ = (
+        "_body",
+        "_head_written",
         "_is_draining",
+        "_open_count",
         "_shared",
         "_state",
         "_then",
@@ -38,7 +46,6 @@ class ClientWire(asyncio.Protocol, ABC):
         "_waiters",
         "is_of_server",
         "is_write_paused",
-        "open_count",
         "peer",
     )
 
@@ -50,11 +57,13 @@ class ClientWire(asyncio.Protocol, ABC):
         self._shared = shared
         self._state = IDLE
         self._then = NEXT
+        self._body: IncomingBody | None = None  # of the request at work, if more of it is to come
+        self._head_written = b""  # of an answer; it waits for the first part of the body
         self._waiters: list[asyncio.Future[None]] = []  # those who wait for the client
         self._is_draining = False  # whether the answer waits for the client to read
         self.is_write_paused = False
         self.is_of_server = False
-        self.open_count: OpenCount | None = None
+        self._open_count: OpenCount | None = None  # where it is counted, if it is
 
     def _become(self, state: ConnectionState) -> None:
         assert state in self._state.followers, (self._state, state)
@@ -68,6 +77,10 @@ class ClientWire(asyncio.Protocol, ABC):
     def fail_body(self, error: InvalidRequest) -> None:
         """Have whoever receives the body get `error`: no more of it is taken."""
 
+    @abstractmethod
+    def write_last(self, data: bytes) -> None:
+        """Write the end of an answer, and go on with the next request."""
+
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -79,8 +92,8 @@ class ClientWire(asyncio.Protocol, ABC):
         """Wake whoever waits for the client: it is gone."""
         self._become(LOST)
         self._shared.left(self)
-        if self.open_count is not None:
-            self.open_count.leave()
+        if self._open_count is not None:
+            self._open_count.leave()
         self._wake()
 
     def pause_writing(self) -> None:
@@ -99,6 +112,58 @@ class ClientWire(asyncio.Protocol, ABC):
     def _write(self, data: bytes) -> None:
         if self._state is not LOST:
             self._transport.write(data)
+
+    def count_among(self, count: OpenCount) -> None:
+        """Count it among the connections of who asks now. Raises `RateExceeded`."""
+        before = self._open_count
+        if before is None or before.principal != count.principal:
+            count.enter()
+            if before is not None:
+                before.leave()
+            self._open_count = count
+
+    # The request at work.
+
+    @property
+    def is_body_read(self) -> bool:
+        """Whether all of the body has been received."""
+        return self._body is None or self._body.is_received
+
+    async def receive(self) -> bytes | None:
+        """Return the next part of the body, nothing behind its end; None if the client is gone.
+
+        Raises `InvalidRequest` (body_too_slow, malformed_request).
+        """
+        return b"" if self._body is None else await self._body.receive()
+
+    # Its answer.
+
+    def head_start(self, status: int, content_type: bytes | None, more: bytes) -> bytes:
+        """Return the head of an answer as far as it does not depend on the body."""
+        goes_on = self._then is not END and (self._body is None or self._body.is_complete)
+        return head_start(status, self._shared.date, content_type, goes_on) + more
+
+    def start_stream(self) -> bool:
+        """Begin an answer of unknown length; return whether the client is there to get it."""
+        if self._then is REST or self._state is LOST:
+            return False
+        self._become(STREAMING)
+        return True
+
+    def close_after(self) -> None:
+        """Close the connection behind the answer."""
+        self._then = END
+
+    def write_later(self, head: bytes) -> None:
+        """Write the head of an answer together with what is written next."""
+        self._head_written = head
+
+    def write(self, data: bytes) -> None:
+        """Write a part of an answer."""
+        if self._head_written:
+            data, self._head_written = self._head_written + data, b""
+        if data:
+            self._write(data)
 
     # Waiting for the client.
 

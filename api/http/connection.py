@@ -16,7 +16,7 @@ for a client has an end (`api.http.connections`). The states, and which may foll
 import asyncio
 import logging
 
-from api.http.answer import CONTINUE, head_start, lines
+from api.http.answer import CONTINUE, lines
 from api.http.app import App
 from api.http.client_wire import ClientWire
 from api.http.connection_state import (
@@ -37,13 +37,13 @@ from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
 from api.http.framing import framing_of
 from api.http.head import Head
-from api.http.head_reader import HeadReader
+from api.http.head_cache import HeadReader
 from api.http.incoming_body import IncomingBody
 from api.http.taskless import TasklessCall
 from tms.core.errors import InvalidRequest, TmsError
 
 _HELD_BYTES_MAX = 64 * 1024
-"""Of what comes behind the request at work, before reading is paused."""
+"""The most bytes after the running request before reading is paused."""
 _REQUESTS_A_TURN = 16
 """So many of one connection begin before others have their turn."""
 
@@ -55,8 +55,6 @@ class HttpConnection(ClientWire):
 
     __slots__ = (
         "_app",
-        "_body",
-        "_head_written",
         "_heads",
         "_held",
     )
@@ -66,9 +64,7 @@ class HttpConnection(ClientWire):
         super().__init__(shared)
         self._app = app
         self._heads = HeadReader(shared.heads, shared.head_bytes_max)
-        self._body: IncomingBody | None = None  # of the request at work, if more of it is to come
         self._held = b""  # what has come behind the request that is at work
-        self._head_written = b""  # of an answer; it waits for the first part of the body
 
     # What the transport tells.
 
@@ -141,7 +137,7 @@ class HttpConnection(ClientWire):
         method, target, fields, authorization = head
         target, _, query = target.partition(b"?")
         path = target.decode("latin-1")
-        endpoint, names = self._app.find(method, path)
+        endpoint, names = self._app.routes.find(method, path)
         is_surplus = bool(shared.surplus) and shared.is_surplus(self, is_probe=endpoint.is_probe)
         shared.idle.leave(self)
         has_all = self._then is REST
@@ -242,46 +238,7 @@ class HttpConnection(ClientWire):
         """Tell the client to send the body."""
         self._write(CONTINUE)
 
-    @property
-    def is_body_read(self) -> bool:
-        """Whether all of the body has been received."""
-        return self._body is None or self._body.is_received
-
-    async def receive(self) -> bytes | None:
-        """Return the next part of the body, nothing behind its end; None if the client is gone.
-
-        Raises `InvalidRequest` (body_too_slow, malformed_request).
-        """
-        return b"" if self._body is None else await self._body.receive()
-
     # Answers.
-
-    def head_start(self, status: int, content_type: bytes | None, more: bytes) -> bytes:
-        """Return the head of an answer as far as it does not depend on the body."""
-        goes_on = self._then is not END and (self._body is None or self._body.is_complete)
-        return head_start(status, self._shared.date, content_type, goes_on) + more
-
-    def start_stream(self) -> bool:
-        """Begin an answer of unknown length; return whether the client is there to get it."""
-        if self._then is REST or self._state is LOST:
-            return False
-        self._become(STREAMING)
-        return True
-
-    def close_after(self) -> None:
-        """Close the connection behind the answer."""
-        self._then = END
-
-    def write_later(self, head: bytes) -> None:
-        """Write the head of an answer together with what is written next."""
-        self._head_written = head
-
-    def write(self, data: bytes) -> None:
-        """Write a part of an answer."""
-        if self._head_written:
-            data, self._head_written = self._head_written + data, b""
-        if data:
-            self._write(data)
 
     def write_last(self, data: bytes) -> None:
         """Write the end of an answer, and go on with the next request."""

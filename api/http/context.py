@@ -1,43 +1,33 @@
-"""What the handlers of one application work with."""
+"""The context of the handlers of one application."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, TypedDict, Unpack
 
 from prometheus_client import CollectorRegistry
 
+from api.http.access_control import AccessControl
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
+from api.http.clock_metrics import ClockMetrics
+from api.http.errors import ErrorForm, answer_of
+from api.http.no_services import NoServices, not_ready
+from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
-from tms.core.trusted_clock import TrustedClock
-
-if TYPE_CHECKING:
-    from api.http.access_control import AccessControl
+from tms.core.trusted_clock import TrustedClock, trusted
 
 TopicInfo = Literal["seed", "flat"]
 
 
-class ErrorAnswer(NamedTuple):
-    """An error as it is answered."""
-
-    status: int
-    body: bytes
-    content_type: bytes
-    headers: Iterable[tuple[bytes, bytes]]
-    is_our_fault: bool = False
-    """Whether whoever looks after the server must know."""
-
-
-ErrorForm = Callable[[Exception], ErrorAnswer]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What the handlers of one application work with."""
+    """The context of the handlers of one application; `context_of` makes it."""
 
     services: ServerServices
+    check_ready: Callable[[], None]
+    """Raises `Unavailable` if a publish would not be taken now."""
     limits: Limits
     clock: TrustedClock
     registry: CollectorRegistry
@@ -47,7 +37,54 @@ class Context:
     callers: Callers
     error_form: ErrorForm
     """How errors are answered; another interface than TMS's own has another form."""
-    cluster: Cluster | None = None
+    cluster: Cluster | None
     """None where the server is alone."""
-    access: "AccessControl | None" = None
+    access: AccessControl | None
     """None where everybody may do everything."""
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of whatever makes an application."""
+
+    registry: CollectorRegistry
+    """Takes the application's metrics."""
+    clock: Clock | None
+    topic_info: TopicInfo
+    callers: Callers | None
+    cluster: Cluster | None
+    access: AccessControl | None
+
+
+def context_of(
+    limits: Limits,
+    services: ServerServices | None = None,
+    *,
+    check_ready: Callable[[], None] = not_ready,
+    openapi: bytes = b"",
+    error_form: ErrorForm = answer_of,
+    **options: Unpack[Options],
+) -> Context:
+    """Return what handlers work with.
+
+    Without `services`, whoever asks for one is told that it is not here; then `check_ready` says
+    whether a publish would be taken.
+    """
+    if services is not None:
+        check_ready = services.messaging.check_ready
+    registry = options.get("registry") or CollectorRegistry()
+    clock = trusted(options.get("clock"), limits)
+    ClockMetrics(registry, clock)
+    return Context(
+        services=services or NoServices(),
+        check_ready=check_ready,
+        limits=limits,
+        clock=clock,
+        registry=registry,
+        topic_info=options.get("topic_info", "seed"),
+        body_memory=BodyMemory(limits.queue_bytes_max),
+        openapi=openapi,
+        callers=options.get("callers") or Callers(),
+        error_form=error_form,
+        cluster=options.get("cluster"),
+        access=options.get("access"),
+    )

@@ -11,11 +11,11 @@ from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
+from tms.core.cluster import FORWARDED_BY as HEADER
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TmsError
 
-FORWARDED_BY = b"tms-forwarded-by"
-"""In the head of a request that a server of the cluster passes on: its number."""
+FORWARDED_BY = HEADER.encode()
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
@@ -27,12 +27,13 @@ class Endpoint:
     """Answers each request by its handler, or with the error that the handler raises."""
 
     __slots__ = (
-        "_access",
         "_believes_servers",
+        "_callers",
         "_handler",
         "_is_page",
         "_metrics",
         "_parameters",
+        "access",
         "context",
         "is_compressed",
         "is_probe",
@@ -53,9 +54,10 @@ class Endpoint:
         has named more topics.
         """
         access = context.access
-        self._access = access if access is not None and access.guards(operation) else None
+        self.access = access if access is not None and access.guards(operation) else None
         # Who calls is proved to nobody there, so servers are believed too.
         self._believes_servers = access is None and context.cluster is not None
+        self._callers = context.callers
         self._handler = handler
         self.operation = operation
         self.context = context
@@ -69,14 +71,14 @@ class Endpoint:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
         started = perf_counter()
-        access = self._access
+        access = self.access
         try:
-            self.context.callers.check(exchange.fields, is_page=self._is_page)
+            if self._callers not in exchange.fields.passed:
+                self._callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
-                exchange.comes_from_server()
-            if access is not None and not access.admits_again(exchange, self.operation):
-                session = access.known(exchange) or await access.verified(exchange)
-                access.admit(exchange, session, self.operation)
+                exchange.connection.is_of_server = True
+            if access is not None and not access.admits_again(exchange):
+                await access.admit(exchange)
             if exchange.query and self._parameters is not None:
                 await _check_query(exchange, self._parameters)
             await self._handler(exchange)
@@ -95,8 +97,8 @@ class Endpoint:
 
         Raises the error if that is our fault, and cannot be answered any more.
         """
-        if self._access is not None:
-            self._access.trail.failed(exchange, error)
+        if self.access is not None:
+            self.access.trail.failed(exchange, error)
         path = shortened(exchange.path, _PATH_CHARS_LOGGED)
         if exchange.is_begun:
             # The connection of an answer that is left without its end is closed.

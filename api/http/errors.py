@@ -9,11 +9,11 @@ as `internal`, with nothing of it in the answer.
 import base64
 import json
 import math
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
-from api.http.context import ErrorAnswer
 from tms.core.credentials import shortened
 from tms.core.errors import InternalError, TmsError
 from tms.security.forwards import BOOT_HEADER
@@ -30,6 +30,20 @@ _UNAUTHORIZED = 401
 _TOO_MANY = 429
 _INTERNAL = 500
 _UNAVAILABLE = 503
+
+
+class ErrorAnswer(NamedTuple):
+    """An error as it is answered."""
+
+    status: int
+    body: bytes
+    content_type: bytes
+    headers: Iterable[tuple[bytes, bytes]]
+    is_our_fault: bool = False
+    """Whether whoever looks after the server must know."""
+
+
+ErrorForm = Callable[[Exception], ErrorAnswer]
 
 
 def answer_of(error: Exception) -> ErrorAnswer:

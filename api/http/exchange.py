@@ -5,13 +5,15 @@ An answer that did not wait for the end of the body closes the connection, becau
 on it is not the next request.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from api.http.admitted import Admitted
+from api.http.access_control import AccessControl
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
+from api.http.client_wire import ClientWire
 from api.http.context import Context
+from api.http.guarded import Guarded
 from api.http.head import Fields
 from api.http.media_types import (
     ArrowDecoder,
@@ -24,17 +26,14 @@ from api.http.media_types import (
 )
 from api.http.peer import Peer
 from api.http.query_parameters import transaction_id_of
-from api.http.sides import ClientSide, ServerSide
+from api.http.request import Request
 from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId
-from tms.security.quotas import OpenCount, PrincipalUse
+from tms.security.quotas import PrincipalUse
 from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JsonFormat
-
-if TYPE_CHECKING:
-    from api.http.audit_trail import Use
 
 OK = 200
 NO_CONTENT = 204
@@ -59,37 +58,48 @@ def topic_id_of(namespace: str, name: str) -> TopicId:
     return TopicId(namespace, name)
 
 
-class Exchange:
+class ServerSide(Protocol):
+    """The endpoint of an exchange; `api.http.endpoint` fulfils it."""
+
+    @property
+    def context(self) -> Context:
+        """The context of the handlers."""
+        ...
+
+    @property
+    def access(self) -> AccessControl | None:
+        """The access control; None if everybody may do everything."""
+        ...
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether answers are compressed for those who take gzip."""
+        ...
+
+    @property
+    def operation(self) -> Guarded | None:
+        """The operation that was asked for; None if it is none, or done elsewhere."""
+        ...
+
+
+class Exchange(Request):
     """A request, and the one answer to it."""
 
     __slots__ = (
-        "_connection",
         "_gzip",
         "_is_chunked",
-        "about",
-        "admission",
-        "authorization",
         "bytes_in",
         "bytes_out",
         "context",
         "endpoint",
-        "fields",
-        "headers",
         "is_answered",
-        "method",
-        "names",
-        "path",
-        "query",
-        "refusal",
-        "status",
-        "uses",
+        "late_headers",
         "waited",
-        "whole_body",
     )
 
     def __init__(
         self,
-        connection: ClientSide,
+        connection: ClientWire,
         endpoint: ServerSide,
         *,
         method: str,
@@ -101,39 +111,32 @@ class Exchange:
         whole_body: bytes | None,
     ) -> None:
         """Take a request, with its body if all of that has come."""
-        self._connection = connection
+        self.connection = connection
         self.endpoint = endpoint
+        self.operation = endpoint.operation
         self.context: Context = endpoint.context
-        """What the handlers of this application work with."""
+        """The context of the handlers of this application."""
         self.method = method
         self.path = path
-        """As it came, not decoded."""
         self.query = query
         self.names = names
-        """The decoded parts of the path that have names."""
         self.fields = fields
         self.headers = fields.values
-        """The request's headers, by their names in lower case."""
         self.authorization = authorization
-        """What it says in Authorization, which `headers` has not; None if there is none."""
         self.whole_body = whole_body
-        """None if it has to be received."""
         self.status = 0
-        """Of the answer; 0 before there is one."""
         self.is_answered = False
         """Whether the whole answer has been given to the connection."""
         self.bytes_in = len(whole_body) if whole_body else 0
         self.bytes_out = 0
         self.waited = False
         """Whether the request asked to wait and did: its time is no measure of the server."""
-        self.admission: Admitted | None = None
-        """How it was let in; None where everybody may do everything."""
-        self.uses: list[Use] | None = None
-        """What was allowed, and is not told yet."""
-        self.refusal: Exception | None = None
-        """What was told as a refusal."""
-        self.about: str | None = None
-        """What the audit is told besides of what is done."""
+        self.admission = None
+        self.uses = None
+        self.refusal = None
+        self.about = None
+        self.late_headers: Callable[[], Headers] | None = None
+        """Gives more headers of a whole answer, when that is sent."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
 
@@ -154,15 +157,15 @@ class Exchange:
     @property
     def peer(self) -> Peer:
         """Who is at the other end of the connection, as far as that says it."""
-        return self._connection.peer
+        return self.connection.peer
 
     @property
     def caller(self) -> Caller:
         """Who asks."""
-        access = self.context.access
-        if self.admission is None or access is None:
+        access, admission = self.endpoint.access, self.admission
+        if access is None or admission is None:
             return self.fields.caller
-        return access.trail.noting(self, self.admission.caller)
+        return access.trail.noting(self, admission.caller)
 
     def touches(
         self, action: Action, topics: Sequence[TopicId], subscriptions: Sequence[str] = ()
@@ -171,48 +174,30 @@ class Exchange:
 
         Raises `NotPermitted`, `TopicNotFound` if who asks may not do the action to all of them.
         """
-        access = self.context.access
-        if self.admission is not None and access is not None:
-            access.check_topics(self, action, topics, subscriptions)
+        if self.endpoint.access is not None:
+            self.endpoint.access.check_topics(self, action, topics, subscriptions)
 
     def may(self, action: Action, resource: Resource, subscription: str | None = None) -> bool:
         """Whether who asks may do an action to something, or everybody may do everything."""
-        access = self.context.access
-        if self.admission is None or access is None:
-            return True
-        return access.may(self, action, resource, subscription)
+        access = self.endpoint.access
+        return access is None or access.may(self, action, resource, subscription)
 
     def check_access(
         self, action: Action, resource: Resource, subscription: str | None = None
     ) -> None:
         """Raise `NotPermitted`, `TopicNotFound` unless who asks may do an action to something."""
-        access = self.context.access
-        if self.admission is not None and access is not None:
-            access.check(self, action, resource, subscription)
+        if self.endpoint.access is not None:
+            self.endpoint.access.check(self, action, resource, subscription)
 
     async def check_again(self) -> None:
         """Raise as at the door if who was let in may not go on: it waited, or took long."""
-        access = self.context.access
-        if self.admission is not None and access is not None:
-            await access.check_again(self, self.endpoint.operation)
+        if self.endpoint.access is not None:
+            await self.endpoint.access.check_again(self)
 
     @property
     def use(self) -> PrincipalUse | None:
-        """What who asks uses; None if nothing of it is limited."""
+        """The use of the caller; None if it has no limits."""
         return None if self.admission is None else self.admission.use
-
-    def count_connection(self, count: OpenCount) -> None:
-        """Count the connection among those of who asks. Raises `RateExceeded`."""
-        before = self._connection.open_count
-        if before is None or before.principal != count.principal:
-            count.enter()
-            if before is not None:
-                before.leave()
-            self._connection.open_count = count
-
-    def comes_from_server(self) -> None:
-        """Take note that a server of the cluster has made the connection."""
-        self._connection.is_of_server = True
 
     @property
     def subscription(self) -> str:
@@ -265,14 +250,14 @@ class Exchange:
     @property
     def body_unread(self) -> bool:
         """Whether there is more of the body than the handler has received."""
-        return self.whole_body is None and not self._connection.is_body_read
+        return self.whole_body is None and not self.connection.is_body_read
 
     async def receive(self) -> bytes:
         """Return the next part of the body; nothing behind its end.
 
         Raises `ClientGone`, `InvalidRequest` (body_too_slow, malformed_request).
         """
-        part = await self._connection.receive()
+        part = await self.connection.receive()
         if part is None:
             raise ClientGone
         self.bytes_in += len(part)
@@ -282,14 +267,14 @@ class Exchange:
 
     async def gone(self) -> None:
         """Return when the client has closed the connection."""
-        await self._connection.closed()
+        await self.connection.closed()
 
     async def ended(self) -> None:
         """Return when the client has closed the connection, or its side of it.
 
         That one still gets answers, but nobody waits for it any more.
         """
-        await self._connection.ended()
+        await self.connection.ended()
 
     async def answer(
         self,
@@ -299,11 +284,13 @@ class Exchange:
         headers: Headers = (),
     ) -> None:
         """Send the whole answer."""
-        connection = self._connection
+        connection = self.connection
         if connection.is_write_paused:
             await connection.drained()
         self.status = status
         self.bytes_out += len(body)
+        if self.late_headers is not None:
+            headers = (*headers, *self.late_headers())
         more = lines(headers) if headers else b""
         if self.endpoint.is_compressed and len(body) >= GZIP_BYTES_MIN:
             more += _VARY
@@ -336,8 +323,8 @@ class Exchange:
                 self._gzip = Gzip()
                 more += _IS_GZIP
         await self._start(OK, content_type, more, is_counted=False)
-        if self.context.access is not None:
-            self.context.access.trail.tell_uses(self)  # it may go on for long
+        if self.endpoint.access is not None:
+            self.endpoint.access.trail.tell_uses(self)  # it may go on for long
 
     async def start_forwarded(self, status: int, headers: Headers) -> None:
         """Start the answer that another server gives; `send_part` gives its body.
@@ -352,7 +339,7 @@ class Exchange:
     async def _start(
         self, status: int, content_type: bytes | None, more: bytes, *, is_counted: bool
     ) -> None:
-        connection = self._connection
+        connection = self.connection
         if connection.is_write_paused:
             await connection.drained()
         if not is_counted and not connection.start_stream():
@@ -367,14 +354,14 @@ class Exchange:
 
     def send_head(self) -> None:
         """Send what was started now, and not together with the first part."""
-        self._connection.write(b"")
+        self.connection.write(b"")
 
     async def send_part(self, part: bytes, *, more: bool) -> None:
         """Send the next part of a stream once the connection has taken what came before.
 
         Raises `ClientGone`.
         """
-        connection = self._connection
+        connection = self.connection
         if connection.is_write_paused:
             await connection.drained()
         if connection.is_lost:

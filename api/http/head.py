@@ -1,4 +1,4 @@
-"""What the head of a request says. Pure: bytes in, values out; the parser is httptools'.
+"""Parses the head of a request. Pure: bytes in, values out; the parser is httptools'.
 
 A head is the request line and the fields, up to and with the empty line. Its target is kept apart
 from its fields, because clients repeat the fields byte for byte and the target is routed each time
@@ -52,7 +52,7 @@ _ONCE = frozenset(
 
 
 class Fields(NamedTuple):
-    """What a head says behind its target."""
+    """The fields of a head after its target."""
 
     values: Mapping[bytes, bytes]
     """By names in lower case; what stands several times, joined by commas. Not to be changed."""
@@ -69,6 +69,8 @@ class Fields(NamedTuple):
     """Whether a browser says from which page the request comes."""
     caller: Caller
     """Who asks."""
+    passed: set[object]
+    """Those `Callers` that let it pass: what comes again is not checked again."""
 
 
 Head = tuple[str, bytes, Fields, bytes | None]
@@ -164,6 +166,7 @@ class HeadParser:
             expects_continue=expected != b"" and not is_http_10,
             is_of_page=b"origin" in values or b"sec-fetch-site" in values,
             caller=_caller_of(values),
+            passed=set(),
         )
         method = self._parser.get_method().decode()
         return _in_origin_form((method, bytes(seen.target), fields, authorization))

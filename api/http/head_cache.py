@@ -1,4 +1,4 @@
-"""Keeps what the fields of heads say, so that fields that came before are not parsed again.
+"""Reads heads, and keeps what their fields say: fields that came before are not parsed again.
 
 A client repeats itself, byte for byte: all its publishes of one size have the same fields. What is
 behind the target in a head says the same whatever the target is, so it is kept alone, for all
@@ -14,8 +14,10 @@ import re
 
 from cachetools import FIFOCache
 
-from api.http.head import Fields, Head, parse_head
+from api.http.head import HEAD_END, Fields, Head, PartialHead, parse_head
+from tms.core.errors import TooLarge
 
+_OF_EMPTY_LINES = (b"", b"\r", b"\n")
 HEAD_BYTES_MAX = 1024
 """The fields of larger heads are parsed each time."""
 _KEPT = 1024
@@ -23,7 +25,7 @@ _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "POST", "P
 _AUTHORIZATION = b"\r\nAuthorization: "
 _IN_LOWER_CASE = b"\r\nauthorization: "
 _is_value = re.compile(rb"[!-~]+( [!-~]+)*").fullmatch
-"""What the parser takes as it is: visible ASCII, with blanks between."""
+"""Values that the parser does not change: visible ASCII, with blanks between."""
 _is_safe = re.compile(rb"/[!\"$-~]*").fullmatch
 """A target that the parser takes too: visible ASCII from its `/` on, without a fragment."""
 
@@ -34,7 +36,7 @@ class HeadCache:
     def __init__(self) -> None:
         self._kept: dict[bytes, Fields] = {}
         self._seen: FIFOCache[bytes, None] = FIFOCache(_KEPT)
-        """What came once."""
+        """The fields that came once."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -86,3 +88,41 @@ def _without_authorization(behind: bytes) -> tuple[bytes, bytes | None]:
         return behind, None
     stop = behind.find(b"\r\n", at + 2)
     return behind[:at] + behind[stop:], behind[at + len(_AUTHORIZATION) : stop]
+
+
+class HeadReader:
+    """Reads the heads of one connection, one after the other, out of the bytes that come."""
+
+    __slots__ = ("_bytes_max", "_heads", "_partial")
+
+    def __init__(self, heads: HeadCache, bytes_max: int) -> None:
+        """Look whole heads up in `heads`; a head has `bytes_max` bytes at most."""
+        self._heads = heads
+        self._bytes_max = bytes_max
+        self._partial: PartialHead | None = None  # the head that is coming, if part of it has come
+
+    def read(self, data: bytes) -> tuple[Head, bytes] | None:
+        """Return a head and what comes behind it; None until its end has come.
+
+        Raises `InvalidRequest` (malformed_request, expectation_failed), `TooLarge`
+        (head_too_large). Then nothing more may be read.
+        """
+        if self._partial is None:
+            if data[:1] in _OF_EMPTY_LINES:
+                data = data.lstrip(b"\r\n")  # empty lines before a request are passed over
+                if not data:
+                    return None
+            end = data.find(HEAD_END) + len(HEAD_END)
+            if len(HEAD_END) <= end:
+                if end > self._bytes_max:
+                    raise TooLarge("head_too_large", request_head_bytes_max=self._bytes_max)
+                return self._heads.parse(data, end), data[end:]
+            self._partial = PartialHead(self._bytes_max)
+        read = self._partial.feed(data)
+        if read is not None:
+            self._partial = None
+        return read
+
+    def forget(self) -> None:
+        """Keep nothing of a head that is coming: it is refused."""
+        self._partial = None

@@ -1,4 +1,4 @@
-"""What an operation of REST is: where it is, what it does, takes and answers.
+"""An operation of REST: its place, its purpose, its request and its answers.
 
 The resources (`topics`, `messages`, `poll`, …) each have a table of operations. Routes and
 the OpenAPI document are both made from these tables, so neither can drift from the other.
@@ -6,34 +6,22 @@ the OpenAPI document are both made from these tables, so neither can drift from 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from string import Formatter
 from typing import Any
 
 from api.http.exchange import OK, Exchange
-from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, topic_resource
+from api.http.guarded import Guarded
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
 """Reads what it needs of the exchange and answers it, or raises."""
 
 
-class DecidedBy(Enum):
-    """By what it is decided whether somebody may do an operation."""
-
-    PATH = auto()
-    """By the topic, namespace or subject in its path; without one, it is done to the server."""
-    BODY = auto()
-    """By the topics that its body names; its head needs one in the namespace that is allowed."""
-    ANSWER = auto()
-    """Everybody who is known may ask: the answer has only what they may see."""
-
-
 RESOURCES = "/v1/"
-"""What the paths of all operations begin with but of those that tell of the process itself."""
+"""The prefix of all paths except health, metrics and docs."""
 
 SERVICE_ERRORS = ("store_unavailable", "outcome_unknown", "store_corrupt", "stopping", "internal")
-"""What every operation that reaches the service may answer."""
+"""The errors of every operation that uses the service."""
 
 REQUEST_ERRORS = (
     "malformed_request",
@@ -52,7 +40,7 @@ KNOWN_CALLER_ERRORS = (
     "principal_rate_exceeded",
     "rules_unavailable",
 )
-"""What a request may be answered where callers have to say who they are."""
+"""The errors of a request if authentication is on."""
 
 NAME_ERRORS: Mapping[str, str] = {
     "namespace": "invalid_namespace_name",
@@ -75,16 +63,9 @@ JSON_ERRORS = ("unsupported_content_type", "not_acceptable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Guarded):
     """One method of one path."""
 
-    name: str
-    """The operationId, and the metrics' label."""
-    action: Action | None
-    """What somebody must be allowed who does it; None: everybody may, known or not."""
-    decided_by: DecidedBy = DecidedBy.PATH
-    resource: Callable[[Mapping[str, str]], Resource] | None = None
-    """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
     method: str
     path: str
     handler: Handler
@@ -97,7 +78,7 @@ class Operation:
     """Media type objects of OpenAPI, by media type. None where no body is read."""
     is_body_required: bool = True
     success: str
-    """What success means."""
+    """The meaning of success."""
     success_status: int = OK
     answer: Mapping[str, Json] | None = None
     """Media type objects of a 200's body; None where it is empty."""
@@ -106,8 +87,8 @@ class Operation:
     errors: tuple[str, ...] = ()
     """Codes of the catalogue, without those that follow from the rest (`all_errors`)."""
     is_taskless: bool = False
-    """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
-    is a future, and it asks for its task, as timeouts do, only after that."""
+    """Whether its handler begins without a task (`api.http.taskless`): its first await is a future,
+    and it uses timeouts only after its second."""
     is_probe: bool = False
     """Whether it is answered on a connection beyond `connections_max` too."""
     is_page: bool = False
@@ -116,17 +97,6 @@ class Operation:
     """Whether its answer is compressed for those who take gzip."""
     takes_any_query: bool = False
     """Whether names that it does not know are passed over in its query."""
-
-    def resource_of(self, names: Mapping[str, str]) -> Resource:
-        """Return what it is done to, by the decoded parts of its path.
-
-        A handler whose body names more tells them (`Exchange.touches`).
-        """
-        if self.resource is not None:
-            return self.resource(names)
-        if self.action in ACTIONS_OF[Kind.TOPIC] and "namespace" in names:
-            return topic_resource(names["namespace"], names.get("topic"))
-        return SERVER
 
     @property
     def known_parameters(self) -> tuple[str, ...] | None:

@@ -3,23 +3,26 @@
 A path is split at its slashes as it came, and then each part is decoded: `%2F` is a slash within a
 name, not between two. A literal part goes before a name; a name is never empty.
 
-Tables are mounted under a prefix, which may have names of its own (`/contexts/{context}`).
+Tables are mounted under a prefix, which may have names of its own (`/contexts/{context}`). So there
+is one table for all that a listener answers, and one look-up for each request.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
-from urllib.parse import unquote_to_bytes
+from typing import Any, Generic, NamedTuple, Never, TypeVar
+from urllib.parse import unquote, unquote_to_bytes
 
 from tms.core.errors import InvalidRequest
 
 T = TypeVar("T")
+Unmatched = Callable[[str, Mapping[str, Any]], T]
+"""Returns the target of what leads nowhere, by the code and the detail of the error."""
 _KEPT = 16_384
 _KEPT_CHARS_MAX = 600
 
 
 class Route(NamedTuple, Generic[T]):
-    """What answers one method of one path."""
+    """The route for one method of one path."""
 
     method: str
     template: str
@@ -40,76 +43,115 @@ class _Node(Generic[T]):
 
     literals: dict[str, "_Node[T]"] = field(default_factory=dict)
     name: "_Node[T] | None" = None
-    """What any part leads to."""
+    """The node for any part."""
     methods: dict[str, tuple[T, tuple[str, ...]]] = field(default_factory=dict)
     """By method: the target, and how its template names the parts."""
 
 
-class Router(Generic[T]):
-    """Finds the target of a method and a path."""
+def _refused(code: str, detail: Mapping[str, Any]) -> Never:
+    raise InvalidRequest(code, **detail)
 
-    def __init__(self, routes: Iterable[Route[T]] = ()) -> None:
+
+class Router(Generic[T]):
+    """Finds the target of a method and a path. A slash at the end of a path is passed over."""
+
+    def __init__(self, routes: Iterable[Route[T]] = (), unmatched: Unmatched[T] = _refused) -> None:
+        """Lead to `unmatched` what leads nowhere; by default `InvalidRequest` is raised then."""
+        self.routes: list[Route[T]] = []
+        self.unmatched = unmatched
+        self._mounted: list[tuple[list[str], Unmatched[T]]] = []
+        """The parts of prefixes, and where what leads nowhere below them leads."""
         self._root: _Node[T] = _Node()
         self._known: dict[str, dict[str, RouteMatch[T]]] = {}
-        """What paths lead to; of too many, the oldest go."""
-        for route in routes:
-            self.add(route)
-
-    def add(self, route: Route[T], prefix: str = "") -> None:
-        """Add a route, behind a prefix. Two of one method and path are a mistake of ours."""
-        self._known.clear()
-        node, names = self._root, []
-        for part in f"{prefix}{route.template}".split("/")[1:]:
-            if part.startswith("{"):
-                names.append(part.strip("{}"))
-                node.name = node.name or _Node()
-                node = node.name
-            else:
-                node = node.literals.setdefault(part, _Node())
-        assert route.method not in node.methods, route
-        node.methods[route.method] = route.target, tuple(names)
+        """The matches of paths; if there are too many, the oldest are dropped."""
+        self.mount("", routes)
 
     def mount(self, prefix: str, routes: Iterable[Route[T]]) -> None:
-        """Add routes behind a prefix."""
-        for route in routes:
-            self.add(route, prefix)
+        """Add routes behind a prefix. Two of one method and path are a mistake of ours."""
+        self._known.clear()
+        for method, template, target in routes:
+            path = without_last_slash(prefix + template)
+            self.routes.append(Route(method, path, target))
+            node, names = self._root, []
+            for part in path.split("/")[1:]:
+                if part.startswith("{"):
+                    names.append(part.strip("{}"))
+                    node.name = node.name or _Node()
+                    node = node.name
+                else:
+                    node = node.literals.setdefault(part, _Node())
+            assert method not in node.methods, (method, path)
+            node.methods[method] = target, tuple(names)
+
+    def mount_whole(self, prefix: str, other: "Router[T]") -> None:
+        """Have another table answer all below a prefix, also what leads nowhere there."""
+        self.mount(prefix, other.routes)
+        self._mounted.append((prefix.split("/"), other.unmatched))
 
     def find(self, method: str, path: str) -> RouteMatch[T]:
         """Return where a request leads; `path` is as it came, not decoded.
 
-        Raises `InvalidRequest` (not_found, method_not_allowed, malformed_request). HEAD leads to
-        where GET does.
+        HEAD leads to where GET does. Nowhere lead not_found, method_not_allowed and
+        malformed_request.
         """
-        known = self._known.get(path) or self._look_up(path)
+        known = self._known.get(path)
+        if known is None:
+            known = self._look_up(path)
         found = known.get(method)
         if found is None:
             found = known.get("GET") if method == "HEAD" else None
             if found is None:
-                allow = ", ".join(sorted({*known, "HEAD"} if "GET" in known else known))
-                raise InvalidRequest("method_not_allowed", method=method, allow=allow)
+                return self._nowhere(method, path, known)
         return found
 
     def _look_up(self, path: str) -> dict[str, RouteMatch[T]]:
-        """Return where a path leads, by method, and keep it: clients ask again."""
-        parts = path.split("/")
-        if "%" in path:
-            parts = [_decoded(part) for part in parts]
+        """Return where a path leads, by method, and keep it if it leads somewhere."""
+        parts = _parts_of(path)
         values: list[str] = []
-        node = _walk(self._root, parts, 1, values)
-        if node is None or parts[0]:
-            raise InvalidRequest("not_found", path=path)
+        node = None if not parts or parts[0] else _walk(self._root, parts, 1, values)
+        if node is None:
+            return {}
         known = {
             method: RouteMatch(target, dict(zip(names, values, strict=True)))
             for method, (target, names) in node.methods.items()
         }
-        if len(path) <= _KEPT_CHARS_MAX:
+        if len(path) <= _KEPT_CHARS_MAX:  # clients ask again
             if len(self._known) == _KEPT:
                 del self._known[next(iter(self._known))]
             self._known[path] = known
         return known
 
+    def _nowhere(self, method: str, path: str, known: Collection[str]) -> RouteMatch[T]:
+        """Return where what leads nowhere leads; `known` are the methods that the path has."""
+        parts, path = _parts_of(path), without_last_slash(path)
+        code, detail = "not_found", {"path": path}
+        if parts is None:
+            parts = unquote(path).split("/")
+            code, detail = "malformed_request", {"reason": "the path is not UTF-8"}
+        elif known:
+            allow = ", ".join(sorted({*known, "HEAD"} if "GET" in known else known))
+            code, detail = "method_not_allowed", {"method": method, "allow": allow}
+        for prefix, unmatched in self._mounted:
+            if parts[: len(prefix)] == prefix:
+                return RouteMatch(unmatched(code, detail), {})
+        return RouteMatch(self.unmatched(code, detail), {})
 
-def _walk(node: _Node[T], parts: list[str], at: int, values: list[str]) -> _Node[T] | None:
+
+def without_last_slash(path: str) -> str:
+    """Return a path as routes have it."""
+    return path[:-1] if path[-1:] == "/" != path else path
+
+
+def _parts_of(path: str) -> list[str] | None:
+    """Return the decoded parts of a path, the first of which is empty; None if it is not UTF-8."""
+    parts = without_last_slash(path).split("/")
+    try:
+        return [unquote_to_bytes(part).decode() for part in parts] if "%" in path else parts
+    except UnicodeDecodeError:
+        return None
+
+
+def _walk(node: _Node[T], parts: Sequence[str], at: int, values: list[str]) -> _Node[T] | None:
     """Return the node of a path's parts from `at` on, and have the names' values in `values`."""
     if at == len(parts):
         return node if node.methods else None
@@ -126,10 +168,3 @@ def _walk(node: _Node[T], parts: list[str], at: int, values: list[str]) -> _Node
     if found is None:
         values.pop()
     return found
-
-
-def _decoded(part: str) -> str:
-    try:
-        return unquote_to_bytes(part).decode()
-    except UnicodeDecodeError:
-        raise InvalidRequest("malformed_request", reason="the path is not UTF-8") from None

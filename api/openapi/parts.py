@@ -42,6 +42,11 @@ def json_media(schema: Json, **examples: Any) -> Json:
     return {"schema": schema, "examples": named}
 
 
+def json_content(schema: Json, **examples: Any) -> Json:
+    """Return the content of a body that is JSON alone."""
+    return {"application/json": json_media(schema, **examples)}
+
+
 TTL: Json = {
     "description": "The number of seconds after which a message expires.",
     "oneOf": [

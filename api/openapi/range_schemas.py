@@ -1,6 +1,6 @@
 """The bodies and queries of ranges with examples, for the OpenAPI document."""
 
-from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice
+from api.openapi.parts import TIMESTAMP, json_content, parameter, query_choice
 from api.openapi.structs import schemas_of
 from tms.core.message import FIRST_ID
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, reference
@@ -17,40 +17,32 @@ SCHEMAS: Json = {
     ),
 }
 
-RANGES_ASKED_CONTENT = {
-    "application/json": json_media(
-        reference("PositionsRequest"),
-        committed={"topics": ["orders", "payments"]},
-        all={"topics": ["orders"], "isolation": "all"},
-    )
-}
-RANGES_CONTENT = {
-    "application/json": json_media(
-        reference("Positions"),
-        positions={
-            "topics": {
-                "orders": {
-                    "start": ID_EXAMPLE,
-                    "end": _LATER,
-                    "generation": 1,
-                    "expired_before": ID_EXAMPLE,
-                },
-                "payments": None,
+RANGES_ASKED_CONTENT = json_content(
+    reference("PositionsRequest"),
+    committed={"topics": ["orders", "payments"]},
+    all={"topics": ["orders"], "isolation": "all"},
+)
+RANGES_CONTENT = json_content(
+    reference("Positions"),
+    positions={
+        "topics": {
+            "orders": {
+                "start": ID_EXAMPLE,
+                "end": _LATER,
+                "generation": 1,
+                "expired_before": ID_EXAMPLE,
             },
-            "time_ms": TIMESTAMP + 1000,
+            "payments": None,
         },
-    )
-}
-SPLITS_CONTENT = {
-    "application/json": json_media(
-        reference("Splits"), one={"ranges": [{"start": ID_EXAMPLE, "end": _LATER, "bytes": 1000}]}
-    )
-}
-REACH_CONTENT = {
-    "application/json": json_media(
-        reference("Reach"), some={"end": _LATER, "messages": 10, "bytes": 1000}
-    )
-}
+        "time_ms": TIMESTAMP + 1000,
+    },
+)
+SPLITS_CONTENT = json_content(
+    reference("Splits"), one={"ranges": [{"start": ID_EXAMPLE, "end": _LATER, "bytes": 1000}]}
+)
+REACH_CONTENT = json_content(
+    reference("Reach"), some={"end": _LATER, "messages": 10, "bytes": 1000}
+)
 
 
 BOUNDS_QUERY: tuple[Json, ...] = (

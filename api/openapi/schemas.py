@@ -10,6 +10,7 @@ from api.openapi.parts import (
     WRITE_POINTER,
     arrow_media,
     avro_media,
+    json_content,
     json_media,
     parameter,
     query_choice,
@@ -142,25 +143,15 @@ _RANGE_EXAMPLE = {
     },
 }
 
-PROPERTIES_CONTENT = {
-    "application/json": json_media(
-        reference("Properties"), week={"ttl": 604800}, text={"ttl": "60"}
-    )
-}
-TOPIC_CONTENT = {
-    "application/json": json_media(
-        {"oneOf": [reference("Topic"), reference("TopicProperties")]},
-        topic={"name": "orders", "properties": {"generation": "1", "ttl": "604800"}},
-    )
-}
-TRIM_CONTENT = {
-    "application/json": json_media(
-        reference("TrimRequest"), time={"before": TIMESTAMP}, message={"before": ID_EXAMPLE}
-    )
-}
-TOPICS_CONTENT = {
-    "application/json": json_media({"type": "array", "items": TEXT}, topics=["orders", "payments"])
-}
+PROPERTIES_CONTENT = json_content(reference("Properties"), week={"ttl": 604800}, text={"ttl": "60"})
+TOPIC_CONTENT = json_content(
+    {"oneOf": [reference("Topic"), reference("TopicProperties")]},
+    topic={"name": "orders", "properties": {"generation": "1", "ttl": "604800"}},
+)
+TRIM_CONTENT = json_content(
+    reference("TrimRequest"), time={"before": TIMESTAMP}, message={"before": ID_EXAMPLE}
+)
+TOPICS_CONTENT = json_content({"type": "array", "items": TEXT}, topics=["orders", "payments"])
 _PUBLISHED_COLUMNS = arrow_media(
     "`payload` or `value`, and if you like `key`: binary or string; and `headers`: "
     "map<string, binary>, or a list of structs of both. Other columns are ignored. A payload is "

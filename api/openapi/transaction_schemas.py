@@ -5,6 +5,7 @@ from api.openapi.parts import (
     READ_POINTER,
     TIMESTAMP,
     WRITE_POINTER,
+    json_content,
     json_media,
     parameter,
     query_choice,
@@ -77,110 +78,84 @@ _INFO_EXAMPLE = {
 }
 _SUBSCRIPTION_EXAMPLE = {"name": "billing", "after": ID_EXAMPLE, "version": 7}
 
-START_CONTENT = {
-    "application/json": json_media(
-        reference("StartRequest"),
-        defaults={},
-        long={"type": "long", "client": "nightly-job"},
-        once={"owner": "billing", "sequence": 7, "if_open": "fence", "timeout_s": 60},
-    ),
-}
-STARTED_CONTENT = {
-    "application/json": json_media(
-        reference("StartedTransaction"),
-        started={
-            "transaction_id": WRITE_POINTER,
-            "write_pointer": WRITE_POINTER,
-            "read_pointer": READ_POINTER,
-        },
-    ),
-}
+START_CONTENT = json_content(
+    reference("StartRequest"),
+    defaults={},
+    long={"type": "long", "client": "nightly-job"},
+    once={"owner": "billing", "sequence": 7, "if_open": "fence", "timeout_s": 60},
+)
+STARTED_CONTENT = json_content(
+    reference("StartedTransaction"),
+    started={
+        "transaction_id": WRITE_POINTER,
+        "write_pointer": WRITE_POINTER,
+        "read_pointer": READ_POINTER,
+    },
+)
 CHANGES_CONTENT = {
     "application/json": json_media(
         reference("CanCommitRequest"), changes={"changes": ["order-17", {"base64": "AP8="}]}
     ),
     BASE64_TYPE: json_media(reference("CanCommitRequestBase64"), changes={"changes": ["AP8="]}),
 }
-COMMIT_CONTENT = {
-    "application/json": json_media(
-        reference("CommitRequest"),
-        nothing={},
-        position={
-            "advances": [
-                {
-                    "namespace": "default",
-                    "topic": "orders",
-                    "subscription": "billing",
-                    "after": ID_EXAMPLE,
-                    "expected_version": 7,
-                }
-            ]
-        },
-        stored={
-            "publish": [
-                {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[0]},
-                {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[1]},
-            ]
-        },
-    ),
-}
-STATUS_CONTENT = {
-    "application/json": json_media(reference("EndedTransaction"), aborted={"status": "aborted"}),
-}
-INFO_CONTENT = {"application/json": json_media(reference("OneTransaction"), open=_INFO_EXAMPLE)}
-INFOS_CONTENT = {
-    "application/json": json_media(
-        {"type": "array", "items": reference("TransactionInfo")}, one=[_INFO_EXAMPLE]
-    )
-}
-OWNERS_CONTENT = {
-    "application/json": json_media(
-        {"type": "array", "items": reference("TransactionOwner")},
-        one=[
+COMMIT_CONTENT = json_content(
+    reference("CommitRequest"),
+    nothing={},
+    position={
+        "advances": [
             {
-                "owner": "billing",
-                "sequence": 7,
-                "transaction_id": WRITE_POINTER,
-                "committed_ms": TIMESTAMP,
-                "age_ms": 60_000,
-                "origin": None,
-                "principal": "shop",
+                "namespace": "default",
+                "topic": "orders",
+                "subscription": "billing",
+                "after": ID_EXAMPLE,
+                "expected_version": 7,
             }
-        ],
-    )
-}
-SIZE_CONTENT = {"application/json": json_media(reference("InvalidSize"), ten={"size": 10})}
-TRUNCATE_CONTENT = {
-    "application/json": json_media(
-        reference("TruncateRequest"),
-        ids={"ids": [WRITE_POINTER]},
-        time={"before_ms": TIMESTAMP},
-    ),
-}
-TRUNCATED_CONTENT = {
-    "application/json": json_media(reference("TruncateResponse"), one={"truncated": 1}),
-}
+        ]
+    },
+    stored={
+        "publish": [
+            {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[0]},
+            {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[1]},
+        ]
+    },
+)
+STATUS_CONTENT = json_content(reference("EndedTransaction"), aborted={"status": "aborted"})
+INFO_CONTENT = json_content(reference("OneTransaction"), open=_INFO_EXAMPLE)
+INFOS_CONTENT = json_content(
+    {"type": "array", "items": reference("TransactionInfo")}, one=[_INFO_EXAMPLE]
+)
+OWNERS_CONTENT = json_content(
+    {"type": "array", "items": reference("TransactionOwner")},
+    one=[
+        {
+            "owner": "billing",
+            "sequence": 7,
+            "transaction_id": WRITE_POINTER,
+            "committed_ms": TIMESTAMP,
+            "age_ms": 60_000,
+            "origin": None,
+            "principal": "shop",
+        }
+    ],
+)
+SIZE_CONTENT = json_content(reference("InvalidSize"), ten={"size": 10})
+TRUNCATE_CONTENT = json_content(
+    reference("TruncateRequest"), ids={"ids": [WRITE_POINTER]}, time={"before_ms": TIMESTAMP}
+)
+TRUNCATED_CONTENT = json_content(reference("TruncateResponse"), one={"truncated": 1})
 STATE_CONTENT = {
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
 }
-POSITION_CONTENT = {
-    "application/json": json_media(
-        reference("SubscriptionRequest"), oldest={}, position={"after": ID_EXAMPLE}
-    ),
-}
-SUBSCRIPTION_CONTENT = {
-    "application/json": json_media(reference("Subscription"), billing=_SUBSCRIPTION_EXAMPLE),
-}
-SUBSCRIPTIONS_CONTENT = {
-    "application/json": json_media(
-        {"type": "array", "items": reference("Subscription")}, one=[_SUBSCRIPTION_EXAMPLE]
-    )
-}
-MOVE_CONTENT = {
-    "application/json": json_media(
-        reference("AdvanceRequest"), position={"after": ID_EXAMPLE, "expected_version": 7}
-    ),
-}
+POSITION_CONTENT = json_content(
+    reference("SubscriptionRequest"), oldest={}, position={"after": ID_EXAMPLE}
+)
+SUBSCRIPTION_CONTENT = json_content(reference("Subscription"), billing=_SUBSCRIPTION_EXAMPLE)
+SUBSCRIPTIONS_CONTENT = json_content(
+    {"type": "array", "items": reference("Subscription")}, one=[_SUBSCRIPTION_EXAMPLE]
+)
+MOVE_CONTENT = json_content(
+    reference("AdvanceRequest"), position={"after": ID_EXAMPLE, "expected_version": 7}
+)
 CODEC_PARAMETER = query_flag(
     "codec",
     "Whether the answer has `transaction`, which is large if there are many invalid transactions.",

@@ -2,8 +2,7 @@
 
 import msgspec
 
-from api.http.context import ErrorAnswer
-from api.http.errors import challenges
+from api.http.errors import ErrorAnswer, challenges
 from tms.core.errors import NotPermitted, TmsError
 from tms.registry.refusal import RegistryError
 from tms.wire.registry_bodies import CONTENT_TYPE, RefusalBody
@@ -12,7 +11,7 @@ _TYPE = CONTENT_TYPE.encode()
 _INTERNAL = 500
 _UNAUTHORIZED = 401
 _DENIED = 40301
-"""What Confluent's registry answers whom its rules deny something."""
+"""The code of Confluent's registry for a denied request."""
 _NAMES = {
     404: "Not Found",
     405: "Method Not Allowed",

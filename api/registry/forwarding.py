@@ -7,10 +7,13 @@ and for `ANSWERED_S_MAX` at most; then it may be done or not (50003).
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol, cast
+from urllib.parse import unquote
 
+from api.cluster.forwarding import Forwarder
+from api.http.answer import Headers
+from api.http.endpoint import FORWARDED_BY
 from api.http.exchange import Exchange
 from api.http.operation import Handler, Operation
 from tms.core.errors import NoLeader, OutcomeUnknown
@@ -23,30 +26,11 @@ SEQUENCE = b"tms-registry-sequence"
 """A header of answers: how far the log had come at the master."""
 PREFIX = "/v1/registry"
 """Below it the registry is, beside other paths of a server."""
-FORWARDED = b"tms-forwarded-by"
 ANSWERED_S_MAX = 3 * REACHED_S_MAX
 """How long a master may take: to check schemas, to read the log, and to write it."""
-Before = Callable[[Mapping[str, str]], Awaitable[None]]
 _SEQUENCE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SILENT = f"there was no answer in {ANSWERED_S_MAX:g} s"
 _WRITING_POSTS = frozenset(("register_schema", "write_tags"))
-
-
-class WayToMaster(Protocol):
-    """Forwards requests (`api.cluster.forwarding.Forwarder`)."""
-
-    def lead_to(self, address: str | None) -> None:
-        """Forward to `address` from now on."""
-        ...
-
-    async def forward(
-        self, exchange: Exchange, path: str | None = None, before_answer: Before | None = None
-    ) -> None:
-        """Have the other answer, below its address at `path`.
-
-        `before_answer` is given the headers of the answer, and waited for before it is passed on.
-        """
-        ...
 
 
 def is_write(operation: Operation) -> bool:
@@ -57,16 +41,16 @@ def is_write(operation: Operation) -> bool:
 class MasterForwarding:
     """The way of writes to the master."""
 
-    def __init__(self, registry: Registry, mastership: Mastership, way: WayToMaster) -> None:
+    def __init__(self, registry: Registry, mastership: Mastership, way: Forwarder) -> None:
         self._registry = registry
         self._mastership = mastership
         self._way = way
-        mastership.on_master = self._lead
+        mastership.on_master = self._turn_to_master
 
-    def _lead(self) -> None:
+    def _turn_to_master(self) -> None:
         """Forward to the present master; what an earlier one has not answered is broken off."""
         master = self._mastership.master
-        self._way.lead_to(None if master == self._mastership.address else master)
+        self._way.forward_to(None if master == self._mastership.address else master)
 
     def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Return operations, of which those that write go to the master."""
@@ -83,29 +67,29 @@ class MasterForwarding:
         return handle
 
     async def _written(self, handler: Handler, exchange: Exchange) -> bool:
-        """Whether this server has answered; False if it has stepped down and written nothing."""
+        """Whether this server has answered; False if it has lost and written nothing."""
+        if FORWARDED_BY in exchange.headers:
+            exchange.late_headers = self._sequence
         try:
-            await handler(self._telling(exchange))
+            await handler(exchange)
         except NotMaster:
             if exchange.whole_body is None and exchange.bytes_in:
-                reason = "this server has just stepped down, and wrote nothing"
+                reason = "this server is not the master any more, and wrote nothing"
                 raise RegistryError(NO_MASTER, reason=reason) from None
             return False
         return True
 
-    def _telling(self, exchange: Exchange) -> Exchange:
-        """Return an exchange whose answer tells another server how far it must read."""
-        if FORWARDED not in exchange.headers:
-            return exchange
-        return cast("Exchange", _Telling(exchange, self._registry))
+    def _sequence(self) -> Headers:
+        """Return a header that tells another server how far it must read."""
+        return ((SEQUENCE, b"%d" % self._registry.state.last_sequence),)
 
     async def _forward(self, exchange: Exchange) -> None:
         if self._mastership.master == self._mastership.address:
             begins = "this server is elected, and has not begun yet"
             raise RegistryError(NO_MASTER, reason=begins)
-        self._lead()
-        path = exchange.path
-        below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
+        self._turn_to_master()
+        is_below = unquote(exchange.path).startswith(f"{PREFIX}/")
+        below = "/" + exchange.path.split("/", 3)[3] if is_below else exchange.path
         try:
             async with asyncio.timeout(ANSWERED_S_MAX):
                 await self._way.forward(exchange, below, self._caught_up)
@@ -131,20 +115,3 @@ class MasterForwarding:
                         await asyncio.sleep(REFRESH_S)
         except (TimeoutError, RegistryError):
             return  # the master has written it, which is what the answer says
-
-
-class _Telling:
-    """An exchange, but its answer has the sequence of the log in a header."""
-
-    def __init__(self, exchange: Exchange, registry: Registry) -> None:
-        self._exchange = exchange
-        self._registry = registry
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._exchange, name)
-
-    async def answer(
-        self, status: int, body: bytes = b"", content_type: bytes | None = None
-    ) -> None:
-        sequence = b"%d" % self._registry.state.last_sequence
-        await self._exchange.answer(status, body, content_type, [(SEQUENCE, sequence)])

@@ -3,7 +3,7 @@
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, query_wait
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content, query_wait
 from api.openapi.structs import answer_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
@@ -79,9 +79,7 @@ _EXAMPLE = {
         "waits_until_ms": TIMESTAMP,
     },
 }
-_CONTENT = {
-    "application/json": json_media(_STATE, state=_EXAMPLE),
-}
+_CONTENT = json_content(_STATE, state=_EXAMPLE)
 _WAIT = query_wait("How many seconds to wait for the end of the pass.")
 
 

@@ -3,7 +3,7 @@
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import TIMESTAMP, json_media
+from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of, schemas_of
 from api.resources.paths import CLOCK, CLOCK_ACCEPT
 from tms.core.trusted_clock import ClockState
@@ -46,7 +46,7 @@ _IN_DOUBT: Json = {
     "ends_in_s": 3540,
     "held": ["expiry", "tombstones"],
 }
-_CONTENT = {"application/json": json_media(_STATE, calm=_CALM, in_doubt=_IN_DOUBT)}
+_CONTENT = json_content(_STATE, calm=_CALM, in_doubt=_IN_DOUBT)
 
 
 async def show(exchange: Exchange) -> None:
@@ -95,7 +95,7 @@ OPERATIONS = (
             "superusers may do this. "
             f"{_OF_THE_ASKED}"
         ),
-        request={"application/json": json_media(_STEP, step={"step_s": 7200})},
+        request=json_content(_STEP, step={"step_s": 7200}),
         success="The state of the clock now.",
         answer=_CONTENT,
         errors=("invalid_step", "clock_moved", *JSON_ERRORS),

@@ -2,7 +2,7 @@
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
-from api.openapi.parts import TIMESTAMP, json_media
+from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
@@ -41,9 +41,7 @@ _EXAMPLE = {
     ],
 }
 _LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
-_CONTENT = {
-    "application/json": json_media(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE),
-}
+_CONTENT = json_content(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE)
 
 
 async def show(exchange: Exchange) -> None:

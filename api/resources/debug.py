@@ -13,7 +13,14 @@ import msgspec
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Json, Operation
 from api.http.query_parameters import choice_of, flag_of, invalid, limit_of, time_of, values_of
-from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice, query_flag, query_text
+from api.openapi.parts import (
+    TIMESTAMP,
+    json_content,
+    parameter,
+    query_choice,
+    query_flag,
+    query_text,
+)
 from api.openapi.structs import answer_of
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import (
@@ -222,7 +229,7 @@ OPERATIONS = (
         ),
         query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
         success="The rows.",
-        answer={"application/json": json_media(_ROWS, rows={"rows": [_ROW], "next": None})},
+        answer=json_content(_ROWS, rows={"rows": [_ROW], "next": None}),
         errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
         is_compressed=True,
     ),
@@ -234,12 +241,10 @@ OPERATIONS = (
         description="This counts one part; the sum of all parts is the whole table.",
         query=(_table_parameter(TABLES), _AFTER, _LIMIT),
         success="The size of the part.",
-        answer={
-            "application/json": json_media(
-                _SIZE,
-                size={"rows": 10_000, "bytes": 1_370_000, "disk_bytes": 2_100_000, "next": "00ff"},
-            )
-        },
+        answer=json_content(
+            _SIZE,
+            size={"rows": 10_000, "bytes": 1_370_000, "disk_bytes": 2_100_000, "next": "00ff"},
+        ),
         errors=_ERRORS,
     ),
     _row(
@@ -251,18 +256,16 @@ OPERATIONS = (
         "expected.",
         query=(_table_parameter(CHECKED), _AFTER, _LIMIT, _CLEANED),
         success="The problems of the part, one line each.",
-        answer={
-            "application/json": json_media(
-                _PROBLEMS,
-                none={
-                    "problems": [],
-                    "rows": 10_000,
-                    "sealed": 0,
-                    "without_payloads": 0,
-                    "next": None,
-                },
-            )
-        },
+        answer=json_content(
+            _PROBLEMS,
+            none={
+                "problems": [],
+                "rows": 10_000,
+                "sealed": 0,
+                "without_payloads": 0,
+                "next": None,
+            },
+        ),
         errors=_ERRORS,
     ),
     _row(
@@ -274,11 +277,9 @@ OPERATIONS = (
         "message.",
         query=(_ID,),
         success="The facts about the id.",
-        answer={
-            "application/json": json_media(
-                _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
-            )
-        },
+        answer=json_content(
+            _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
+        ),
         errors=("invalid_message_id", "topic_not_found", *_ERRORS),
     ),
 )

@@ -11,7 +11,8 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from api.http.exchange import Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.pages import page_of
 from tms.security.resources import Action
 

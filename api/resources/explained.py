@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.query_parameters import values_of
-from api.openapi.parts import json_media, query_text
+from api.openapi.parts import json_content, query_text
 from api.openapi.structs import schemas_of
 from api.resources.grants import LIST_ERRORS, RULE, TAG, body_of, grants_of, one_of
 from tms.security.resources import (
@@ -103,7 +104,7 @@ OPERATIONS = (
         description="The answer follows the rules that hold now. Nothing is done.",
         query=_EXPLAIN_QUERY,
         success="The decision.",
-        answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
+        answer=json_content(_SCHEMAS["Ruling"], allowed=_RULING),
         errors=("invalid_rule", "invalid_query", *LIST_ERRORS),
     ),
     Operation(
@@ -117,6 +118,6 @@ OPERATIONS = (
         summary="Show who the caller is",
         description="The answer has the caller's principal, which is null without authentication.",
         success="The caller.",
-        answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
+        answer=json_content(_SCHEMAS["Caller"], caller=_CALLER),
     ),
 )

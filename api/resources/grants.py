@@ -1,4 +1,4 @@
-"""Who may do what: rules and tokens. Bodies and answers are JSON."""
+"""Rules and tokens of access control. Bodies and answers are JSON."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -9,7 +9,7 @@ import msgspec
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Json, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import json_media
+from api.openapi.parts import json_content
 from api.openapi.structs import schemas_of
 from tms.core.errors import AuthenticationOff, InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX
@@ -29,7 +29,7 @@ from tms.wire.json_grants import (
     TokenBody,
     TokenRequest,
 )
-from tms.wire.json_names import strictly_decoded
+from tms.wire.json_values import decode
 
 RULES = "/v1/auth/rules"
 TOKENS = "/v1/auth/tokens"
@@ -52,10 +52,7 @@ def grants_of(exchange: Exchange) -> Grants:
 async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str) -> B:
     exchange.json_format()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    try:
-        given: B = strictly_decoded(decoder, body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(code, reason=str(error)) from None
+    given: B = decode(decoder, body, code=code)
     return given
 
 
@@ -218,7 +215,7 @@ _NEW_TOKEN = {**_TOKEN, "token": f"tms_abcdefghijkl_{'x' * 43}"}
 
 def _listed(name: str, example: object) -> Mapping[str, Json]:
     array = {"type": "array", "items": _SCHEMAS[name]}
-    return {"application/json": json_media(array, all=[example])}
+    return json_content(array, all=[example])
 
 
 LIST_ERRORS = ("authentication_off", "not_found")
@@ -247,9 +244,9 @@ OPERATIONS = (
             "The rule holds at this server when it answers, and at other servers within a second. "
             "The same rule has the same id, so sending it twice changes nothing."
         ),
-        request={"application/json": json_media(_ASKED["Rule"], rule=_RULE_ASKED)},
+        request=json_content(_ASKED["Rule"], rule=_RULE_ASKED),
         success="The rule, with its id.",
-        answer={"application/json": json_media(_SCHEMAS["Rule"], rule=RULE)},
+        answer=json_content(_SCHEMAS["Rule"], rule=RULE),
         errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
     _row(
@@ -281,9 +278,9 @@ OPERATIONS = (
         handler=add_token,
         summary="Make a token",
         description="Only this answer shows the token, because the server keeps only its hash.",
-        request={"application/json": json_media(_ASKED["Token"], token={"principal": "shop"})},
+        request=json_content(_ASKED["Token"], token={"principal": "shop"}),
         success="The token.",
-        answer={"application/json": json_media(_SCHEMAS["NewToken"], token=_NEW_TOKEN)},
+        answer=json_content(_SCHEMAS["NewToken"], token=_NEW_TOKEN),
         errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
     _row(

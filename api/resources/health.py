@@ -1,4 +1,4 @@
-"""What tells of the server itself: is it up, is it ready, its metrics, where to begin."""
+"""Information about the server itself: whether it is up and ready, its metrics, a first page."""
 
 import asyncio
 import json
@@ -10,7 +10,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from tms import __version__
 from tms.core.errors import TmsError
 from tms.core.limits import JSON_INTEGER_MAX
@@ -87,14 +88,13 @@ async def health(exchange: Exchange) -> None:
 
 async def ready(exchange: Exchange) -> None:
     """Answer whether publishing would be taken now, which tasks fail, and what fills up."""
-    services = exchange.context.services
     told: dict[str, object] = {}
     if failing():
         told["failing"] = [each._asdict() for each in failing()]
-    if warnings := services.warnings():
+    if warnings := exchange.context.services.warnings():
         told["warnings"] = warnings
     try:
-        services.messaging.check_ready()
+        exchange.context.check_ready()
     except TmsError as error:
         error.detail = {**error.detail, **told}
         raise

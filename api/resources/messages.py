@@ -11,7 +11,8 @@ from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
@@ -74,19 +75,24 @@ def _take(exchange: Exchange, payloads: Sequence[bytes]) -> None:
         exchange.use.take_publish(len(payloads), sum(map(len, payloads)))
 
 
+def _wanted(query: bytes) -> tuple[bool, bytes | None]:
+    """Return whether ids are wanted, and which entry must be the last. Raises `InvalidRequest`."""
+    values = values_of(query)
+    return flag_of(values, "ids", default=False), if_last_of(values)
+
+
 async def publish(exchange: Exchange) -> None:
     """Publish; answer with the ids if asked, and, in a transaction, with what a rollback takes."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     request, body_format = await _asked(exchange, body)
     _take(exchange, request.payloads)
-    values = values_of(exchange.query)
-    with_ids = flag_of(values, "ids", default=False)
+    with_ids, if_last = _wanted(exchange.query) if exchange.query else (False, None)
     published = await exchange.context.services.messaging.publish(
         topic_id,
         request.payloads,
         request.write_pointer,
-        if_last=if_last_of(values),
+        if_last=if_last,
         caller=exchange.caller,
     )
     if body_format is None:

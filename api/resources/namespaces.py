@@ -3,9 +3,10 @@
 from functools import partial
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import json_media
+from api.openapi.parts import json_content
 from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
@@ -48,13 +49,9 @@ _UNDECLARED = {
         "publish_bytes_per_s": None,
     },
 }
-_SETTINGS_CONTENT = {"application/json": json_media(_SETTINGS, settings=_GIVEN, none={})}
-_NAMESPACE_CONTENT = {
-    "application/json": json_media(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
-}
-_NAMESPACES_CONTENT = {
-    "application/json": json_media({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
-}
+_SETTINGS_CONTENT = json_content(_SETTINGS, settings=_GIVEN, none={})
+_NAMESPACE_CONTENT = json_content(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
+_NAMESPACES_CONTENT = json_content({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
 
 
 async def list_namespaces(exchange: Exchange) -> None:

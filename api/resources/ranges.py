@@ -6,7 +6,8 @@ Bodies are JSON whatever their Content-Type says, as those of topics.
 from functools import partial
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.range_schemas import (

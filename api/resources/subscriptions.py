@@ -3,7 +3,8 @@
 from functools import partial
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import JSON_ERRORS, DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import JSON_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     MOVE_CONTENT,

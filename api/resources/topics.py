@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.guarded import DecidedBy
 from api.http.operation import (
     JSON_ERRORS,
-    DecidedBy,
     Operation,
 )
 from api.http.request_body import read_body
@@ -29,7 +29,6 @@ from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
 from tms.security.resources import Action, topic_resource
-from tms.wire.json_names import strictly_decoded
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
 
@@ -48,10 +47,7 @@ async def _read_properties(exchange: Exchange) -> bytes:
 def _properties_of(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
-    try:
-        properties = strictly_decoded(_any_decoder, body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest("invalid_properties", reason=str(error)) from None
+    properties = decode(_any_decoder, body, code="invalid_properties")
     if not isinstance(properties, dict):
         raise InvalidRequest("invalid_properties", given=type(properties).__name__)
     return properties

@@ -52,14 +52,12 @@ async def door(anyio_backend: object, request: pytest.FixtureRequest) -> AsyncIt
         access = doors.access()
         app = create_app(served.services, LIMITS, registry=CollectorRegistry(), access=access)
         forwarder = Forwarder(ID)
-        standing_by = create_standby(
-            forwarder, Known(), LIMITS, registry=CollectorRegistry(), access=doors.access()
-        )
+        standing_by = create_standby(forwarder, LIMITS, cluster=Known(), access=doors.access())
         async with (
             serving(app, LIMITS) as (url, _),
             serving(ClusterApp(standing_by), LIMITS) as (other_url, _),
         ):
-            forwarder.lead_to(url)
+            forwarder.forward_to(url)
             is_forwarded = request.param == "forwarded"
             asked = other_url if is_forwarded else url
             async with httpx.AsyncClient(base_url=asked, trust_env=False) as http:

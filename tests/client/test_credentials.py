@@ -244,7 +244,8 @@ def test_what_cannot_be_sent_is_told_at_once(auth: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [(b"", "is none"), (b"a\nb", "is none"), ("ü".encode(), "more than")]
+    ("content", "told"),
+    [(b"", "is not a valid token"), (b"a\nb", "is not a valid token"), ("ü".encode(), "more than")],
 )
 def test_a_file_without_a_token_is_told(home: Path, content: bytes, told: str) -> None:
     file = home / "token"

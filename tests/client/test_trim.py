@@ -66,7 +66,7 @@ def test_it_lasts_over_a_restart_but_not_into_a_new_generation(tmp_path: Path) -
 def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None:
     topic.publish(b"a")
     for to_come in (2**62, tms.MessageId(2**62, 0)):
-        with pytest.raises(tms.InvalidTrimTime, match="has not"):
+        with pytest.raises(tms.InvalidTrimTime, match="in the past"):
             topic.trim(to_come)
     with pytest.raises(tms.TopicNotFound):
         client.topic("absent").trim(5)

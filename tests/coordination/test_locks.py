@@ -7,8 +7,8 @@ import pytest
 from tests.contracts.metadata_store_contract import until
 from tests.coordination.member import PATH, Member
 from tms.coordination import ResourceLock
-from tms.coordination import lock as lock_module
 from tms.core.errors import InvalidRequest, LockBusy, MetadataClosed, MetadataUnavailable
+from tms.metadata import following
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import NEW, MetadataStore, Value
 
@@ -236,7 +236,7 @@ async def test_a_deletion_during_a_lost_connection_is_healed(
 async def test_a_lock_is_held_while_the_store_is_not_reached(
     host: MetadataHost, one: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_module, "RETRY_S", 0.01)
+    monkeypatch.setattr(following, "RETRY_S", 0.01)
     lock = await one.service.acquire_lock(PATH, b"one")
     host.disconnect(one.store)
     lock.check()

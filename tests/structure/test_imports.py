@@ -1,14 +1,16 @@
-"""Imports go one way. The arrows are those of docs/ARCHITECTURE.md.
+"""Imports go one way, between layers and between files: the arrows of docs/ARCHITECTURE.md.
 
 A layer is a package and all below it. It may import itself, what `ARROWS` lists for it, and, inside
-a function only, what `LAZY_ARROWS` lists.
+a function only, what `LAZY_ARROWS` lists. Files import each other in no circle, not even for type
+checkers or inside functions.
 """
 
 import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
@@ -35,7 +37,15 @@ ARROWS: dict[str, frozenset[str]] = {
     "api.resources": frozenset({"tms.security", "api.http", "api.openapi", "tms.core", "tms.wire"}),
     "api.cluster": frozenset({"api.http", "tms.core", "tms.security"}),
     "api.registry": frozenset(
-        {"api.http", "api.openapi", "tms.core", "tms.registry", "tms.security", "tms.wire"}
+        {
+            "api.cluster",
+            "api.http",
+            "api.openapi",
+            "tms.core",
+            "tms.registry",
+            "tms.security",
+            "tms.wire",
+        }
     ),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),
@@ -201,6 +211,54 @@ def wrong_imports(files: Iterable[Source]) -> list[str]:
 
 def test_imports_go_one_way() -> None:
     assert wrong_imports(sources(*PRODUCT)) == []
+
+
+def circle(files: Iterable[Source]) -> Sequence[str]:
+    """Return the modules of a circle of imports, the first one again behind the last; or none."""
+    known = {source.module: source for source in files}
+    wanted = {
+        module: {
+            name
+            for imported in imports(source.tree)
+            if (name := _file_of(imported, known)) not in (None, module)
+        }
+        for module, source in known.items()
+    }
+    try:
+        TopologicalSorter(wanted).prepare()
+    except CycleError as error:
+        found: Sequence[str] = error.args[1]
+        return found
+    return ()
+
+
+def _file_of(imported: Import, known: Collection[str]) -> str | None:
+    whole = f"{imported.module}.{imported.name}"
+    return next((each for each in (whole, imported.module) if each in known), None)
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    assert circle(sources(*PRODUCT)) == ()
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from api.http.x import X",
+        "from api.http import x",
+        "import api.http.x",
+        "def f():\n    from api.http.x import X",
+        "if TYPE_CHECKING:\n    from api.http.x import X",
+    ],
+)
+def test_a_circle_is_found(back: str) -> None:
+    code = {"x": "from api.http.y import Y", "y": "from api.http.z import Z", "z": back}
+    files = [
+        Source(ROOT / f"api/http/{name}.py", text, ast.parse(text)) for name, text in code.items()
+    ]
+
+    assert set(circle(files)) == {"api.http.x", "api.http.y", "api.http.z"}
+    assert circle(files[:2]) == ()
 
 
 def test_every_module_has_a_layer() -> None:

@@ -30,6 +30,7 @@ from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
 from tms.client.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
+from tms.core.cluster import FORWARDED_BY
 from tms.core.credentials import shortened
 from tms.core.errors import (
     InternalError,
@@ -58,8 +59,6 @@ from tms.wire.registry_bodies import RefusalBody
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
-FORWARDED_BY = "tms-forwarded-by"
-"""The header by which a server says that the leader has answered, not itself."""
 COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
 _READ = "GET"
@@ -77,8 +76,8 @@ _CODE_OF_STATUS = {
     503: "outcome_unknown",
     504: "outcome_unknown",
 }
-"""What an answer without one of our error bodies is taken for, which a proxy may have sent. Any
-other below 500 is from another server, and above it `internal`."""
+"""The code for an answer without one of our error bodies, which a proxy may have sent. Any other
+below 500 is from another server, and above it `internal`."""
 
 _OUR_TYPES = frozenset(
     {

@@ -21,8 +21,6 @@ from tms.core.schemas import (
 class Schemas:
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
 
-    A registry inherits it, and fulfils `_submit`, `_look_up` and `_compare` with one value.
-
     `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """
 

@@ -12,25 +12,15 @@ from collections.abc import Callable
 from enum import Enum
 
 from tms.coordination.taking import give_back, take
-from tms.core.errors import (
-    BadVersion,
-    LockBusy,
-    MetadataClosed,
-    RequestError,
-    TmsError,
-    Unavailable,
-)
-from tms.core.supervision import supervised
-from tms.metadata.interface import MetadataStore, Stat
+from tms.core.errors import BadVersion, LockBusy, MetadataClosed, RequestError
+from tms.metadata.following import Following
+from tms.metadata.interface import Change, MetadataStore, Notification, Stat
 
 _log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
-"""Between attempts to find out whether a lock is still held."""
-
 
 class LockState(Enum):
-    """What has become of a lock."""
+    """The state of a lock."""
 
     VALID = "valid"
     RELEASED = "released"
@@ -53,17 +43,18 @@ class ResourceLock:
         self._given_back = False
         self._expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._turn = asyncio.Lock()
-        self._wake = asyncio.Event()
-        self._checking: asyncio.Task[None] | None = None
+        name = f"checking the lock {self._path}"
+        self._following = Following(store, self._path, name, self._check, hear=self._is_gone)
+        self._following.start()
 
     @property
     def path(self) -> str:
-        """What is locked."""
+        """The path of the lock."""
         return self._path
 
     @property
     def content(self) -> bytes:
-        """What the holder says of himself."""
+        """The holder's description of itself."""
         return self._content
 
     @property
@@ -128,7 +119,7 @@ class ResourceLock:
             if self._state is LockState.EXPIRED or self._given_back:
                 return
             self._state = LockState.RELEASED
-            self._wake.set()
+            self._following.leave()
             try:
                 await give_back(self._store, self._path, self.token)
                 self._given_back = True
@@ -137,46 +128,19 @@ class ResourceLock:
 
     def _expire(self) -> None:
         self._state = LockState.EXPIRED
-        self._wake.set()
+        self._following.leave()
         if not self._expired.done():
             self._expired.set_result(None)
         self._on_end(self._path)
 
     def check(self) -> None:
         """Find out, without being waited for, whether the lock is still held; put it back."""
-        if not self.is_valid:
-            return
-        self._wake.set()
-        if self._checking is None or self._checking.done():
-            self._checking = supervised(f"checking the lock {self._path}", self._check_until_known)
+        self._following.wake()
 
-    async def _check_until_known(self) -> None:
-        while self._wake.is_set() and self.is_valid:
-            self._wake.clear()
-            try:
-                await self._check_once()
-            except MetadataClosed:
-                self._expire()
-            except Unavailable as error:
-                _log.info("lock %s has not been checked yet: %s", self._path, error)
-                await self._pause()
-            except RequestError as error:
-                _log.warning("lock %s cannot be put back: %s", self._path, error)
-                self._expire()
-            except TmsError:
-                _log.exception("lock %s could not be checked", self._path)
-                await self._pause()
-            except BaseException:
-                self._wake.set()  # to be done when this is called again
-                raise
+    def _is_gone(self, notification: Notification) -> bool:
+        return notification == Notification(Change.DELETED, self._path)
 
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), RETRY_S)
-        except TimeoutError:
-            self._wake.set()
-
-    async def _check_once(self) -> None:
+    async def _check(self) -> None:
         async with self._turn:
             if not self.is_valid:
                 return
@@ -184,8 +148,13 @@ class ResourceLock:
                 await self._retake(self._content)
             except LockBusy as busy:
                 _log.warning("lock %s is lost: %s", self._path, busy)
+            except MetadataClosed:
+                self._expire()
+            except RequestError as error:
+                _log.warning("lock %s cannot be put back: %s", self._path, error)
+                self._expire()
 
     async def close(self) -> None:
         """Wait for a check under way to end, once the lock is held no more."""
-        if self._checking is not None:
-            await asyncio.wait([self._checking])
+        self._following.leave()
+        await self._following.ended()

@@ -9,6 +9,7 @@ from tms.coordination.election import LeaderElection, Listener
 from tms.coordination.lock import ResourceLock
 from tms.coordination.taking import give_back, take
 from tms.core.errors import LockBusy, MetadataClosed, TmsError, Unavailable
+from tms.metadata.following import is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat
 from tms.metadata.paths import check_value_path
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class CoordinationService:
-    """What one session holds, and stands for. Close it before its store.
+    """The locks and elections of one session. Close it before its store.
 
     Have one of a session, and use it from the event loop of the store.
     """
@@ -127,7 +128,7 @@ class CoordinationService:
     def _check_unused(self, path: str) -> None:
         """Raise `LockBusy` where this session has the path: it would take it from itself."""
         election = self._elections.get(path)
-        if path in self._locks or path in self._taking or (election and election.is_standing):
+        if path in self._locks or path in self._taking or (election and election.is_member):
             raise LockBusy(path=path, reason="held by this process")
 
     def _ended(self, path: str) -> None:
@@ -163,17 +164,12 @@ class CoordinationService:
 
     def _hear(self, notification: Notification) -> None:
         change, path = notification
-        if change is not Change.DELETED:
-            return
-        if path in self._locks:
-            self._locks[path].check()
-        self._wake(path)
+        if change is Change.DELETED:
+            self._wake(path)
 
     def _happen(self, event: SessionEvent) -> None:
         # After a mere reconnection too: what was deleted meanwhile may never be told.
-        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
-            for lock in list(self._locks.values()):
-                lock.check()
+        if is_back(event):
             for wake in self._waking:
                 wake.set()
 

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+FORWARDED_BY = "tms-forwarded-by"
+"""A header: the number of the server that passes a request on, and that of who passed its answer
+on."""
+
 
 class Role(Enum):
-    """What a server is in its cluster."""
+    """The role of a server in its cluster."""
 
     ALONE = "alone"
     """It was not told to take part in one."""
@@ -42,12 +46,12 @@ class ClusterState:
     """How a cluster stands, as the server asked knows it."""
 
     id: int | None
-    """Of the server asked; None where it is alone."""
+    """The id of the server that answers; None if it is alone."""
     role: Role
     leader: int | None
     """Whose turn it is, be it that it takes over yet; None where nobody's."""
     token: int | None
-    """Of this leadership: greater than that of every one before."""
+    """The token of the leader: greater than those of all earlier leaders."""
     instances: Sequence[Instance] = ()
 
 
@@ -56,7 +60,7 @@ class HeldLease(Protocol):
 
     @property
     def token(self) -> int:
-        """Of this leadership: greater than that of every one before."""
+        """The token of the leader: greater than those of all earlier leaders."""
         ...
 
     @property

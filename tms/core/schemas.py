@@ -1,6 +1,7 @@
 """The schema registry, as a program uses it. The interface that a server offers by REST.
 
-Subjects and versions mean what they mean in Confluent's registry (`docs/registry.md`).
+Subjects and versions mean what they mean in Confluent's registry (`docs/registry.md`). A registry
+inherits `AsyncSchemas`: a schema that is sent comes to it as one value.
 """
 
 from collections.abc import Sequence
@@ -66,7 +67,7 @@ class RegistryStatus:
     mode: str
     """`active`: each server writes; `master`: one that is elected."""
     sequence: int
-    """Of the last record that was read."""
+    """The sequence of the last record that was read."""
     versions: int
     subjects: int
     role: str = ""
@@ -79,8 +80,6 @@ class RegistryStatus:
 
 class AsyncSchemas(Protocol):
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
-
-    A registry inherits it, and fulfils `_submit`, `_look_up` and `_compare` with one value.
 
     `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """

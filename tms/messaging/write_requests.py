@@ -1,4 +1,4 @@
-"""What messaging has the writer write: publications, payloads to store, or entries to roll back.
+"""The writes of messaging: publications, payloads to store, and entries to roll back.
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
 (`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
@@ -27,7 +27,7 @@ from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
 
 MESSAGE_OVERHEAD_BYTES = 100
-"""What a queued message weighs besides its payload, about: Python's objects and the row's key."""
+"""About the weight of a queued message besides its payload: Python's objects and the row's key."""
 _JOINED_BYTES_MAX = 32 * 1024
 """Plain messages of so many bytes are appended without more of them: the cost of one is small."""
 
@@ -114,7 +114,7 @@ class PlainAppends(Participant):
 
 
 class Writing:
-    """What all writes of one store's messages work with."""
+    """The shared parts of all writes of one store's messages."""
 
     def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
         """Write by `engine`; write pointers are those of `transactions`, or another manager's."""

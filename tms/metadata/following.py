@@ -77,7 +77,7 @@ class Following:
         self._has_news.set()
 
     def leave(self) -> None:
-        """Follow the store no more. What is under way goes on: `ended` waits for that."""
+        """Stop following the store. A running read continues: `ended` waits for it."""
         for stop in self._stops:
             stop()
         self.ending.set()
@@ -116,7 +116,9 @@ class Following:
                 _log.log(level, "%s does not succeed yet: %s", self._name, error)
                 self._is_failing = True
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._has_news.wait(), RETRY_S)
+                    # `wait_for` may lose a cancellation that comes as something happens.
+                    async with asyncio.timeout(RETRY_S):
+                        await self._has_news.wait()
                 self.wake()
             except BaseException:
                 self.wake()  # to be done when this is called again

@@ -8,7 +8,7 @@ then on `prefixItems` and `items`. Pure.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tms.registry.json_changes import Differ, difference, lower_bound, number_of, upper_bound
+from tms.registry.json_changes import Differ, bound, difference, number_of
 from tms.registry.json_nodes import ANY, FALSE, Keywords, SchemaNode, SchemaPlace, node_of
 from tms.registry.json_objects import additional, unevaluated
 from tms.registry.questions import Incompatibility
@@ -41,8 +41,8 @@ def differences(
         for each, items in ((old, was), (new, now))
     )
     yield from additional(differ, shorter, longer, path, _ADDITIONAL, "ADDITIONAL_ITEMS")
-    yield from upper_bound(before, after, "maxItems", path, "MAX_ITEMS")
-    yield from lower_bound(before, after, "minItems", path, "MIN_ITEMS")
+    yield from bound(before, after, "maxItems", path, "MAX_ITEMS")
+    yield from bound(before, after, "minItems", path, "MIN_ITEMS")
     yield from unevaluated(differ, old, new, path, "unevaluatedItems", "UNEVALUATED_ITEMS")
     yield from _contained(differ, old, new, path)
     if after.get("uniqueItems") is True and before.get("uniqueItems") is not True:
@@ -67,8 +67,8 @@ def _contained(
         {"minContains": _LEAST_CONTAINED, **before},
         {"minContains": _LEAST_CONTAINED, **after},
     )
-    yield from lower_bound(*counted, "minContains", path, "MIN_CONTAINS")
-    yield from upper_bound(before, after, "maxContains", path, "MAX_CONTAINS")
+    yield from bound(*counted, "minContains", path, "MIN_CONTAINS")
+    yield from bound(before, after, "maxContains", path, "MAX_CONTAINS")
 
 
 def _items_of(keywords: Keywords) -> _Items:

@@ -1,4 +1,4 @@
-"""What has changed between two JSON Schemas, told one by one. Pure."""
+"""The changes between two JSON Schemas, one by one. Pure."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -27,26 +27,18 @@ def difference(kind: str, path: str, message: str) -> Incompatibility:
     return Incompatibility(kind, path or "/", message)
 
 
-def upper_bound(
+def bound(
     old: Keywords, new: Keywords, name: str, path: str, kind: str
 ) -> Iterator[Incompatibility]:
-    """Tell of a greatest value that was added or lowered."""
-    before, after = number_of(old, name), number_of(new, name)
-    if after is not None and before is None:
+    """Tell of a least or greatest value that was added, or takes less than before."""
+    before, after, is_least = number_of(old, name), number_of(new, name), "min" in name.lower()
+    if after is None:
+        return
+    if before is None:
         yield difference(f"{kind}_ADDED", path, f"{name} is {after} now")
-    elif after is not None and before is not None and after < before:
-        yield difference(f"{kind}_DECREASED", path, f"{name} was {before}, and is {after} now")
-
-
-def lower_bound(
-    old: Keywords, new: Keywords, name: str, path: str, kind: str
-) -> Iterator[Incompatibility]:
-    """Tell of a least value that was added or raised."""
-    before, after = number_of(old, name), number_of(new, name)
-    if after is not None and before is None:
-        yield difference(f"{kind}_ADDED", path, f"{name} is {after} now")
-    elif after is not None and before is not None and after > before:
-        yield difference(f"{kind}_INCREASED", path, f"{name} was {before}, and is {after} now")
+    elif after > before if is_least else after < before:
+        word = "INCREASED" if is_least else "DECREASED"
+        yield difference(f"{kind}_{word}", path, f"{name} was {before}, and is {after} now")
 
 
 def number_of(keywords: Keywords, name: str) -> Decimal | int | None:

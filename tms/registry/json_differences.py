@@ -11,10 +11,9 @@ from decimal import Decimal
 from tms.registry import json_arrays, json_combinations, json_objects
 from tms.registry.json_changes import (
     Differ,
+    bound,
     difference,
-    lower_bound,
     number_of,
-    upper_bound,
 )
 from tms.registry.json_nodes import (
     ANY,
@@ -111,8 +110,8 @@ def _nothing(
 
 def _strings(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     before, after = old.keywords, new.keywords
-    yield from upper_bound(before, after, "maxLength", path, "MAX_LENGTH")
-    yield from lower_bound(before, after, "minLength", path, "MIN_LENGTH")
+    yield from bound(before, after, "maxLength", path, "MAX_LENGTH")
+    yield from bound(before, after, "minLength", path, "MIN_LENGTH")
     pattern, changed = before.get("pattern"), after.get("pattern")
     if changed is not None and pattern is None:
         yield difference("PATTERN_ADDED", path, f"the pattern is {changed} now")
@@ -122,10 +121,10 @@ def _strings(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator
 
 def _numbers(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     before, after = old.keywords, new.keywords
-    yield from upper_bound(before, after, "maximum", path, "MAXIMUM")
-    yield from upper_bound(before, after, "exclusiveMaximum", path, "EXCLUSIVE_MAXIMUM")
-    yield from lower_bound(before, after, "minimum", path, "MINIMUM")
-    yield from lower_bound(before, after, "exclusiveMinimum", path, "EXCLUSIVE_MINIMUM")
+    yield from bound(before, after, "maximum", path, "MAXIMUM")
+    yield from bound(before, after, "exclusiveMaximum", path, "EXCLUSIVE_MAXIMUM")
+    yield from bound(before, after, "minimum", path, "MINIMUM")
+    yield from bound(before, after, "exclusiveMinimum", path, "EXCLUSIVE_MINIMUM")
     step, changed = number_of(before, "multipleOf"), number_of(after, "multipleOf")
     if changed is not None and step is None:
         yield difference("MULTIPLE_OF_ADDED", path, f"multipleOf is {changed} now")

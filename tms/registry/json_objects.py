@@ -7,7 +7,7 @@ What properties may come besides those that are named is the content model. It i
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tms.registry.json_changes import Differ, difference, lower_bound, upper_bound
+from tms.registry.json_changes import Differ, bound, difference
 from tms.registry.json_nodes import ANY, FALSE, Keywords, SchemaNode, SchemaPlace, node_of
 from tms.registry.json_patterns import finds
 from tms.registry.json_text import json_text
@@ -32,8 +32,8 @@ def differences(
     yield from additional(differ, old, new, path, _ADDITIONAL, "ADDITIONAL_PROPERTIES")
     yield from unevaluated(differ, old, new, path, _UNEVALUATED, "UNEVALUATED_PROPERTIES")
     yield from _names(differ, old, new, path)
-    yield from upper_bound(before, after, "maxProperties", path, "MAX_PROPERTIES")
-    yield from lower_bound(before, after, "minProperties", path, "MIN_PROPERTIES")
+    yield from bound(before, after, "maxProperties", path, "MAX_PROPERTIES")
+    yield from bound(before, after, "minProperties", path, "MIN_PROPERTIES")
     yield from _dependencies(differ, old, new, path)
 
 

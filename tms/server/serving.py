@@ -24,7 +24,7 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.cluster.store_watch import look_s_max
-from tms.core.cluster import Instance
+from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
 from tms.core.tls import TlsFiles
@@ -41,9 +41,10 @@ with importing("api"):
     from api.app import create_app, create_standby, create_storeless
     from api.cluster.forwarding import Forwarder
     from api.cluster.standby import ClusterApp
-    from api.http.access_control import AccessControl
     from api.http.app import App
+    from api.http.application import Application
     from api.http.callers import Callers
+    from api.http.context import Options
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
     from api.http.tls import ServerTls
@@ -80,7 +81,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    parts = _Parts(clock, tls, security, schemas)
+    parts = _Parts(settings, Callers(settings.own_hosts), clock, tls, security, schemas)
     _run(settings, serve_kind(settings, parts, started))
 
 
@@ -110,19 +111,12 @@ def _registry() -> CollectorRegistry:
     return registry
 
 
-def _listeners(
-    settings: Settings, main: App, schemas: RegistryPart | None
-) -> list[ListeningAddress]:
-    """Return where a server listens: for all, and for the registry alone if it is told to."""
-    app = main if schemas is None else schemas.beside(main)
-    more = () if schemas is None else schemas.listeners
-    return [ListeningAddress(app, settings.host, settings.port), *more]
-
-
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a server has besides the service."""
+    """The parts of a server besides the service."""
 
+    settings: Settings
+    callers: Callers
     clock: TrustedClock
     tls: "_Tls"
     security: SecurityPart | None
@@ -130,14 +124,20 @@ class _Parts:
     schemas: RegistryPart | None
     """None without its extra."""
 
-    @property
-    def access(self) -> AccessControl | None:
-        """What the service's operations ask."""
-        return None if self.security is None else self.security.access
+    def options(self, registry: CollectorRegistry, cluster: Cluster | None = None) -> Options:
+        """Return what the service's application is made with."""
+        return Options(
+            registry=registry,
+            clock=self.clock,
+            topic_info=self.settings.topic_info,
+            callers=self.callers,
+            cluster=cluster,
+            access=None if self.security is None else self.security.access,
+        )
 
     @property
     def values(self) -> PayloadValues | None:
-        """What checks payloads; None without a registry."""
+        """Checks payloads; None without a registry."""
         return None if self.schemas is None else self.schemas.values
 
     async def open_security(
@@ -148,15 +148,24 @@ class _Parts:
             stack.push_async_callback(self.security.close)
             await self.security.open(store, instance_id)
 
+    def with_schemas(self, app: Application) -> Application:
+        """Return an application with the registry below its prefix, if there is one."""
+        return app if self.schemas is None else self.schemas.beside(app)
+
+    def listeners(self, app: App) -> list[ListeningAddress]:
+        """Return where a server listens: for all, and for the registry alone if it is told to."""
+        more = () if self.schemas is None else self.schemas.listeners
+        return [ListeningAddress(app, self.settings.host, self.settings.port), *more]
+
     def publish_audit(self, messaging: Messaging | None) -> None:
         """Have the audit's topic written there; None: nowhere for now."""
         if self.security is not None:
-            self.security.stand_on(messaging)
+            self.security.publish_by(messaging)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tls:
-    """What a server speaks TLS by."""
+    """The TLS of a server."""
 
     own: ServerTls | None
     """With its clients; None without a certificate."""
@@ -187,22 +196,14 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
         stack.push_async_callback(services.close)
         await parts.open_security(stack, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        app = create_app(
-            services,
-            settings.limits(),
-            registry=registry,
-            topic_info=settings.topic_info,
-            clock=parts.clock,
-            callers=Callers(settings.own_hosts),
-            access=parts.access,
-        )
+        app = create_app(services, settings.limits(), **parts.options(registry))
         if schemas is not None:
             stack.push_async_callback(schemas.close)
             schemas.register(registry)
-            schemas.stand_on(services.messaging)
+            schemas.attach(services.messaging)
             await schemas.elect()
         await serve_app(
-            _listeners(settings, app, schemas),
+            parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
@@ -222,18 +223,11 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
         store = await _shared_metadata(settings, stack) if parts.security is not None else None
         number = None if store is None else await next_instance_id(store)
         await parts.open_security(stack, store, number)
-        app = create_storeless(
-            settings.limits(),
-            schemas.check_ready,
-            clock=parts.clock,
-            registry=registry,
-            callers=Callers(settings.own_hosts),
-            access=parts.access,
-        )
-        schemas.follow(settings.registry_log)
+        app = create_storeless(settings.limits(), schemas.check_ready, **parts.options(registry))
+        schemas.attach_to(settings.registry_log)
         await schemas.elect()
         await serve_app(
-            _listeners(settings, app, schemas),
+            parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=_nothing,
@@ -282,24 +276,16 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
         if schemas is not None:
             schemas.register(registry)
             stack.push_async_callback(schemas.close)
-        app = ClusterApp(
-            create_standby(
-                forwarder,
-                member,
-                settings.limits(),
-                clock=parts.clock,
-                registry=registry,
-                callers=Callers(settings.own_hosts),
-                access=parts.access,
-            )
-        )
+        options = parts.options(registry, member)
+        standby = create_standby(forwarder, settings.limits(), **options)
+        app = ClusterApp(parts.with_schemas(standby))
         part = _Part(settings, forwarder, parts, member, app)
         await member.open(part.lead, part.heard)
         stack.push_async_callback(member.close)
         if schemas is not None:
             await schemas.elect()
         await serve_app(
-            _listeners(settings, app, schemas),
+            parts.listeners(app),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
@@ -310,7 +296,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
 
 
 class _Part:
-    """What this server does in its cluster: it opens the services, or forwards."""
+    """The part of this server in its cluster: it opens the services, or forwards."""
 
     def __init__(
         self,
@@ -341,34 +327,26 @@ class _Part:
             values=self._parts.values,
             lease=lease,
         )
-        app = create_app(
-            services,
-            settings.limits(),
-            registry=registry,
-            topic_info=settings.topic_info,
-            clock=self._parts.clock,
-            cluster_state=self._member,
-            callers=Callers(settings.own_hosts),
-            access=self._parts.access,
-        )
+        options = self._parts.options(registry, self._member)
+        app = create_app(services, settings.limits(), **options)
         self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.messaging.stop_waiting
         if self._schemas is not None:
             self._is_leading = True
             self._schemas.register(registry)
-            self._schemas.stand_on(services.messaging)
-        self._app.lead(app, partial(getattr, lease, "left_s"))
+            self._schemas.attach(services.messaging)
+        self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
         raising = raising_when_all_know(self._instances, services.shard.raise_format)
         try:
             yield
         finally:
             raising.cancel()
             await asyncio.gather(raising, return_exceptions=True)
-            self._app.stand_by()
+            self._app.follow()
             self._stop_waiting = _nothing
             self._parts.publish_audit(None)
             self._is_leading = False
-            self._lead_schemas_to(None)
+            self._attach_schemas_to(None)
             await services.close()
 
     async def _instances(self) -> Sequence[Instance]:
@@ -381,13 +359,13 @@ class _Part:
     def heard(self, address: str | None, boot: str) -> None:
         """Forward to another leader, or to none."""
         other = None if address == self._settings.advertise else address
-        self._forwarder.lead_to(other, boot)
+        self._forwarder.forward_to(other, boot)
         if not self._is_leading:
-            self._lead_schemas_to(other, boot)
+            self._attach_schemas_to(other, boot)
 
-    def _lead_schemas_to(self, address: str | None, boot: str = "") -> None:
+    def _attach_schemas_to(self, address: str | None, boot: str = "") -> None:
         if self._schemas is not None:
-            self._schemas.follow(address, boot)
+            self._schemas.attach_to(address, boot)
 
 
 def _nothing() -> None:

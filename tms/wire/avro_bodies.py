@@ -109,7 +109,7 @@ _LONE_HEADS = {
     len(NULL + avro_length(1) + length + END) + size: NULL + avro_length(1) + length
     for size, length in enumerate(LENGTHS)
 }
-"""What begins a publish of one message without a transaction, by the bytes of the whole body."""
+"""The bytes before the message in a publish of one, without a transaction, by the body's length."""
 
 
 class AvroFormat:
@@ -132,11 +132,11 @@ class AvroFormat:
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return the content of a publish or store."""
-        lone_head = _LONE_HEADS.get(len(body))
-        if lone_head is not None and body.startswith(lone_head) and body.endswith(END):
-            # The commonest body. To read it as all others takes a tenth of the whole publish.
-            return PublishRequest(None, [body[len(lone_head) : -len(END)]])
-        reader = AvroReader(body)
+        head = _LONE_HEADS.get(len(body))
+        if head is not None and body.startswith(head) and body.endswith(END):
+            # The most frequent body: reading it in the usual way is a tenth of a publish.
+            return PublishRequest(None, [body[len(head) : -len(END)]])
+        reader = self._reader(body)
         pointer = reader.number() if reader.has_value() else None
         payloads = reader.messages(messages_max)
         reader.end()

@@ -6,12 +6,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.errors import InvalidRequest
 from tms.core.limits import TTL_S_MAX
 from tms.core.namespaces import SETTING_MAX, Namespace, NamespaceRules, NamespaceSettings
 from tms.wire.json_fields import COUNT, NULL, Json, described_by, one_of
-from tms.wire.json_names import strictly_decoded
-from tms.wire.json_values import decode_answer
+from tms.wire.json_values import decode, decode_answer
 
 
 def _number(description: str, most: int = SETTING_MAX) -> Json:
@@ -97,10 +95,7 @@ _namespaces_decoder = msgspec.json.Decoder(list[NamespaceBody])
 
 def decode_settings(body: bytes) -> NamespaceSettings:
     """Return what a body asks for; an empty one for nothing. Raises `InvalidRequest`."""
-    try:
-        given = strictly_decoded(_settings_decoder, body or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest("invalid_namespace_settings", reason=str(error)) from None
+    given = decode(_settings_decoder, body or b"{}", code="invalid_namespace_settings")
     return NamespaceSettings(**msgspec.structs.asdict(given))
 
 

@@ -10,11 +10,10 @@ import msgspec
 
 from tms.core.cleanup import CleanupState
 from tms.core.cluster import ClusterState
-from tms.core.errors import InvalidRequest
 from tms.core.inspection import Bounds
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.trusted_clock import ClockState
-from tms.wire.json_values import decode_answer, encode
+from tms.wire.json_values import decode, decode_answer, encode
 
 
 class StepBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +80,5 @@ def encode_step(step_s: int) -> bytes:
 
 def decode_step(body: bytes) -> int:
     """Return the step that is accepted. Raises `InvalidRequest` (invalid_step)."""
-    try:
-        return _step_decoder.decode(body).step_s
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest("invalid_step", reason=str(error)) from None
+    asked: StepBody = decode(_step_decoder, body, code="invalid_step")
+    return asked.step_s

@@ -22,17 +22,17 @@ JsonBytes = str | dict[str, str]
 encode = msgspec.json.Encoder().encode
 
 
-def decode(decoder: Any, body: bytes, *, check: bool = True) -> Any:
-    """Return what a decoder of msgspec makes of a body. Raises `InvalidRequest` (invalid_body).
+def decode(decoder: Any, body: bytes, *, code: str = "invalid_body", check: bool = True) -> Any:
+    """Return the value that a decoder of msgspec makes of a body. Raises `InvalidRequest` (`code`).
 
     Without the `check` an object may have a name twice, and the last one counts.
     """
     try:
         value = decoder.decode(body)
+        if check:
+            check_names(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
-    if check:
-        check_body(body)
+        raise InvalidRequest(code, format="json", reason=str(error)) from None
     return value
 
 

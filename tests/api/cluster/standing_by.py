@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
 from api.app import create_standby
 from api.cluster.forwarding import Forwarder
@@ -54,8 +53,8 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
     forwarder = Forwarder(ID)
-    app = ClusterApp(create_standby(forwarder, Known(), LIMITS, registry=CollectorRegistry()))
-    forwarder.lead_to(f"http://127.0.0.1:{leader.port}")
+    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
+    forwarder.forward_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),
         httpx.AsyncClient(

@@ -57,7 +57,7 @@ async def test_a_known_head_is_answered_by_whoever_leads(
         for asked in (KNOWN, POLL, KNOWN, POLL):
             assert await by_whom(wire, asked) == "second"
         assert len(await before.payloads()) == 2
-        second.app.stand_by()
+        second.app.follow()
     # Its services are closed, and another leads.
     for asked in (KNOWN, POLL, KNOWN):
         assert await by_whom(wire, asked) == "leader"
@@ -91,19 +91,20 @@ async def test_a_known_head_asks_for_the_lease_each_time(
 async def test_the_head_of_a_transaction_is_known_for_as_long(
     second: Second, leader: Live, wire: Wire
 ) -> None:
-    def commit(transaction_id: int) -> bytes:
-        return request(f"/v1/transactions/{transaction_id}/commit", b"")
+    def in_json(path: str) -> bytes:
+        return request(path, b"{}").replace(b"avro/binary", b"application/json")
 
-    start = request("/v1/transactions?codec=false", b"{}").replace(
-        b"avro/binary", b"application/json"
-    )
+    def commit(transaction_id: int) -> bytes:
+        return in_json(f"/v1/transactions/{transaction_id}/commit")
+
+    start = in_json("/v1/transactions?codec=false")
     async with live(own=True) as own:
         Term(second, own, token=1)
         for _ in range(2):
             assert await by_whom(wire, start) == "second"
             wire.writer.write(commit(1))
             assert (await wire.answer())[0] == 404
-        second.app.stand_by()
+        second.app.follow()
     assert await by_whom(wire, start) == "leader"
     [started] = (await leader.http.get("/v1/transactions?status=in_progress")).json()
     assert await by_whom(wire, commit(started["transaction_id"])) == "leader"
@@ -118,7 +119,7 @@ async def test_requests_sent_ahead_are_answered_by_whoever_leads_when_it_is_thei
         Term(second, own, token=1)
         wire.writer.write(request(f"{TOPIC}/poll?wait=60", avro_poll()) + KNOWN)
         await own.until(lambda: own.waiters() == 1)
-        second.app.stand_by()
+        second.app.follow()
         own.service.stop_waiting()
         forwarded = []
         for _ in range(2):

@@ -35,7 +35,7 @@ async def standing_by(authority: Authority, ca: Path) -> AsyncIterator[httpx.Asy
     forwarder = Forwarder(ID, settings.tls_to_others())
     services = await open_services("memory:", LIMITS)
     leader = create_app(services, LIMITS, registry=CollectorRegistry())
-    standby = ClusterApp(create_standby(forwarder, Known(), LIMITS, registry=CollectorRegistry()))
+    standby = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
     tls = ServerTls(TlsFiles(cert, key, str(authority.ca)))
     try:
         async with (
@@ -43,7 +43,7 @@ async def standing_by(authority: Authority, ca: Path) -> AsyncIterator[httpx.Asy
             serving(standby, LIMITS, grace_s=0.5) as (url, _),
             httpx.AsyncClient(base_url=url, trust_env=False) as http,
         ):
-            forwarder.lead_to(secured)
+            forwarder.forward_to(secured)
             yield http
     finally:
         await forwarder.close()

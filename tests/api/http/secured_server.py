@@ -59,7 +59,7 @@ async def secured(
     services = await open_services("memory:", limits)
     app = create_app(services, limits, registry=CollectorRegistry())
     peers: list[Peer] = []
-    endpoint, _ = app.find("GET", "/ping")
+    endpoint, _ = app.routes.find("GET", "/ping")
     answer = endpoint._handler
 
     async def noting(exchange: Exchange) -> None:

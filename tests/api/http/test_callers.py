@@ -1,5 +1,7 @@
 """Who is answered, by the names and sites that heads name."""
 
+from contextlib import suppress
+
 import pytest
 
 from api.http.callers import Callers
@@ -98,3 +100,22 @@ def test_pages_of_other_sites_are_refused(
     code: str | None,
 ) -> None:
     assert refusal(Callers(), "Host: localhost:1", *lines, is_page=is_page) == code
+
+
+def passed(callers: Callers, *lines: str) -> bool:
+    """Return whether a head is not checked again, once it was."""
+    head = "GET / HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n"
+    fields = parse_head(head.encode())[2]
+    with suppress(InvalidRequest):
+        callers.check(fields, is_page=True)
+    assert Callers() not in fields.passed, "others have to check for themselves"
+    return callers in fields.passed
+
+
+def test_only_what_passed_whatever_is_asked_for_is_not_checked_again() -> None:
+    callers = Callers()
+
+    assert passed(callers, "Host: localhost")
+    assert not passed(callers, "Host: evil.example")
+    of_page = "Host: localhost", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"
+    assert not passed(callers, *of_page), "other operations refuse it"

@@ -229,7 +229,7 @@ async def test_a_server_of_the_cluster_does_not_make_way(served: Live, *, in_clu
         served.services,
         limits,
         registry=CollectorRegistry(),
-        cluster_state=Known() if in_cluster else None,
+        cluster=Known() if in_cluster else None,
     )
     async with serving(app, limits) as (url, _):
         served.port = int(url.rpartition(":")[2])

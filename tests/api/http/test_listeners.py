@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.http.application import Application
-from api.http.context import Context, ErrorAnswer
+from api.http.context import context_of
+from api.http.errors import ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
@@ -47,13 +48,7 @@ def terse(error: Exception) -> ErrorAnswer:
 async def start(served: Live, operations: Iterable[Operation]) -> tuple[list[int], asyncio.Event]:
     """Serve these beside TMS's own; return the ports of both, and what stops them."""
     own = create_app(served.services, Limits(), registry=CollectorRegistry())
-    context = Context(
-        **{
-            **{name: getattr(own.context, name) for name in Context.__slots__},
-            "error_form": terse,
-        }
-    )
-    other = Application(context, RestMetrics(), operations)
+    other = Application(context_of(Limits(), error_form=terse), RestMetrics(), operations)
     urls: list[str] = []
     stop, started = asyncio.Event(), asyncio.Event()
 

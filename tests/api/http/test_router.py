@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.router import Route, RouteMatch, Router
+from api.http.router import Route, RouteMatch, Router, Unmatched
 from tms.core.errors import InvalidRequest
 
 ROUTES = (
@@ -27,7 +27,9 @@ ROUTER = Router(ROUTES)
     ("method", "path", "target", "names"),
     [
         ("GET", "/", "root", {}),
+        ("GET", "//", "root", {}),
         ("HEAD", "/a", "a", {}),
+        ("GET", "/a/", "a", {}),
         ("PUT", "/a", "put a", {}),
         ("GET", "/a/b", "a b", {}),
         ("GET", "/a/other", "a x", {"x": "other"}),
@@ -46,12 +48,13 @@ def test_a_path_leads_to_its_route(
     assert ROUTER.find(method, path) == RouteMatch(target, names)
 
 
-@pytest.mark.parametrize("path", ["", "a", "*", "/b", "/a/", "/a//c", "//", "/a/b/c/d", "/a%2Fb"])
+@pytest.mark.parametrize("path", ["", "a", "*", "x/a", "/b", "/a//", "/a//c", "/a/b/c/d", "/a%2Fb"])
 def test_a_path_of_no_route_is_not_found(path: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         ROUTER.find("GET", path)
 
-    assert (refused.value.problem.code, refused.value.detail) == ("not_found", {"path": path})
+    detail = {"path": path.removesuffix("/")}
+    assert (refused.value.problem.code, refused.value.detail) == ("not_found", detail)
 
 
 def test_another_method_is_told_those_there_are() -> None:
@@ -95,3 +98,21 @@ def test_routes_are_mounted_behind_a_prefix_that_has_a_name() -> None:
         "a x", {"context": "c/1", "x": "2"}
     )
     assert router.find("GET", "/a/2") == RouteMatch("a x", {"x": "2"})
+
+
+def test_below_a_prefix_another_table_answers_also_what_leads_nowhere() -> None:
+    def told(name: str) -> Unmatched[str]:
+        return lambda code, detail: f"{name}: {code} {sorted(detail)}"
+
+    router = Router(ROUTES, told("main"))
+    router.mount_whole("/v1/below", Router(ROUTES, told("below")))
+
+    for prefix, name in (("", "main"), ("/v1/below", "below"), ("/v1/b%65low", "below")):
+        assert router.find("GET", f"{prefix}/a/1").target == "a x"
+        assert router.find("GET", prefix or "/").target == "root"
+        assert router.find("GET", f"{prefix}/").target == "root"
+        assert router.find("GET", f"{prefix}/b").target == f"{name}: not_found ['path']"
+        assert router.find("GET", f"{prefix}/%ff").target == f"{name}: malformed_request ['reason']"
+        refused = router.find("POST", f"{prefix}/a").target
+        assert refused == f"{name}: method_not_allowed ['allow', 'method']"
+    assert router.find("GET", "/v1/belowx").target == "main: not_found ['path']"

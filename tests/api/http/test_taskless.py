@@ -1,12 +1,14 @@
 """A coroutine that runs without a task while it can: what it sees, and what it leaves to a task."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+import anyio
 import pytest
 
 from api.http.taskless import TasklessCall
+from tests.taskless_guard import AskedForTask
 
 pytestmark = pytest.mark.anyio
 
@@ -42,14 +44,13 @@ async def test_what_waits_once_goes_on_with_the_answer_and_needs_no_task() -> No
 
     async def run() -> None:
         seen.append(await answer)
-        seen.append(asyncio.current_task())
 
     running = Running(run())
     assert (seen, running.tasks) == ([], set())
     answer.set_result("answered")
     await turns()
 
-    assert (seen, running.tasks) == (["answered", None], set())
+    assert (seen, running.tasks) == (["answered"], set())
 
 
 @pytest.mark.parametrize("how", ["error", "cancelled"])
@@ -169,3 +170,48 @@ async def test_what_waits_once_can_be_given_a_task_and_be_cancelled(*, is_answer
         set(),
         set(),
     )
+
+
+async def by_name() -> None:
+    asyncio.current_task()
+
+
+async def by_timeout() -> None:
+    async with asyncio.timeout(1):
+        await asyncio.sleep(0)
+
+
+async def by_anyio() -> None:
+    with anyio.fail_after(1):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("ask", [by_name, by_timeout, by_anyio], ids=lambda ask: ask.__name__)
+@pytest.mark.parametrize("waits", [0, 1, 2])
+async def test_who_asks_for_a_task_before_the_second_wait_is_told(
+    ask: Callable[[], Coroutine[Any, Any, None]], waits: int, asked_for_task: list[str]
+) -> None:
+    futures = [asyncio.get_running_loop().create_future() for _ in range(waits)]
+    ended: list[BaseException | None] = []
+
+    async def run() -> None:
+        try:
+            for each in futures:
+                await each
+            await ask()
+        except BaseException as error:
+            ended.append(error)
+        else:
+            ended.append(None)
+
+    Running(run())
+    for each in futures:
+        each.set_result(None)
+        await turns()
+
+    told, asked_for_task[:] = [*asked_for_task], []
+    if waits < 2:
+        assert isinstance(ended[0], AskedForTask)
+        assert ask.__name__ in told[0]
+    else:
+        assert (ended, told) == ([None], [])

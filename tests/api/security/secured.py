@@ -216,14 +216,14 @@ async def pair_of_servers(
             services, LIMITS, registry=leader.metrics, clock=clock, access=leader.access
         )
         second = create_standby(
-            forwarder, Known(), LIMITS, registry=standby.metrics, access=standby.access
+            forwarder, LIMITS, cluster=Known(), registry=standby.metrics, access=standby.access
         )
         stopping = services.messaging.stop_waiting
         await stack.enter_async_context(serving_server(leader, app, on_stopping=stopping))
         await stack.enter_async_context(serving_server(standby, ClusterApp(second)))
         for each in (leader, standby):
             each.access.open_forwards(Opener(each.keys, each.url, clock))
-        forwarder.lead_to(leader.url)
+        forwarder.forward_to(leader.url)
         pair = Pair(clock, services, leader, standby, forwarder)
         pair.root = await pair.token(ROOT)
         yield pair

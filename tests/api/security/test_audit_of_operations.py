@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.http.operation import DecidedBy, Operation
+from api.http.guarded import DecidedBy
+from api.http.operation import Operation
 from tests.api.rest import TOPIC, TOPICS
 from tests.api.security.secured import OPEN, Pair, Server, pair_of_servers
 from tests.api.security.targets import FOR_SUPERUSERS, targets

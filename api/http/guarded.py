@@ -1,0 +1,42 @@
+"""An operation as the door sees it: its name, what one must be allowed, and on what."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, topic_resource
+
+
+class DecidedBy(Enum):
+    """By what it is decided whether somebody may do an operation."""
+
+    PATH = auto()
+    """By the topic, namespace or subject in its path; without one, it is done to the server."""
+    BODY = auto()
+    """By the topics that its body names; its head needs one in the namespace that is allowed."""
+    ANSWER = auto()
+    """Everybody who is known may ask: the answer has only what they may see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """The needs of an operation that the door checks."""
+
+    name: str
+    """The operationId, and the metrics' label."""
+    action: Action | None
+    """The action that the caller must be allowed; None: everybody may, authenticated or not."""
+    decided_by: DecidedBy = DecidedBy.PATH
+    resource: Callable[[Mapping[str, str]], Resource] | None = None
+    """The resource, from the decoded parts of the path; None: the default of the action's kind."""
+
+    def resource_of(self, names: Mapping[str, str]) -> Resource:
+        """Return what it is done to, by the decoded parts of its path.
+
+        A handler whose body names more tells them (`Exchange.touches`).
+        """
+        if self.resource is not None:
+            return self.resource(names)
+        if self.action in ACTIONS_OF[Kind.TOPIC] and "namespace" in names:
+            return topic_resource(names["namespace"], names.get("topic"))
+        return SERVER

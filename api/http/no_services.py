@@ -1,0 +1,38 @@
+"""The services of an application that has none: another server has them, or nobody."""
+
+from typing import Never
+
+from tms.core.errors import NoLeader
+
+
+def not_ready() -> None:
+    """Raise `NoLeader`: a server without services takes nothing."""
+    raise NoLeader
+
+
+class NoServices:
+    """Fulfils `ServerServices`: whoever asks for one of them is told that it is not here."""
+
+    messaging: Never
+    transactions: Never
+    subscriptions: Never
+    ranges: Never
+    namespaces: Never
+    schemas: Never
+    inspection = cleanup = None
+
+    def __getattr__(self, name: str) -> Never:
+        """Raise `NoLeader`: nobody can do that here."""
+        if name in NoServices.__annotations__:
+            raise NoLeader(reason=f"this server has no {name}")
+        raise AttributeError(name)
+
+    async def refresh_metrics(self) -> None:
+        """Do nothing: there is nothing to look for."""
+
+    def warnings(self) -> list[str]:
+        """Return nothing: nothing fills up here."""
+        return []
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
