@@ -59,7 +59,7 @@ OPERATIONS: tuple[Operation, ...] = (
 _INTERFACE = "1"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
 _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
-"""What each server of a cluster answers for itself, whoever leads."""
+"""Paths that each server of a cluster answers itself, also if it is not the leader."""
 
 
 def create_app(services: ServerServices, limits: Limits, **options: Unpack[Options]) -> Application:

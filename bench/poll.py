@@ -4,7 +4,7 @@
 cache: each poll reads LevelDB's files, which the operating system may have in memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,13 +94,13 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
                     loads[contest.PEER] = _filled(peer, name, messages, folder / "peer").load
                 if place == "disk":
                     loads[contest.RAW] = partial(_scan, raw)
-                _measure(table, effort, server, loads, place)
+                _measure(table, effort, server, loads, place=place, sizes=(100, 1000))
                 if place == "cache":
                     keyed = _filled(
                         server.url, f"{name}-keyed", messages, folder / "keyed", is_keyed=True
                     )
                     loads = {contest.TMS: keyed.load, contest.EMPTY: loads[contest.EMPTY]}
-                    _measure(table, effort, server, loads, "cache, with key and headers")
+                    _measure(table, effort, server, loads, place=f"{place}, keyed", sizes=(100,))
 
 
 def _measure(
@@ -108,10 +108,12 @@ def _measure(
     effort: Effort,
     server: Server,
     loads: dict[str, Load],
+    *,
     place: str,
+    sizes: Sequence[int],
 ) -> None:
-    """Measure all figures of one place."""
-    for messages in (100, 1000):
+    """Measure all figures of one place, of polls of so many messages."""
+    for messages in sizes:
         for connections in (1, 32):
             contenders: dict[str, Measure] = {
                 who: partial(load, effort.seconds, messages, connections)

@@ -35,7 +35,7 @@ _GIVEN_BACK_BYTES_MIN = 1024 * 1024
 _GIVEN_BACK_BYTES = 64 * 1024 * 1024
 """The room of so much is given back at a time: it may take a second."""
 _PAUSE_FACTOR = 9
-"""What only waits for its time is not looked for more than a tenth of the time."""
+"""A search for rows that only wait for their time takes at most a tenth of the time."""
 _ASK_AGAIN_S = 0.1
 _ROWS_BETWEEN_LOOKS = 100
 """Rows decided on before others have their turn: less than half a millisecond."""
@@ -45,7 +45,7 @@ _REASONS = {Verdict.SUPERSEDED: Reason.SUPERSEDED, Verdict.ROLLED_BACK: Reason.R
 
 @dataclass(slots=True)
 class _Progress:
-    """What is known of a topic's generation since it was last compacted."""
+    """The progress of a topic's generation since its last compaction."""
 
     generation: int
     counted_to: bytes
@@ -120,7 +120,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Found:
-    """What one look at some rows has found."""
+    """The result of one look at some rows."""
 
     stop: bytes
     """The least row key that was looked at."""

@@ -40,11 +40,11 @@ _KEYED = tuple(
 )
 """The flags of frames with a key."""
 _SHORT_BYTES = 2
-"""What a frame with a key has at least behind its first byte."""
+"""The least length of a frame with a key, after its first byte."""
 
 
 class Verdict(Enum):
-    """What becomes of an entry."""
+    """The verdict on an entry."""
 
     STAYS = "stays"
     SUPERSEDED = "superseded"

@@ -1,7 +1,7 @@
-"""The messages counted of a topic, in slices, and how many of them are too many. Pure.
+"""The counted messages of a topic, in slices, and the number of those that are too many. Pure.
 
-A slice is about a hundredth of the topic's bound. The oldest slice is too much if what is left
-without it is as much as was asked for: so no more than that goes.
+A slice is about a hundredth of the topic's bound. The oldest slice is trimmed when the rest still
+meets the bound. So a topic never has less than its bound, and at most about one slice more.
 
 Slices are in the order in which messages are given, and a topic is trimmed by when they were
 written. Stored messages may be older than what is before them. So it is trimmed before the oldest
@@ -50,7 +50,7 @@ class CountedMessages:
     held_ms: int | None = None
     """When the oldest message was written at which the bound waits; None if it waits for none."""
     stored_before: dict[int, int | None] = field(default_factory=dict)
-    """Of transactions from before a restart: when each has stored its first message by then."""
+    """For transactions from before a restart: the time of the first stored message of each."""
     looked_from: bytes = b""
     """The row from which on references were looked for that are not counted."""
     looked_to: bytes = b""

@@ -1,4 +1,4 @@
-"""What has become of an entry's transaction, as all readers see it. Pure.
+"""The fates of entries by their transactions, as all readers see them. Pure.
 
 For what looks at many entries and must not take away what a transaction in progress still needs.
 """
@@ -12,7 +12,7 @@ from tms.transactions.pruning import InvalidList
 
 
 class Fate(Enum):
-    """What readers do at an entry."""
+    """The action of readers at an entry."""
 
     SEEN = "seen"
     """All are given it."""

@@ -31,7 +31,7 @@ _CACHE = "cache"
 
 
 class CacheChecker(Protocol):
-    """What compares the cache with the Message table."""
+    """Compares the cache with the Message table."""
 
     async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
         """Check topics behind a name; return what is wrong, how many, and where to go on."""

@@ -1,4 +1,4 @@
-"""What cleanup asks of the services, whose state belongs to the event loop.
+"""The calls of cleanup to the services, whose state belongs to the event loop.
 
 The calls of `ServiceCalls` block. Cleanup makes them from its own thread, and `LoopServices` hands
 them over to the loop. What cleanup can do in the tables alone, it does without them.
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ServiceCalls(Protocol):
-    """What cleanup asks, from its own thread. All raise `Unavailable` errors while that is so."""
+    """The calls of cleanup, from its own thread. All raise `Unavailable` errors if they must."""
 
     def invalid_list(self) -> InvalidList | None:
         """Return the invalid list, None where transactions are managed elsewhere."""
@@ -52,7 +52,7 @@ class ServiceCalls(Protocol):
 
 
 class TopicCalls(Protocol):
-    """What compaction and retention ask of a topic besides. All raise as `ServiceCalls`."""
+    """More calls of compaction and retention about a topic. All raise as `ServiceCalls`."""
 
     def invalid_list(self) -> InvalidList | None:
         """Return the invalid list, None where transactions are managed elsewhere."""
@@ -72,7 +72,7 @@ class TopicCalls(Protocol):
 
 
 class CleanedTopicCalls(Protocol):
-    """What is asked of messaging about one topic, in the event loop; see `TopicCalls`."""
+    """The calls to messaging about one topic, in the event loop; see `TopicCalls`."""
 
     async def keep_keys_from(self, floor_ms: int) -> None:
         """See to it that no key is given any more of a time before `floor_ms`."""
@@ -92,11 +92,11 @@ class CleanedTopicCalls(Protocol):
 
 
 class MessagingCalls(Protocol):
-    """What is asked of messaging, in the event loop."""
+    """The calls to messaging, in the event loop."""
 
     @property
     def cleaned(self) -> CleanedTopicCalls:
-        """What is asked about one topic."""
+        """The calls about one topic."""
         ...
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
@@ -119,7 +119,7 @@ class MessagingCalls(Protocol):
 
 
 class TransactionCalls(Protocol):
-    """What is asked of the transaction manager, in the event loop."""
+    """The calls to the transaction manager, in the event loop."""
 
     async def invalid_list(self) -> InvalidList:
         """Return the durable invalid list."""

@@ -1,4 +1,4 @@
-"""What cleanup counts, for Prometheus; plain numbers until they are asked for."""
+"""The counts of cleanup, for Prometheus; plain numbers until Prometheus reads them."""
 
 from collections.abc import Callable, Iterator
 

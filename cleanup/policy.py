@@ -1,4 +1,4 @@
-"""What becomes of a row: kept, dropped, or its write pointer inverted. Pure.
+"""Decides about a row: it is kept or dropped, or its write pointer is inverted. Pure.
 
 The rules are those of CDAP's coprocessors, with DESIGN section 6. The runners do not ask row by row
 where the order of the keys answers for a whole range; then they take the range from the same
@@ -16,7 +16,7 @@ from tms.core.topic import TopicMetadata
 
 
 class Decision(Enum):
-    """What becomes of a row."""
+    """The decision about a row."""
 
     KEEP = "keep"
     DROP = "drop"

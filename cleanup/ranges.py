@@ -47,7 +47,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did."""
+    """The result of one step."""
 
     table: str
     reason: Reason
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one step may take."""
+    """The limits of one step."""
 
     rows_max: int
     ms_max: float

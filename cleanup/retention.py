@@ -3,12 +3,12 @@
 Messages that are too many expire: the topic is trimmed (`live_from_ms`), and expiry deletes them.
 A thread beside the services counts each entry once, as it comes (`cleanup.counted_messages`).
 
-Counted are messages that are committed, stored ones too, and the bytes of their payloads, keys and
-headers. Counting waits at an entry of a transaction in progress; what is counted before it is
-trimmed. It begins anew with each process, and when entries have gone otherwise.
+It counts committed messages, also stored ones, and the bytes of their payloads, keys and headers.
+Counting waits at an entry of a transaction in progress; earlier messages are trimmed. Counting
+begins again with each process, and when entries were deleted in another way.
 
-No transaction loses a part: nothing is trimmed that was stored for one in progress, or for one that
-has ended and whose reference is not counted yet (`cleanup.uncounted_stored`).
+No transaction loses a part: a trim leaves the stored messages of a transaction that is in progress,
+or whose reference is not counted yet (`cleanup.uncounted_stored`).
 """
 
 from collections import deque

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Passes(Protocol):
-    """What cleans tables up, a pass at a time."""
+    """Cleans up tables, one pass at a time."""
 
     def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
         """Do one pass, giving each step when it is done; `is_asked`: somebody waits for it.
@@ -43,7 +43,7 @@ class Passes(Protocol):
 
 @dataclass(slots=True)
 class Counts:
-    """What was done since the process began."""
+    """The work since the process began."""
 
     scanned: Counter[Reason] = field(default_factory=Counter)
     dropped: Counter[tuple[str, Reason]] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Counts:
     passes: int = 0
     failed_passes: int = 0
     pass_seconds: float = 0.0
-    """Of all passes that were finished."""
+    """The time of all finished passes."""
 
     def by_reason(self) -> dict[str, int]:
         """Return how many rows were deleted for which reason, in whatever table."""

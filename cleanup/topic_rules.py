@@ -1,4 +1,4 @@
-"""What the properties of topics ask of cleanup besides the ttl: compaction, and bounds.
+"""The rules of topics for cleanup besides the ttl, by their properties: compaction and bounds.
 
 Only the process that serves the topics does this: `tms prune` and Spark's job never do.
 """

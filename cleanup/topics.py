@@ -27,7 +27,7 @@ _ROWS = 500
 
 @dataclass(slots=True)
 class Known:
-    """What is remembered of a topic, as long as its row stays as it is."""
+    """The facts about a topic that are remembered as long as its row does not change."""
 
     row: bytes
     topic: TopicMetadata

@@ -1,25 +1,25 @@
-"""Copies topics from one store into another: rows as they are, so ids, positions and all stay.
+"""Copies topics from one store into another: rows are unchanged, so ids and positions stay.
 
-Of a topic all rows go over, of all its generations: first payloads, messages and positions; then
-they are compared with the source's, row by row; last its metadata, so that a topic is seen in the
-target only when it is there whole. Nothing may write to the source meanwhile.
+All rows of a topic are copied, of all its generations: first payloads, messages and positions; then
+they are compared with the source, row by row; its metadata come last, so readers of the target see
+a topic only when it is complete. Nothing may write to the source during the copy.
 
-How far it has come is recorded with the rows, one row a topic, so that a copy that was broken off
-goes on. These marks are deleted when all topics are done. A topic that is in the target and has no
-mark is never written to, nor is one that is done. Either it is a copy that was complete before,
-which is compared again before anything is written; or another's, and the copy is refused.
+A mark for each topic records the progress with the rows, so a copy that was broken off continues.
+The marks are deleted when all topics are done. A topic in the target that has no mark is never
+written to. If it is a copy that was complete before, it is compared again before anything is
+written; otherwise it is another topic, and the copy is refused.
 
     mark key := "copy:", metadata row key                       in the target's Bound table
     mark     := JSON {"source", "table", "key", "rows", "digest"}
 
-`key` is the last of `table` that is there, in hexadecimal digits; `table` "metadata" says that all
-is. `digest` is of the topic's last rows in the source, when it was begun. A mark without a topic is
-there while the others are deleted.
+`key` is the last copied key of `table`, in hexadecimal digits; `table` "metadata" means that all
+rows are there. `digest` is a digest of the topic's last rows in the source at the beginning. A mark
+without a topic is there while the others are deleted.
 
-Positions become plain rows, and what a cluster's seals hide stays behind.
+Positions become plain rows, and rows that a cluster's seals hide are not copied.
 
-Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: in
-the target nobody need know that they are invalid.
+Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: so
+the target need not know that they are invalid.
 """
 
 import json
@@ -50,7 +50,7 @@ _ANOTHER = "the target has or had another topic with this name, or one of the tw
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
-    """What a step did."""
+    """The result of one step."""
 
     copied_rows: int = 0
     copied_bytes: int = 0
@@ -126,12 +126,12 @@ class Copying:
                 yield from self._compare(key, _ANOTHER)
 
     def _is_done(self) -> bool:
-        """Whether all is there, and nothing but marks are left to be deleted."""
+        """Whether all rows are there, and only marks are left to delete."""
         value = self._target.get(BOUND, _MARK)
         return value is not None and json.loads(value)["source"] == self._name
 
     def _mark_of(self, key: bytes, row: bytes) -> dict[str, Any] | None:
-        """Return how far a topic has come, None if it seems complete. Raises `CopyRefused`.
+        """Return the progress of a topic, None if it seems complete. Raises `CopyRefused`.
 
         `row` is its metadata in the source.
         """

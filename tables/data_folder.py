@@ -6,20 +6,20 @@
     FOLDER/tms.creating only while the store is being created
 
 A store is created in this order, each step durable before the next: the mark `tms.creating`,
-LevelDB, the format; then the mark goes. A folder with the mark holds nothing yet, whatever crashed,
-so its creation begins anew. A folder without it has all its files, or is refused: what is missing
-was lost, and an empty store would hide that.
+LevelDB, the format; then the mark is deleted. A folder with the mark has no data yet, after any
+crash, so its creation begins again. A folder without the mark must have all its files; otherwise it
+is refused, because missing files were lost, and an empty store would hide that.
 
 Until format 3 the format was the layout alone. Such a folder is raised (`record_format`) when it is
-opened for writing, once what `tables.raising` renames is renamed: all else that is in it stays, and
-older versions refuse it from then on.
+opened for writing, after the renames of `tables.raising`: everything else in it stays, and older
+versions refuse it from then on.
 
 LevelDB's lock is not enough: it is an fcntl lock, and a second opening of the folder in the same
 process drops it silently, after which another process can open the folder and damage it. An flock
 belongs to the open file itself and has no such trap.
 
-What is made here is its owner's alone. LevelDB makes its files as the process's umask says, which
-`tms` sets; in other programs only their folder keeps others out.
+Only the owner can read files that are made here. LevelDB makes its files by the process's umask,
+which `tms` sets; in other programs only the mode of the folder protects them.
 """
 
 import errno
@@ -67,7 +67,7 @@ _LASTING = {
     errno.ENAMETOOLONG: "the path is too long",
     errno.EISDIR: "there is a folder in the place of a file",
 }
-"""What stays so until somebody changes it, and what it means here."""
+"""Causes that stay until somebody removes them, and their meaning here."""
 
 
 def refused_folder(path: Path, error: OSError) -> TmsError:
@@ -79,7 +79,7 @@ def refused_folder(path: Path, error: OSError) -> TmsError:
 
 
 def _holds_rows(path: Path) -> bool:
-    """Whether a file of LevelDB's has rows, which none has while the store is created."""
+    """Whether a file of LevelDB has rows. No file has rows while the store is created."""
     return path.suffix in {".ldb", ".sst"} or (path.suffix == ".log" and path.stat().st_size > 0)
 
 
@@ -89,7 +89,7 @@ def opened_itself(path: Path, flags: int) -> int:
 
 
 class DataFolder:
-    """A folder held by this process, and by nobody else, until `release`."""
+    """A folder that only this process holds, until `release`."""
 
     def __init__(self, path: Path, access: StoreAccess = StoreAccess.CREATE) -> None:
         """Lock the folder and check its format; begin to create the store if `access` says so.
@@ -114,11 +114,11 @@ class DataFolder:
         try:
             self._lock()
             self.is_new = self._holds_nothing()
-            """Whether the store is still to be created."""
+            """Whether the store must still be created."""
             self.is_raised = True
             """Whether the present format is recorded."""
             self.layout = _NEWEST if self.is_new else self._checked_layout()
-            """Where the tables are: `tables.leveldb_layout`."""
+            """The layout of the tables: `tables.leveldb_layout`."""
             if self.is_new:
                 self._begin(access)
         except BaseException:
@@ -132,7 +132,7 @@ class DataFolder:
 
     @property
     def leveldb(self) -> Path:
-        """Where LevelDB keeps its files."""
+        """The folder of LevelDB's files."""
         return self.path / _LEVELDB
 
     def _holds_nothing(self) -> bool:

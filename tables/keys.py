@@ -11,8 +11,8 @@
                       | 0x03 frame payload                               plain, framed
                       | 0x04 write_pointer int64 frame payload           transactional, framed
 
-Big-endian. A rolled back entry has its write pointer's sign inverted. What is not framed is CDAP's
-layout. DO NOT CHANGE: it is on disk. `docs/formats.md` has worked examples, `tms.core.frame` the
+Big-endian. A rolled back entry has its write pointer's sign inverted. The layout without frames is
+CDAP's. DO NOT CHANGE: it is on disk. `docs/formats.md` has worked examples, `tms.core.frame` the
 frames.
 """
 
@@ -39,7 +39,7 @@ POINTER = struct.Struct(">q")
 _GENERATION = struct.Struct(">i")
 _TRANSACTIONAL_START = struct.Struct(">Bq")
 POINTER_END = _TRANSACTIONAL_START.size
-"""Where the payload of a transactional entry starts in its value."""
+"""The offset of the payload in the value of a transactional entry."""
 
 FIRST_GENERATION = 1
 
@@ -128,12 +128,12 @@ def after_prefix(start: bytes) -> bytes:
 
 
 def transactional_start(write_pointer: int) -> bytes:
-    """Return what stands before the payload of a transactional entry."""
+    """Return the bytes before the payload of a transactional entry."""
     return _TRANSACTIONAL_START.pack(TRANSACTIONAL_KIND, write_pointer)
 
 
 def transactional_framed_start(write_pointer: int) -> bytes:
-    """Return what stands before the frame of a transactional entry."""
+    """Return the bytes before the frame of a transactional entry."""
     return _TRANSACTIONAL_START.pack(TRANSACTIONAL_FRAMED_KIND, write_pointer)
 
 

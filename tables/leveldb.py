@@ -3,17 +3,16 @@
 All tables are in one LevelDB, each under a one-byte prefix (`tables.leveldb_layout`): one fsync a
 flush however many tables it touches, and batches that are atomic across tables.
 
-A failed write. After an append to its log has failed, LevelDB goes on appending behind the torn
-record, and what it appends there is lost at the next opening. So the first failed write is the
-last on that handle: writes are refused, reads go on, and a thread waits until the disk takes writes
-again, then closes the handle and opens a new one. Opening replays the log, which decides whether
-the failed batch was written, before any later write. While the handle is exchanged, for as long as
-an opening takes, reads wait.
+A failed write. If an append to its log fails, LevelDB continues to append after the torn record,
+and loses these records at the next opening. So the first failed write is the last on that handle:
+writes are refused, reads continue, and a thread waits until the disk accepts writes again, then
+closes the handle and opens a new one. Opening replays the log, which decides whether the failed
+batch was written, before any later write. While the handle is exchanged, for as long as an opening
+takes, reads wait.
 
-`paranoid_checks` is on: otherwise LevelDB drops what it cannot read in a damaged log and says
-nothing. If a crash leaves only the beginning of the last write, LevelDB sees that and drops it.
-Reads verify checksums, for 9 us a block: otherwise
-what is damaged in a table is handed out as it is.
+`paranoid_checks` is on: otherwise LevelDB silently drops unreadable records of a damaged log. If a
+crash leaves only the beginning of the last write, LevelDB notices that and drops it. Reads verify
+checksums, for 9 us a block: otherwise damaged bytes of a table would be returned.
 """
 
 import errno
@@ -47,7 +46,7 @@ _FILES_TO_MERGE_MAX = 8
 """At 12 of them LevelDB makes each write wait for a second or two, until it has merged them."""
 _CLOSED = "the store is closed"
 _FILE_LOST = (os.strerror(errno.ENOENT), os.strerror(errno.EINVAL))
-"""How LevelDB ends its error for a table that is not there, or is empty."""
+"""The ends of LevelDB's errors for a table that is missing or empty."""
 _FOR_READING = "the store was opened for reading"
 _OPENED_ANEW = "the store was opened again after the batch was made"
 
@@ -255,7 +254,7 @@ class LevelDBStore:
             raise StoreUnavailable(reason=self._failure or _CLOSED)
 
     def is_behind(self) -> bool:
-        """Whether LevelDB has nearly as many files to merge as make it stop all writes."""
+        """Whether LevelDB has nearly so many files to merge that it would stop all writes."""
         handle = self._handle
         if handle is None or self._closed:
             return False
@@ -301,7 +300,7 @@ class LevelDBStore:
             return True
 
     def compact(self, table: str, start: bytes, stop: bytes) -> None:
-        """Have LevelDB merge the files of the range, which drops what was deleted in it.
+        """Let LevelDB merge the files of the range, which removes deleted rows from them.
 
         It does so beside reads and writes. Closing, and opening anew, wait for it.
         """
@@ -334,7 +333,7 @@ class LevelDBStore:
                     _log.critical("the store is damaged and stays closed: %s", error)
                     return
                 self._failure = None
-                _log.warning("the disk takes writes again; the store was opened anew")
+                _log.warning("the disk takes writes again; the store was opened again")
                 return
 
     def _exchange_handle(self) -> None:

@@ -3,7 +3,7 @@
     row key := name of the table UTF-8, ":", start of the range
     value   := bound int64, recorded int64 ms, end of the range
 
-Big-endian. DO NOT CHANGE: on disk. What is under an invalid write pointer up to the bound has been
+Big-endian. DO NOT CHANGE: on disk. Entries under invalid write pointers up to the bound have been
 inverted in the whole range: start <= key < end, as the table has its keys; on HBase, as that has
 its rows, and a range is one region.
 """
@@ -23,7 +23,7 @@ _VALUE = struct.Struct(">qq")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What is known of one range of a table."""
+    """The bound of one range of a table."""
 
     table: str
     start: bytes
@@ -31,7 +31,7 @@ class Bound:
     write_pointer: int
     """Up to here, inclusive, nothing invalid is left that is not inverted."""
     recorded_ms: int
-    """When that was recorded, in milliseconds since 1970."""
+    """The time of the record, in milliseconds since 1970."""
 
 
 class StoreBoundTable:

@@ -17,7 +17,7 @@ class Room(NamedTuple):
 
     used_bytes: int
     free_bytes: int
-    """What a process without privileges has left."""
+    """The bytes that a process without privileges may still use."""
 
 
 def room_of(folder: Path) -> Room:

@@ -1,26 +1,26 @@
 """The Store: an ordered map of bytes to bytes, per named table. The one seam under the tables.
 
-What every implementation guarantees, and `tests/contracts/store_contract.py` checks:
+Every implementation guarantees this, and `tests/contracts/store_contract.py` checks it:
 
 1. A `write` is durable when it returns, as far as the store's settings say, and visible whole or
    not at all where `atomic` is true.
 2. A `write` or `compare_and_put` that raises `OutcomeUnknown` may or may not have happened; which
-   of the two is decided before any later write succeeds. One that raises another error has changed
-   nothing, and never will.
+   of the two is decided before any later write succeeds. A call that raises another error has
+   changed nothing, and never will.
 3. A `scan` gives keys ascending as bytes (descending in reverse). Where `atomic` is true it sees
    one state of the table. Elsewhere each row is as it was at some moment of the scan; one that is
    ascending still never misses a row before one that it gives, where both were put in this order.
 4. All methods may be called from several threads at once. A batch belongs to one thread at a time.
 5. After `close` every call raises `StoreUnavailable`.
-6. A batch that was made before a write failed is refused after that was decided. So where a batch
-   is written, nothing that a failed write did has come to light since it was made.
+6. A batch that was made before a write failed is refused after that was decided. So between making
+   a batch and writing it, no failed write has turned out to have succeeded.
 7. A batch is carried out in its order: at any moment, and after any crash, a row of it is there
    only with those that were added before it to the same table and topic; one of the Metadata,
    Transaction or Bound table, and a deletion, only with all that were added before. So where a
    batch is not atomic, a failed one may have left its first operations. So add last the row by
    which readers find the others.
-8. A batch that was told to be kept whole (`Batch.require_atomic`) is, after a crash, there whole or
-   not at all once a server has opened the store again.
+8. A batch with `Batch.require_atomic` is, after a crash, there whole or not at all once a server
+   has opened the store again.
 
 `compare_and_put` is atomic against all other writes of its key made through the same store.
 """

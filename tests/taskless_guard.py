@@ -1,19 +1,25 @@
-"""Has a test fail in which a request asks for its task while it has none (`api.http.taskless`).
+"""Has a test fail in which a taskless handler asks for its task too early (`api.http.taskless`).
 
 Otherwise it may seem to work: a request that comes behind another one begins within that one's
-task, and is given that, so that a timeout of the second would cancel the first.
+task, and is given that, so that a timeout of the second would cancel the first. And a request whose
+body comes behind its head has a task from the start, as those of most clients in tests have. So all
+requests to taskless operations are held to the rule, by what they await once their body is there.
 """
 
 import asyncio
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from types import coroutine
 from typing import Any
 from unittest.mock import patch
 
 from anyio._backends import _asyncio as anyio_on_asyncio
 
+from api.http.connection import HttpConnection
+from api.http.endpoint import Endpoint
+from api.http.exchange import Exchange
 from api.http.taskless import TasklessCall
 
 _RULE = (
@@ -27,32 +33,67 @@ class AskedForTask(AssertionError):
 
 
 class _Now(threading.local):
-    """How many taskless calls run in this thread, one within the other."""
+    """How many calls that have no task yet run in this thread, one within the other."""
 
     depth = 0
+
+    @contextmanager
+    def taskless(self) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+_now = _Now()
+
+
+@coroutine
+def _held_to_rule(
+    running: Coroutine[Any, Any, None], exchange: Exchange
+) -> Generator[Any, Any, None]:
+    """Run a request as it would run if its body came with its head."""
+    awaits, thrown = 0, None
+    while True:
+        try:
+            with _now.taskless() if awaits < 2 else nullcontext():
+                awaited = running.send(None) if thrown is None else running.throw(thrown)
+        except StopIteration:
+            return
+        finally:
+            thrown = None  # its frames keep this one
+        if not exchange.body_unread:
+            awaits += 2 if awaited is None else 1  # behind a turn of the loop it has a task
+        try:
+            yield awaited
+        except BaseException as error:  # it is the request's, whatever it is
+            thrown = error
 
 
 @contextmanager
 def taskless_guard() -> Iterator[list[str]]:
     """Raise `AskedForTask` at each wrong question, and give where they were asked."""
     asked: list[str] = []
-    now, waits, current_task = _Now(), TasklessCall._waits, asyncio.current_task
+    waits, run, current_task = TasklessCall._waits, HttpConnection._run, asyncio.current_task
 
-    def guarded(call: TasklessCall) -> bool:
-        now.depth += 1
-        try:
+    def guarded_waits(call: TasklessCall) -> bool:
+        with _now.taskless():
             return waits(call)
-        finally:
-            now.depth -= 1
+
+    async def guarded_run(wire: HttpConnection, exchange: Exchange, endpoint: Endpoint) -> None:
+        running = run(wire, exchange, endpoint)
+        await (_held_to_rule(running, exchange) if endpoint.is_taskless else running)
 
     def task(*args: Any) -> asyncio.Task[Any] | None:
-        if now.depth:
+        if _now.depth:
             asked.append("".join([_RULE, "\n", *traceback.format_stack(limit=12)[:-1]]))
             raise AskedForTask(_RULE)
         return current_task(*args)
 
     with (
-        patch.object(TasklessCall, "_waits", guarded),
+        patch.object(TasklessCall, "_waits", guarded_waits),
+        patch.object(HttpConnection, "_run", guarded_run),
         patch("asyncio.current_task", task),
         patch("asyncio.tasks.current_task", task),
         patch.object(anyio_on_asyncio, "current_task", task),

@@ -53,7 +53,7 @@ _BUSY_LOOK_S = 0.05
 
 
 class PostgresqlParticipant:
-    """What one connection does within a transaction. Use the connection as always meanwhile.
+    """The part of one connection in a transaction. Use the connection as usual in the meantime.
 
     But do not commit or roll back: that ends the transaction with an error.
     """

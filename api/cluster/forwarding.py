@@ -57,7 +57,7 @@ _OF_ONE_HOP = frozenset(
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
 """Who calls was checked by this server's name; the leader has another."""
 _OURS = frozenset({SEALED.lower().encode(), FORWARDED_BY})
-"""What only servers say of a request: a client's is not passed on."""
+"""Headers that only servers send: those of a client are not forwarded."""
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
@@ -90,13 +90,13 @@ class Forwarder:
     def __init__(
         self, instance_id: int, tls: ssl.SSLContext | None = None, sealer: Sealer | None = None
     ) -> None:
-        """Forward for the server of that number, once `lead_to` has named a leader.
+        """Forward for the server of that number, once `forward_to` has named a leader.
 
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
         """
         self._tls = tls
         self.sealer = sealer
-        """What seals who asked; None: callers' own credentials are passed on."""
+        """Seals the caller's principal; None: callers' own credentials are forwarded."""
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -106,7 +106,7 @@ class Forwarder:
         if self._way is None:
             raise NoLeader
 
-    def lead_to(self, address: str | None, boot: str = "") -> None:
+    def forward_to(self, address: str | None, boot: str = "") -> None:
         """Forward to `address` from now on; what another has not answered is broken off.
 
         `boot` says which process of that server it is; empty: that is not known.
@@ -136,7 +136,7 @@ class Forwarder:
 
     async def close(self) -> None:
         """Close the connections."""
-        self.lead_to(None)
+        self.forward_to(None)
         await asyncio.gather(*self._closing)
 
     async def forward(

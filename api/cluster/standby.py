@@ -17,9 +17,9 @@ class ClusterApp:
     What the leading application remembers of requests goes with it when this server leads no more.
     """
 
-    def __init__(self, standby: App) -> None:
-        """Stand by, until `lead`."""
-        self._standby = standby
+    def __init__(self, following: App) -> None:
+        """Follow, until `lead`."""
+        self._following = following
         self._leading: App | None = None
         self._left_s: LeftOfLease = _nothing_left
 
@@ -27,8 +27,8 @@ class ClusterApp:
         """Answer by `app` while there is something left of the lease."""
         self._leading, self._left_s = app, left_s
 
-    def stand_by(self) -> None:
-        """Answer by the standby again."""
+    def follow(self) -> None:
+        """Answer as a follower again."""
         self._leading, self._left_s = None, _nothing_left
 
     @property
@@ -37,11 +37,11 @@ class ClusterApp:
         leading = self._leading
         if leading is not None and self._left_s() > 0:
             return leading.routes
-        return self._standby.routes
+        return self._following.routes
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is not a request."""
-        return self._standby.error(error)
+        return self._following.error(error)
 
 
 def _nothing_left() -> float:

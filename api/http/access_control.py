@@ -48,12 +48,12 @@ _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 32_768
 _KEPT_MS = 60_000
 _KEPT_BYTES_MAX = 512
-"""Of a credential's key, an operation's name and a path, for a decision of them to be kept."""
+"""The most bytes of a credential's key, an operation's name and a path for a kept decision."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
 class AccessControl:
-    """What a server's applications ask before they do anything for a caller."""
+    """The access control of a server's applications."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class AccessControl:
         """
         self._sessions = sessions
         self.grants = grants
-        """What is in force."""
+        """The rules and tokens that hold now."""
         self._clock = clock
         self._is_required = is_required
         self._are_docs_open = are_docs_open

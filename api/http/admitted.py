@@ -13,7 +13,7 @@ from tms.security.sessions import Session
 
 
 class Admitted:
-    """What is known of who sent a request."""
+    """The facts about the sender of a request."""
 
     __slots__ = (
         "_digest",
@@ -35,7 +35,7 @@ class Admitted:
         self.via: str | None = None
         """The instance id of the server that passed the request on."""
         self.sealed_body = ""
-        """What that server says of the body."""
+        """The claim of that server about the body."""
         self.own_boot = ""
         """Which process of this server that was for."""
         self.rules_epoch = 0

@@ -1,4 +1,4 @@
-"""What a listener answers requests by."""
+"""The application that answers the requests of a listener."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from api.http.router import Router
 
 
 class App(Protocol):
-    """What requests are answered by."""
+    """Answers requests."""
 
     @property
     def routes(self) -> Router[Endpoint]:

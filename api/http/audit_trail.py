@@ -1,4 +1,4 @@
-"""What the audit is told of requests: each refusal, and each use once it is known how it ended.
+"""Reports requests to the audit: each refusal, and each use when its outcome is known.
 
 1. A use is told as its answer begins, with the answer's status. Until then it may turn out to be
    refused, also by the service behind the door: then it is told as denied, and not as allowed.

@@ -43,7 +43,7 @@ from api.http.taskless import TasklessCall
 from tms.core.errors import InvalidRequest, TmsError
 
 _HELD_BYTES_MAX = 64 * 1024
-"""Of what comes behind the request at work, before reading is paused."""
+"""The most bytes after the running request before reading is paused."""
 _REQUESTS_A_TURN = 16
 """So many of one connection begin before others have their turn."""
 

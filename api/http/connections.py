@@ -1,4 +1,4 @@
-"""What the connections of a server share: bounds, timers, known heads, the date, and each other.
+"""The shared parts of a server's connections: bounds, timers, known heads, the date, and the list.
 
 Guarantees:
 

@@ -1,4 +1,4 @@
-"""What the handlers of one application work with."""
+"""The context of the handlers of one application."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TopicInfo = Literal["seed", "flat"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What the handlers of one application work with; `context_of` makes it."""
+    """The context of the handlers of one application; `context_of` makes it."""
 
     services: ServerServices
     check_ready: Callable[[], None]

@@ -63,12 +63,12 @@ class ServerSide(Protocol):
 
     @property
     def context(self) -> Context:
-        """What handlers work with."""
+        """The context of the handlers."""
         ...
 
     @property
     def access(self) -> AccessControl | None:
-        """What is asked whether somebody may; None if everybody may."""
+        """The access control; None if everybody may do everything."""
         ...
 
     @property
@@ -115,7 +115,7 @@ class Exchange(Request):
         self.endpoint = endpoint
         self.operation = endpoint.operation
         self.context: Context = endpoint.context
-        """What the handlers of this application work with."""
+        """The context of the handlers of this application."""
         self.method = method
         self.path = path
         self.query = query
@@ -196,7 +196,7 @@ class Exchange(Request):
 
     @property
     def use(self) -> PrincipalUse | None:
-        """What who asks uses; None if nothing of it is limited."""
+        """The use of the caller; None if it has no limits."""
         return None if self.admission is None else self.admission.use
 
     @property

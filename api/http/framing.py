@@ -17,7 +17,7 @@ _TRAILERS_BYTES_MAX = 16 * 1024
 
 
 class Framing(Protocol):
-    """What is still to come of a body."""
+    """The rest of a body."""
 
     @property
     def is_done(self) -> bool:
@@ -59,9 +59,9 @@ class Chunked:
     def __init__(self) -> None:
         self.is_done = False
         self._line = bytearray()
-        """What has come of a line that has no end yet."""
+        """The bytes of a line that has no end yet."""
         self._left = 0
-        """Of the chunk that is being fed."""
+        """The rest of the current chunk."""
         self._is_in_chunk = False
         self._is_behind_chunk = False
         """Whether the empty line behind a chunk is next."""

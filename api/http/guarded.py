@@ -20,15 +20,15 @@ class DecidedBy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """What the door asks of those who want to do an operation."""
+    """The needs of an operation that the door checks."""
 
     name: str
     """The operationId, and the metrics' label."""
     action: Action | None
-    """What somebody must be allowed who does it; None: everybody may, known or not."""
+    """The action that the caller must be allowed; None: everybody may, authenticated or not."""
     decided_by: DecidedBy = DecidedBy.PATH
     resource: Callable[[Mapping[str, str]], Resource] | None = None
-    """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
+    """The resource, from the decoded parts of the path; None: the default of the action's kind."""
 
     def resource_of(self, names: Mapping[str, str]) -> Resource:
         """Return what it is done to, by the decoded parts of its path.

@@ -1,4 +1,4 @@
-"""What the head of a request says. Pure: bytes in, values out; the parser is httptools'.
+"""Parses the head of a request. Pure: bytes in, values out; the parser is httptools'.
 
 A head is the request line and the fields, up to and with the empty line. Its target is kept apart
 from its fields, because clients repeat the fields byte for byte and the target is routed each time
@@ -52,7 +52,7 @@ _ONCE = frozenset(
 
 
 class Fields(NamedTuple):
-    """What a head says behind its target."""
+    """The fields of a head after its target."""
 
     values: Mapping[bytes, bytes]
     """By names in lower case; what stands several times, joined by commas. Not to be changed."""

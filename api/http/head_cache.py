@@ -25,7 +25,7 @@ _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "POST", "P
 _AUTHORIZATION = b"\r\nAuthorization: "
 _IN_LOWER_CASE = b"\r\nauthorization: "
 _is_value = re.compile(rb"[!-~]+( [!-~]+)*").fullmatch
-"""What the parser takes as it is: visible ASCII, with blanks between."""
+"""Values that the parser does not change: visible ASCII, with blanks between."""
 _is_safe = re.compile(rb"/[!\"$-~]*").fullmatch
 """A target that the parser takes too: visible ASCII from its `/` on, without a fragment."""
 
@@ -36,7 +36,7 @@ class HeadCache:
     def __init__(self) -> None:
         self._kept: dict[bytes, Fields] = {}
         self._seen: FIFOCache[bytes, None] = FIFOCache(_KEPT)
-        """What came once."""
+        """The fields that came once."""
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 KEPT_BYTES_MAX = 512
-"""Of a value, for what it says to be kept."""
+"""The most bytes of a value whose result is kept."""
 _VALUES_KEPT = 256
 _PARTS = re.compile(r'(?:[^;"]++|"(?:[^"\\]|\\.)*+"?)++', re.DOTALL)
 """A part between semicolons. A semicolon within quotes does not end a part."""

@@ -1,4 +1,4 @@
-"""What REST counts of itself, kept in plain numbers and turned into metrics when asked.
+"""The counts of REST, kept in plain numbers and turned into metrics on request.
 
 Counting costs well under a microsecond a request: the event loop's thread alone counts, so there is
 nothing to lock, and the collector reads the numbers when Prometheus comes.
@@ -26,7 +26,7 @@ class OperationMetrics:
         self.bytes_in = 0
         self.bytes_out = 0
         self.seconds = Histogram(SECONDS)
-        """What requests took."""
+        """The durations of requests."""
 
     def count(self, status: int, bytes_in: int, bytes_out: int) -> None:
         """Add one request."""

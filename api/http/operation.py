@@ -1,4 +1,4 @@
-"""What an operation of REST is: where it is, what it does, takes and answers.
+"""An operation of REST: its place, its purpose, its request and its answers.
 
 The resources (`topics`, `messages`, `poll`, …) each have a table of operations. Routes and
 the OpenAPI document are both made from these tables, so neither can drift from the other.
@@ -18,10 +18,10 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 
 RESOURCES = "/v1/"
-"""What the paths of all operations begin with but of those that tell of the process itself."""
+"""The prefix of all paths except health, metrics and docs."""
 
 SERVICE_ERRORS = ("store_unavailable", "outcome_unknown", "store_corrupt", "stopping", "internal")
-"""What every operation that reaches the service may answer."""
+"""The errors of every operation that uses the service."""
 
 REQUEST_ERRORS = (
     "malformed_request",
@@ -40,7 +40,7 @@ KNOWN_CALLER_ERRORS = (
     "principal_rate_exceeded",
     "rules_unavailable",
 )
-"""What a request may be answered where callers have to say who they are."""
+"""The errors of a request if authentication is on."""
 
 NAME_ERRORS: Mapping[str, str] = {
     "namespace": "invalid_namespace_name",
@@ -78,7 +78,7 @@ class Operation(Guarded):
     """Media type objects of OpenAPI, by media type. None where no body is read."""
     is_body_required: bool = True
     success: str
-    """What success means."""
+    """The meaning of success."""
     success_status: int = OK
     answer: Mapping[str, Json] | None = None
     """Media type objects of a 200's body; None where it is empty."""

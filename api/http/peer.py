@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, as far as the connection itself says.
+"""The other end of a connection, as far as the connection itself shows it.
 
 Looked at once, when the connection is made; requests on it only read that.
 """

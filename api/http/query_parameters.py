@@ -1,4 +1,4 @@
-"""What the query of a URL asks.
+"""The parameters in the query of a URL.
 
 A name that the operation does not know is refused, because a parameter that is misspelt and passed
 over gives an answer to another question. Operations outside of `/v1/` ask nothing and take any:

@@ -19,7 +19,7 @@ class Use(NamedTuple):
     action: str
     resource: str
     rule: Rule | None = None
-    """What allowed it; None if it is a superuser."""
+    """The rule that allowed it; None if it is a superuser."""
     about: str | None = None
 
 
@@ -57,16 +57,16 @@ class Request:
     headers: Mapping[bytes, bytes]
     """The request's headers, by their names in lower case."""
     authorization: bytes | None
-    """What it says in Authorization, which `headers` has not; None if there is none."""
+    """The value of Authorization, which `headers` does not have; None if there is none."""
     whole_body: bytes | None
     """None if it has to be received."""
     status: int
-    """Of the answer; 0 before there is one."""
+    """The status of the answer; 0 before there is one."""
     admission: Admitted | None
     """How it was let in; None where everybody may do everything."""
     uses: list[Use] | None
-    """What was allowed, and is not told yet."""
+    """The allowed uses that are not reported to the audit yet."""
     refusal: Exception | None
-    """What was told as a refusal."""
+    """The error that was reported as a refusal."""
     about: str | None
-    """What the audit is told besides of what is done."""
+    """The thing that the audit reports besides the resource."""

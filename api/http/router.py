@@ -22,7 +22,7 @@ _KEPT_CHARS_MAX = 600
 
 
 class Route(NamedTuple, Generic[T]):
-    """What answers one method of one path."""
+    """The route for one method of one path."""
 
     method: str
     template: str
@@ -43,7 +43,7 @@ class _Node(Generic[T]):
 
     literals: dict[str, "_Node[T]"] = field(default_factory=dict)
     name: "_Node[T] | None" = None
-    """What any part leads to."""
+    """The node for any part."""
     methods: dict[str, tuple[T, tuple[str, ...]]] = field(default_factory=dict)
     """By method: the target, and how its template names the parts."""
 
@@ -63,7 +63,7 @@ class Router(Generic[T]):
         """The parts of prefixes, and where what leads nowhere below them leads."""
         self._root: _Node[T] = _Node()
         self._known: dict[str, dict[str, RouteMatch[T]]] = {}
-        """What paths lead to; of too many, the oldest go."""
+        """The matches of paths; if there are too many, the oldest are dropped."""
         self.mount("", routes)
 
     def mount(self, prefix: str, routes: Iterable[Route[T]]) -> None:

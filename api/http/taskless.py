@@ -1,9 +1,9 @@
 """Runs coroutines without a task up to their second await.
 
-Most requests wait once, for a flush or for a read. Their task would cost more than all that they do
-after that. Before its second await the coroutine has no task. So until then do not use timeouts or
-`current_task`; in tests that fails (`tests/taskless_guard.py`). The first await must be a future or
-`sleep(0)`.
+Most requests wait once, for a flush or for a read. Their task would cost more than the rest of
+their work. Before its second await the coroutine has no task, unless the first is `sleep(0)`. So
+until then do not use timeouts or `current_task`; in tests that fails (`tests/taskless_guard.py`).
+The first await must be a future or `sleep(0)`.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class TasklessCall:
         self._tasks = tasks
         self._calls = calls
         self._awaited: Any = None
-        """What it waits for; None for a turn of the loop."""
+        """The awaited future; None for a turn of the loop."""
 
     def start(self) -> None:
         """Run it up to where it waits first, and have it go on from there."""

@@ -33,7 +33,7 @@ class ServerTls:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What new connections are to be made by."""
+        """The context for new connections."""
         return self._context
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""What tells of the registry itself."""
+"""Information about the registry itself."""
 
 import json
 from functools import partial

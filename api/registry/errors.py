@@ -11,7 +11,7 @@ _TYPE = CONTENT_TYPE.encode()
 _INTERNAL = 500
 _UNAUTHORIZED = 401
 _DENIED = 40301
-"""What Confluent's registry answers whom its rules deny something."""
+"""The code of Confluent's registry for a denied request."""
 _NAMES = {
     404: "Not Found",
     405: "Method Not Allowed",

@@ -45,12 +45,12 @@ class MasterForwarding:
         self._registry = registry
         self._mastership = mastership
         self._way = way
-        mastership.on_master = self._lead
+        mastership.on_master = self._turn_to_master
 
-    def _lead(self) -> None:
+    def _turn_to_master(self) -> None:
         """Forward to the present master; what an earlier one has not answered is broken off."""
         master = self._mastership.master
-        self._way.lead_to(None if master == self._mastership.address else master)
+        self._way.forward_to(None if master == self._mastership.address else master)
 
     def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Return operations, of which those that write go to the master."""
@@ -67,14 +67,14 @@ class MasterForwarding:
         return handle
 
     async def _written(self, handler: Handler, exchange: Exchange) -> bool:
-        """Whether this server has answered; False if it has stepped down and written nothing."""
+        """Whether this server has answered; False if it has lost and written nothing."""
         if FORWARDED_BY in exchange.headers:
             exchange.late_headers = self._sequence
         try:
             await handler(exchange)
         except NotMaster:
             if exchange.whole_body is None and exchange.bytes_in:
-                reason = "this server has just stepped down, and wrote nothing"
+                reason = "this server is not the master any more, and wrote nothing"
                 raise RegistryError(NO_MASTER, reason=reason) from None
             return False
         return True
@@ -87,7 +87,7 @@ class MasterForwarding:
         if self._mastership.master == self._mastership.address:
             begins = "this server is elected, and has not begun yet"
             raise RegistryError(NO_MASTER, reason=begins)
-        self._lead()
+        self._turn_to_master()
         is_below = unquote(exchange.path).startswith(f"{PREFIX}/")
         below = "/" + exchange.path.split("/", 3)[3] if is_below else exchange.path
         try:

@@ -1,4 +1,4 @@
-"""What the handlers of the registry share: reading requests, and answering in their type."""
+"""The shared parts of the registry's handlers: reading requests, and answering in their type."""
 
 import asyncio
 import re
@@ -39,7 +39,7 @@ from tms.wire.registry_bodies import (
 )
 
 _TYPES_GIVEN = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
-"""What an answer can be, in the order of our choice."""
+"""The types of an answer, in the order of our choice."""
 TYPES_TAKEN = (*_TYPES_GIVEN, "application/octet-stream")
 ESCAPED = 6
 """JSON may escape each byte of a text by so many."""
@@ -193,7 +193,7 @@ def tags_body(tags: Tags) -> list[TagsBody]:
 
 
 class Shown(NamedTuple):
-    """What of a schema has the form that the query asks for."""
+    """A schema in the form that the query asks for."""
 
     schema: str
     tags: list[TagsBody] | UnsetType = UNSET

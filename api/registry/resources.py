@@ -1,14 +1,15 @@
-"""What each operation of the registry is done to, for those who decide whether somebody may.
+"""The resource of each operation of the registry, for access control.
 
-1. An operation on a subject is done to it under the one name that stands for it (`qualified`). One
-   that reads versions is done to what an alias leads to; as that may change before they are looked
-   up, it is asked for once more by what they are looked up in (`readable`).
+1. An operation on a subject is done to it under the one name that stands for it (`qualified`).
+   Reading versions follows aliases. The alias may change in the meantime, so access is checked
+   again at the lookup (`readable`).
 2. An operation without a subject in its path acts on all subjects, and needs a rule for `*`.
 3. All other reads ask the caller's `SchemaReader` (`tms.registry.readers`).
-4. A schema that is sent may refer only to what somebody may read, with all that this refers to.
-5. Who may write and not read is told numbers, and no word of what is there.
-6. A version that a write destroys has to be one that somebody may delete.
-7. A text is found by its written out references only by those who may read these.
+4. A schema in a request may only refer to schemas that the caller may read, with all their
+   references.
+5. A caller that may write but not read gets only numbers, and no word of a schema.
+6. If a write destroys a version, the caller must be allowed to delete it.
+7. A text is found by its written out references only if the caller may read these.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,7 +34,7 @@ from tms.security.resources import Action, Resource, subject_resource
 A = TypeVar("A")
 S = TypeVar("S", State, Knowledge)
 _OF_ITS_NAME = frozenset(("subject_config", "subject_mode"))
-"""What reads the settings of a name, which are not those of its alias."""
+"""Operations on the settings of a name, not of its alias."""
 _BY_ANSWER = frozenset(
     (
         "contexts",

@@ -38,7 +38,7 @@ SUBJECT = "/subjects/{subject}"
 VERSIONS = f"{SUBJECT}/versions"
 VERSION = f"{VERSIONS}/{{version}}"
 OTHER_BYTES_MAX = 256 * 1024
-"""What the body of a request has besides the text of a schema."""
+"""The most bytes of a request's body besides the text of a schema."""
 
 schema_decoder = msgspec.json.Decoder(SchemaRequest)
 tags_decoder = msgspec.json.Decoder(TagsRequest)

@@ -1,4 +1,4 @@
-"""Who may do what: rules and tokens. Bodies and answers are JSON."""
+"""Rules and tokens of access control. Bodies and answers are JSON."""
 
 from collections.abc import Mapping
 from functools import partial

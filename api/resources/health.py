@@ -1,4 +1,4 @@
-"""What tells of the server itself: is it up, is it ready, its metrics, where to begin."""
+"""Information about the server itself: whether it is up and ready, its metrics, a first page."""
 
 import asyncio
 import json

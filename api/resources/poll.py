@@ -103,7 +103,7 @@ def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tup
 
 
 class _Poll:
-    """What one poll still asks."""
+    """The rest of one poll."""
 
     def __init__(
         self, messaging: MessagingService, topic_id: TopicId, reading: Reading, joined_messages: int

@@ -1,4 +1,4 @@
-"""What is told of transactions to those who look after a server, and the invalid list's truncation.
+"""Transactions for operators: lists, one transaction, and the truncation of the invalid list.
 
 All is JSON, but for the whole state.
 """

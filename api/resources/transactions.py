@@ -94,14 +94,14 @@ async def invalidate(exchange: Exchange) -> None:
 
 
 MANAGER_ERRORS = ("transactions_elsewhere", "not_found")
-"""What every operation of transactions may answer."""
+"""The errors of every operation on transactions."""
 ID_ERRORS = (
     "transaction_unknown",
     "transaction_not_in_progress",
     "transaction_of_another",
     *MANAGER_ERRORS,
 )
-"""What every operation on a transaction in progress may answer."""
+"""The errors of every operation on a transaction in progress."""
 _OWNER_ERRORS = (
     "invalid_owner",
     "owner_busy",

@@ -29,10 +29,10 @@ class CleanupLease:
         self._clock = clock
         self._owner = f"{socket.gethostname()} process {os.getpid()} {secrets.token_hex(4)}"
         self._value: bytes | None = None
-        """What is in the row while it is held."""
+        """The value of the row while the lease is held."""
         self._renewed_ms = 0
         self.holder: str | None = None
-        """Who else held it when it was last asked for, and until when."""
+        """The other holder at the last request, and the end of its lease."""
 
     def take(self) -> bool:
         """Return whether it is held from now on. Raises `StoreUnavailable`."""

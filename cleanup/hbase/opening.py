@@ -28,7 +28,7 @@ _ROWS_MAX = 5_000
 _OTHER_CONNECTIONS = 2
 
 Options = Mapping[str, Any]
-"""Of `tables.hbase.opening.open_store`."""
+"""The options of `tables.hbase.opening.open_store`."""
 
 
 def _opened(url: str, workers: int, options: Options) -> HBaseStore:
@@ -114,7 +114,7 @@ class Pruning:
 
     @property
     def holder(self) -> str | None:
-        """Who else cleans up, so that nothing was done; None where nobody does."""
+        """The other process that cleans up, so that nothing was done; None if there is none."""
         return self._cleaner.lease.holder
 
     def bounds(self) -> list[Bound]:

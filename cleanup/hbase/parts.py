@@ -32,7 +32,7 @@ def behind_ms(store: HBaseStore) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RegionPart:
-    """What a region has of one topic: its keys with start <= key < stop."""
+    """The part of a topic in a region: its keys with start <= key < stop."""
 
     region: Region
     """The same as rows: never more than the topic's."""

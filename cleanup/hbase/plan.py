@@ -1,4 +1,4 @@
-"""What is left to do of a pass: ranges of rows that nobody has taken yet. Pure.
+"""The remaining work of a pass: ranges of rows that no worker has taken yet. Pure.
 
 HBase splits, merges and moves regions as it likes. So what is done, or under way, is known by its
 ranges of rows, not by the regions that these were when they were taken: whatever the regions are by

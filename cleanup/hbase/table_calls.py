@@ -1,4 +1,4 @@
-"""What cleanup asks of services, where there are none in this process: the tables alone.
+"""The calls of cleanup to services if this process has none: it only uses the tables.
 
 Another process may have the store, so this does only what is safe beside it. A transaction that its
 log has as invalid has written all that it ever will: messages go before edits in each batch, and a

@@ -43,12 +43,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a worker was sent out with."""
+    """The task of a worker."""
 
     proof: Batch
     listed: InvalidList | None
     inverted: frozenset[int]
-    """What is inverted in its region when it is done."""
+    """The pointers that are inverted in its region when it is done."""
 
 
 class Tour:
@@ -74,7 +74,7 @@ class Tour:
         self._recording = recording
         self._before = inverted
         self._common: frozenset[int] | None = None
-        """What is inverted in all regions that are done; None: none is."""
+        """The pointers that are inverted in all finished regions; None if no region is finished."""
         self._inverts_invalid = inverts_invalid
         self._open: InvalidList | None = None
         """The list as it was last asked for."""

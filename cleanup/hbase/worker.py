@@ -45,7 +45,7 @@ class Due:
     """Until when a part of a topic has nothing to do."""
 
     row: bytes
-    """Of the topic, when that was found."""
+    """The row of the topic when it was found."""
     expiry_ms: int = 0
     generations_steady_ms: int = 0
     sealed_steady_ms: int = 0
@@ -53,7 +53,7 @@ class Due:
 
 
 class Memory:
-    """What is remembered of all parts from one pass to the next."""
+    """The facts about all parts that are remembered from one pass to the next."""
 
     def __init__(self) -> None:
         self._before: dict[Region, Due] = {}
@@ -74,7 +74,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What the workers of one store have in common."""
+    """The shared context of the workers of one store."""
 
     store: HBaseStore
     topics: CachedTopics
@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def left(self) -> Region:
-        """What is not done yet."""
+        """The part that is not done yet."""
         return Region(self.region.table, self.position, self.region.stop)
 
     def steps(self) -> Generator[Step | InvalidRows, None, None]:

@@ -44,7 +44,7 @@ _FOREVER_S = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What `create` found or made."""
+    """The tables that `create` found or made."""
 
     buckets: int
     tables: list[str]

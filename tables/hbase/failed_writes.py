@@ -1,4 +1,4 @@
-"""What becomes of a write that failed: it is finished, by a thread, before any other is taken.
+"""Finishes a write that failed: a thread repeats it, before any other write is accepted.
 
 Its outcome is unknown: a first part of it may be there, and the rest may yet come. So what is left
 is kept, and writes are refused while the thread repeats it, until HBase has taken it. That decides

@@ -33,7 +33,7 @@ _KEY = b"\xffintent"
 _PLACE = struct.Struct(">BI")
 _TOKEN = struct.Struct(">q")
 RANGE = (_KEY, _KEY + b"\xff")
-"""Of all rows of intents: start <= row < stop."""
+"""The range of all rows of intents: start <= row < stop."""
 _HEAD = struct.Struct(">qI")
 _CHECKSUM = struct.Struct(">I")
 _RUN = struct.Struct(">BBI")
@@ -52,7 +52,7 @@ class Intent:
     number: int
     """Counted from 1; 0 where there was none."""
     runs: Sequence[Run]
-    """What is to be carried out; none where it is done."""
+    """The runs to carry out; none if the intent is done."""
 
 
 def key_of(number: int, part: int = 0, token: int = 0) -> bytes:

@@ -25,7 +25,7 @@ COLUMN = b"d:v"
 FAMILY = "d"
 FORMAT_KEY = b"\xffformat"
 FORMAT = 2
-"""Of what is in the rows. In format 1 some names of properties meant nothing: `tables.raising`."""
+"""The format of the rows. In format 1 some names of properties had no meaning: `tables.raising`."""
 _FIRST_FORMAT = 1
 BUCKETS_DEFAULT = 8
 BUCKETS_MAX = 128

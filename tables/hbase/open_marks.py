@@ -25,7 +25,7 @@ from tms.core.limits import MS_PER_S
 
 OPEN_KEY = b"\xffopen"
 RANGE = (OPEN_KEY, OPEN_KEY + b"\xff")
-"""Of all marks: start <= row < stop."""
+"""The range of all marks: start <= row < stop."""
 _TOKEN = struct.Struct(">q")
 
 

@@ -1,8 +1,8 @@
-"""How a server takes a store over: it finishes what the last one left half-written.
+"""Takes a store over: the server finishes the half-written batch of the last one.
 
-Calls of the dead one may come later. A server that is alone waits until none can be under way. A
-leader need not wait: what earlier leaders send late is hidden (`tables.sealing`), and their intents
-do not count beside one of its token.
+Calls of the dead server may come later. A single server waits until none can be under way. A leader
+need not wait: late rows of earlier leaders are hidden (`tables.sealing`), and their intents do not
+count beside one with its token.
 """
 
 import logging
@@ -45,7 +45,7 @@ class StoreRows(Protocol):
 
 
 class TakenOver(NamedTuple):
-    """What the new server goes on from."""
+    """The state from which the new server continues."""
 
     token: int
     """Under which its intents are."""

@@ -1,11 +1,13 @@
-"""Doubts: what calls that got no answer may still put or delete, late.
+"""Remembers the calls without an answer, which may still put or delete rows late.
 
-A call that timed out may be under way in the gateway until that gives it up. It is repeated, which
-does no harm; but were its rows then written anew, it could undo that. So until `timeout_s` have
-passed since, a row of such a call takes no other value. A compare-and-put that comes late changes
-nothing, unless the row has again what it had been expected to have: only that is refused.
+A call that timed out may be under way in the gateway until the gateway gives it up. Repeating it is
+safe. But if new values are written to its rows in the meantime, the late call could overwrite them.
+So until `timeout_s` have passed, a row of such a call cannot get another value. A late
+compare-and-put changes nothing, unless the row has its expected value again: only that value is
+refused.
 
-What is remembered is bounded: beyond `_ROWS_MAX` no row takes any value until enough have passed.
+The number of remembered rows is bounded: beyond `_ROWS_MAX`, no row can be written until enough
+time has passed.
 """
 
 import time
@@ -29,7 +31,8 @@ class _Doubt:
     until: float
     table: str
     hashes: Mapping[bytes, int]
-    """Of what a call may still write, by row; of what was expected where it compares."""
+    """The hashes of the values that a call may still write, by row; for a comparison, of the
+    expected ones."""
     compares: bool
 
 

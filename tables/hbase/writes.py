@@ -1,15 +1,15 @@
-"""Batches as HBase is given them: runs of puts or of deletes of one table, one after the other.
+"""Batches for HBase: runs of puts or of deletes of one table, one after the other.
 
 A batch is not atomic. Its runs are carried out in the order in which they were added, each in calls
 of bounded size; puts of messages, payloads and positions, which vouch for nothing else, join an
-earlier run of their table, so that many requests make few calls. Rows of one call that are in one
-region become visible together; those of one topic are, because a topic's newest rows are behind
-wherever its region was ever split. So what is there of a batch, at any moment and after any crash,
-is for each topic a first part of its rows in each run, and nothing of a run before all of the runs
-before it.
+earlier run of their table, so that many requests make few calls. Rows of one call in one region
+become visible together. The newest rows of a topic are in one region, because they come after every
+point where its region was split. So at any moment, and after any crash, a batch has written, for
+each topic and run, its first n rows and no others; and no row of a run is there before all rows of
+the earlier runs.
 
-The gateway carries out the deletes of one call behind its puts, and knows milliseconds only: a put
-in the millisecond of a delete of the same row is not seen. Hence the runs, and `Deleted`.
+The gateway carries out the deletes of one call after its puts, and its times are in milliseconds: a
+put in the same millisecond as a delete of that row is not seen. Runs and `Deleted` prevent that.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What a seal lets through of a topic or of a run: the first key and the last. Asks the store."""
+"""The first and the last key of a topic or of a run that a seal lets through. Reads the store."""
 
 from tables.sealing.seal import Seal
 from tables.store import Store

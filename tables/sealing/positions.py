@@ -1,4 +1,4 @@
-"""The Subscription table of a store that leaders share: what comes late moves no position.
+"""The Subscription table of a store that leaders share: late writes move no position.
 
     position row key := prefix, name, 00 "p", token int64, version int64
     position row     := version int64, id of the last consumed message (20 bytes, or none)
@@ -7,16 +7,16 @@
     floor row        := token int64
 
 A leader never changes a row: each move is a row of its own, under the leader's token and the
-version that the position then has. Of a name the row with the greatest token counts, and of these
-the one with the greatest version. Rows of a token below the topic's floor do not count.
+version that the position then has. For each name, the row with the highest token wins; among equal
+tokens, the highest version. Rows of a token below the topic's floor do not count.
 
-A leader who first reads a topic's positions puts them again under its own token, and then the floor
-at that token. So nothing that a leader before sends late counts, and a deletion needs no row once
-the next leader has read the topic. Plain rows (`tables.subscription_table`) have the token 0. They
-are what a server alone on its store writes, unless the store was a cluster's: then it goes on with
-the token of the floor.
+When a leader first reads a topic's positions, it writes them again under its own token, and then
+the floor with that token. So late rows of earlier leaders do not count, and a deletion needs no row
+once the next leader has read the topic. Plain rows (`tables.subscription_table`) have the token 0.
+A single server writes them, unless a cluster used the store before: then it continues with the
+token of the floor.
 
-Rows that count no more are deleted now and then. Big-endian. DO NOT CHANGE: stored.
+Rows that do not count any more are deleted from time to time. Big-endian. DO NOT CHANGE: stored.
 """
 
 import struct
@@ -53,7 +53,7 @@ class _Version(NamedTuple):
 
 
 class _Positions(NamedTuple):
-    """What a topic's rows say."""
+    """The positions that a topic's rows say."""
 
     floor: int
     counting: Sequence[_Version]
@@ -70,7 +70,7 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         self._sealed = store
         self._lock = Lock()
         self._floors: dict[bytes, int] = {}
-        """By prefix; of topics that were read, and have one."""
+        """The floors by prefix, of topics that were read and have one."""
 
     def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
         """Raise `StoreUnavailable` if a plain row may come late; no other does harm."""

@@ -1,21 +1,21 @@
-"""Seals of runs: where what earlier leaders stored under a write pointer ends.
+"""Seals of runs: the ends of the rows that earlier leaders stored under a write pointer.
 
     seal row key := payload prefix (tables.keys), time 0, sequence 0       in the Payload table
     seal row     := JSON object {"token": n, "hidden": [[after, through], ...]}, with "ended": true
                     if the transaction had ended by then
 
-A run is what is stored in a topic under one write pointer; a reference stands for all of it. A
-leader before may have stored more, late. So a leader seals a run before it first reads it, adds to
-it, or refers to it, as it seals a topic (`tables.sealing.seal`): by a compare-and-put of a row of
-the run's own.
+A run is the stored messages of a topic under one write pointer; a reference publishes all of them.
+An earlier leader may store more of them late. So a leader seals a run before it first reads it,
+adds to it, or refers to it, as it seals a topic (`tables.sealing.seal`): by a compare-and-put of a
+row of the run's own.
 
-What a transaction stores is there before it ends, because there is one flush at a time. So only a
-run of a transaction that went on over a takeover needs seals (`tables.sealing.takeovers`), and
-nothing is put or asked for the others. A seal that has the word "ended" is the last: nothing of a
-leader before its own is shown since, and none after that stored anything.
+The stored messages of a transaction are there before it ends, because there is one flush at a time.
+So only runs of transactions that were in progress during a takeover need seals
+(`tables.sealing.takeovers`); the others cost nothing. A seal with "ended" is final. Rows of earlier
+leaders are hidden from then on, and later leaders stored none.
 
-Who reads a run that needs a seal has those behind it sealed with it, because they are read next:
-one scan finds where all of them end.
+When a run is read and sealed, the following runs are sealed with it, because they are read next:
+one scan finds the ends of all of them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,9 +35,9 @@ from tms.core.message import KEY
 from tms.core.repeatable import repeatable
 
 SEAL_KEY = KEY.pack(0, 0)
-"""What a seal has behind the payload prefix. No payload is of the time 0."""
+"""The bytes of a seal after the payload prefix. No payload has the time 0."""
 SEAL_END = SEAL_KEY + b"\x00"
-"""Where payloads begin."""
+"""The first key of payloads."""
 _RUNS_MAX = 200_000
 """Kept in memory; the others are looked at anew."""
 _TOGETHER_ROWS, _TOGETHER_BYTES = 1_000, 4 * 1024 * 1024

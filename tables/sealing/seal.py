@@ -1,17 +1,17 @@
-"""Seals: from which key on a topic has nothing of its earlier leaders any more. Pure.
+"""Seals: the key after which a topic's rows of earlier leaders are hidden. Pure.
 
     metadata row := JSON object of the topic, or that, LF, seal
     seal         := JSON object {"token": n, "hidden": [[after, through], ...]}
 
-A leader gives no key above the ceiling in its lease, and the next one's all begin above it. So what
-an earlier leader had in hand, and arrives after the topic was sealed, is told by its key: it is
-above what the topic held then, `after` (20 hexadecimal digits; "" where that was nothing), and not
-above the ceiling of the leaders before, `through`, in ms since 1970. Such rows are hidden.
+A leader gives no key above the ceiling in its lease, and the next one's all begin above it. So the
+key of a row shows whether an earlier leader sent it and it arrived after the seal: it is above the
+last key of the topic at that time, `after` (20 hexadecimal digits; "" if there was none), and not
+above the ceiling of the earlier leaders, `through`, in ms since 1970. Such rows are hidden.
 
 A leader seals a topic under its token before it first reads it or writes to it, by a
-compare-and-put of the metadata row. Thus a change of the topic that an earlier leader sends late
-fails too: it expects the row as that was. A seal says all that is hidden, so that only the latest
-one counts. Ranges are in the order of keys. DO NOT CHANGE: stored.
+compare-and-put of the metadata row. So a late change of the topic by an earlier leader fails too,
+because it expects the earlier row. A seal has all hidden ranges, so only the latest one counts.
+Ranges are in the order of keys. DO NOT CHANGE: stored.
 """
 
 import json
@@ -47,13 +47,13 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What is hidden of one generation of a topic."""
+    """The hidden ranges of one generation of a topic."""
 
     token: int = 0
-    """Of the leader who sealed it; 0: nobody did."""
+    """The token of the leader that sealed it; 0 if nobody did."""
     hidden: Sequence[Hidden] = ()
     has_ended: bool = False
-    """Of a run: whether its transaction had ended by then, so that no later leader adds to it."""
+    """For a run: whether its transaction had ended by then, so no later leader adds to it."""
 
     def range_of(self, key: bytes) -> Hidden | None:
         """Return the range that hides a key, None where it is shown."""

@@ -1,13 +1,13 @@
-"""A Store whose topics are sealed (`tables.sealing.seal`): it hides what earlier leaders send late.
+"""A Store whose topics are sealed (`tables.sealing.seal`): it hides late rows of earlier leaders.
 
-1. A topic is sealed when its messages are first asked for, or are to be written, or it is changed:
-   by a compare-and-put of its metadata row. What it held then is shown from then on, to all that
-   open the store, and nothing that comes later with a key of a leader before.
+1. A topic is sealed, by a compare-and-put of its metadata row, when its messages are first read or
+   written, or when it is changed. Rows that were in the topic at that moment stay visible to
+   everybody; later rows with a key of an earlier leader are hidden.
 2. Under a lease no row is written whose key is above the lease's ceiling.
 
-So a topic costs a compare-and-put for each leadership (`tables.sealing.background` sees to those
-that nobody uses), and a message nothing. Without a lease nothing is sealed, but what was sealed is
-hidden. The messages of one topic are meant: a scan across topics gives all there is.
+So a topic costs a compare-and-put for each leader (`tables.sealing.background` seals unused
+topics), and a message costs nothing. Without a lease no topic is sealed, but hidden rows stay
+hidden. This holds for scans within one topic: a scan across topics gives all rows.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -44,10 +44,10 @@ _SEALED_LATER = "a later leader has sealed the topic"
 
 
 class _Look(NamedTuple):
-    """What is hidden of a topic."""
+    """The hidden ranges of a topic."""
 
     prefix: bytes
-    """Of the generation meant; empty where nothing is hidden for as long as nothing changes."""
+    """The prefix of the generation; empty if nothing is hidden as long as nothing changes."""
     seal: Seal
 
 

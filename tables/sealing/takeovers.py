@@ -1,16 +1,16 @@
-"""Which transactions went on over a takeover: only of what these stored may anything come late.
+"""The transactions in progress during a takeover: only their stored messages may come late.
 
     crossings row key := "c", token int64                       in the Transaction table
     crossings row     := version byte (1), crc32 uint32 over what follows,
                          since int64, write pointers int64 each, ascending
 
-A leader writes down which transactions went on when it began, and with them those that the leader
-before had written down. So there is one row that counts: that of the leader who began the last
-segment of the log (`tms.transactions.segments`). If that one wrote none, because it is of an older
-version or died too early, what is known begins anew.
+A leader records the transactions in progress when it begins, together with those that the leader
+before recorded. So one row counts: that of the leader that began the last segment of the log
+(`tms.transactions.segments`). If that one wrote none, because it has an older version or died too
+early, the record begins again.
 
-Rows of earlier leaders say the same whenever they come, and nobody asks for them; the next leader
-deletes them. Versions that do not know these rows do not see them, and seal each run.
+Late rows of earlier leaders do no harm, because nobody reads them; the next leader deletes them.
+Versions that do not know these rows do not see them, and seal each run.
 
 Big-endian. DO NOT CHANGE: stored.
 """
@@ -38,12 +38,12 @@ class Crossings:
     """The write pointers of transactions that went on over a takeover."""
 
     since: int
-    """Of those up to this one nothing is known: any may have gone on."""
+    """For transactions up to this one it is not known: any may have been in progress."""
     pointers: frozenset[int] = frozenset()
-    """Of the others these did."""
+    """Those of the others that were."""
 
     def has_none_of(self, pointer: int) -> bool:
-        """Whether a transaction was in progress at no takeover."""
+        """Whether a transaction was not in progress during any takeover."""
         return pointer > self.since and pointer not in self.pointers
 
     def with_those(self, going_on: Collection[int]) -> "Crossings":

@@ -57,7 +57,7 @@ async def door(anyio_backend: object, request: pytest.FixtureRequest) -> AsyncIt
             serving(app, LIMITS) as (url, _),
             serving(ClusterApp(standing_by), LIMITS) as (other_url, _),
         ):
-            forwarder.lead_to(url)
+            forwarder.forward_to(url)
             is_forwarded = request.param == "forwarded"
             asked = other_url if is_forwarded else url
             async with httpx.AsyncClient(base_url=asked, trust_env=False) as http:

@@ -223,7 +223,7 @@ async def test_what_the_store_refuses_is_told_and_the_member_may_try_again(
     await two.store.put(f"{PATH}/below", b"")
     with pytest.raises(PathHasChildren):
         await asyncio.wait_for(one.election.elect(b"one"), 5)
-    assert not one.election.is_standing
+    assert not one.election.is_member
     await two.store.delete(f"{PATH}/below")
 
     assert await one.election.elect(b"one") is LEADING

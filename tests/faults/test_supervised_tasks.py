@@ -71,7 +71,7 @@ async def parts(
 
 async def begins_as_master(parts: Parts) -> None:
     server = parts.server("one")
-    server.mastership.stand(server.hand)
+    server.mastership.take_part(server.hand)
     parts.messaging.faults["publish"] = parts.fault
     await server.become()
     await server.mastership.close()
@@ -79,7 +79,7 @@ async def begins_as_master(parts: Parts) -> None:
 
 async def reads_the_log(parts: Parts) -> None:
     server = parts.server("one")
-    server.mastership.stand(server.hand)
+    server.mastership.take_part(server.hand)
     await until(lambda: server.called.registry.log.readings > 0)
     parts.messaging.faults["poll"] = parts.fault
     await parts.registries.make().id_of("s", fixed(1))
@@ -305,7 +305,7 @@ async def raises_the_format(parts: Parts) -> None:
 async def reads_schemas_first(parts: Parts) -> None:
     part = RegistryPart(Settings(), SystemClock())
     parts.messaging.faults["topic"] = parts.fault
-    part.stand_on(parts.messaging)
+    part.attach(parts.messaging)
     await until(lambda: part.registry.log.readings > 0)
     part.check_ready()
     await part.close()
@@ -316,8 +316,8 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "reading the log of schemas": reads_the_log,
     "announcing itself to the registry's servers": announces_itself,
     "watching who is the registry's master": watches_who_is_master,
-    "standing for the registry's master": stands_for_master_again,
-    "standing for leader at": stands_for_leader,
+    "taking part in the election of a master": stands_for_master_again,
+    "taking part in the election at": stands_for_leader,
     "checking the lock": checks_a_lock,
     "following {root} in the metadata store": follows_values,
     "renewing the keys of forwards": renews_keys,

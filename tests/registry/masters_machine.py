@@ -51,7 +51,7 @@ class MasterHistories(Histories):
         self.masterships[called] = mastership, hand
 
         async def stand() -> None:
-            mastership.stand(hand)
+            mastership.take_part(hand)
 
         self.run(stand())
         return called

@@ -133,7 +133,7 @@ async def test_what_is_no_record_is_passed_over(
 
     with caplog.at_level(logging.ERROR, "tms.registry.log"):
         assert await called.id_of("t", fixed(2)) == 2
-    assert "no record" in caplog.text
+    assert "not a valid record" in caplog.text
 
 
 async def test_the_log_is_waited_for_and_then_given_up(
@@ -193,7 +193,7 @@ async def test_who_gives_a_write_up_is_somebody_else_then(
 
     lost: Any = watched(registries)
     lost.publish = never
-    called.registry.log._way.lead_to(lost)
+    called.registry.log._way.attach(lost)
     assert await called.register("s", fixed(1)) == 50002
     assert called.registry.log._node != "A"
 
@@ -215,7 +215,7 @@ async def test_an_error_of_a_way_that_was_left_means_nothing(registries: Registr
 
         def __getattr__(self, name: str) -> Any:
             self.asked.append(name)
-            way.lead_to(registries.services.messaging)
+            way.attach(registries.services.messaging)
             raise RuntimeError("the connections are closed")
 
     for act in ("read", "write"):
@@ -224,6 +224,6 @@ async def test_an_error_of_a_way_that_was_left_means_nothing(registries: Registr
         if act == "write":
             await called.registry.log.read_to_end()
         left = Left()
-        way.lead_to(cast("Any", left))
+        way.attach(cast("Any", left))
         assert await called.id_of(act, fixed(1)) == 1
         assert left.asked

@@ -35,7 +35,7 @@ async def registries() -> AsyncIterator[Registries]:
 async def two(registries: Registries) -> AsyncIterator[tuple[Server, Server]]:
     servers = Server(registries, "one"), Server(registries, "two")
     for server in servers:
-        server.mastership.stand(server.hand)
+        server.mastership.take_part(server.hand)
     yield servers
     for server in servers:
         await server.mastership.close()
@@ -102,7 +102,7 @@ async def test_a_server_that_cannot_be_master_asks_the_one_in_the_log(
     one, _ = two
     await one.become()
     pure = Server(registries, "pure", is_eligible=False)
-    pure.mastership.stand(pure.hand)
+    pure.mastership.take_part(pure.hand)
     await until(lambda: pure.mastership.master == one.name)
     await pure.mastership.close()
 
@@ -115,9 +115,9 @@ async def test_a_master_that_does_not_reach_the_log_gives_way(
     way = WayToLog(registries.services.messaging)
     server = Server(registries, "one")
     server.called.registry.log._way = way
-    server.mastership.stand(server.hand)
+    server.mastership.take_part(server.hand)
     await server.become()
-    way.lead_to(None)
+    way.detach()
     await until(lambda: server.hand.given_way > 0)
     await server.mastership.close()
 
@@ -128,7 +128,7 @@ async def test_ids_come_in_batches(registries: Registries) -> None:
     servers = [Server(registries, name) for name in ("one", "two")]
     for server, session in zip(servers, sessions, strict=True):
         server.called.registry.take_ids_from(StoreIds(session, "/registry", 3))
-        server.mastership.stand(server.hand)
+        server.mastership.take_part(server.hand)
     one, other = servers
     await one.become()
     given = [await one.called.id_of(f"s{n}", fixed(n)) for n in range(1, 6)]
@@ -153,7 +153,7 @@ async def test_a_batch_begins_above_what_the_log_has(registries: Registries) -> 
     store = MetadataHost().open_session()
     server = Server(registries, "one")
     server.called.registry.take_ids_from(StoreIds(store, "/registry", 2))
-    server.mastership.stand(server.hand)
+    server.mastership.take_part(server.hand)
     await server.become()
     assert await server.called.id_of("t", fixed(99)) == 7
     found = await store.get("/registry/schema_id_counter/default")
@@ -171,7 +171,7 @@ async def test_the_store_elects_who_writes_first(registries: Registries) -> None
     ]
     for server, store in zip(servers, stores, strict=True):
         eligible = server.mastership.is_eligible
-        server.mastership.stand(
+        server.mastership.take_part(
             StoreElection(store, "/registry", server.name, is_eligible=eligible)
         )
         await asyncio.sleep(0.05)

@@ -89,10 +89,10 @@ def test_bytes_left_behind_a_value_are_an_error(drawn: Drawn) -> None:
         ({"id": -(1 << 31) - 1}, "id", "-2147483649 is not of type int"),
         ({"id": True}, "id", "True is not of type int"),
         ({"name": b"x"}, "name", "b'x' is not of type string"),
-        ({"note": 5}, "note", "5 is no null or string"),
+        ({"note": 5}, "note", "5 is not of type null or string"),
         ({"home": {"street": "High", "number": None}}, "number", "None is not of type int"),
         ({"home": {"number": 2}}, "street", "it is missing"),
-        ({"home": 5}, "home", "5 is no Home"),
+        ({"home": 5}, "home", "5 is not of type Home"),
         ({"tags": [5]}, "tags", "5 is not of type string"),
         ({"sums": {"a": 1 << 63}}, "sums", "9223372036854775808 is not of type long"),
         ({"more": 1}, "", "record contains more fields than the schema specifies: more"),
@@ -119,7 +119,7 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("given", [None, 5, "x", [], [GIVEN], b""])
 def test_what_is_no_record_is_refused(given: Any) -> None:
-    with pytest.raises(Unencodable, match=r"is no Order$"):
+    with pytest.raises(Unencodable, match=r"is not of type Order$"):
         avro(ORDER).encode(given)
 
 

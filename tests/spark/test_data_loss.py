@@ -142,7 +142,7 @@ def test_a_topic_that_is_created_anew_fails_the_stream(stream: Stream, client: t
     create_anew(client, "t")
     client.topic("t").publish(b"1")
 
-    with pytest.raises(DataLost, match="the topic was created anew"):
+    with pytest.raises(DataLost, match="the topic was created again"):
         stream.plan()
 
 
@@ -167,7 +167,7 @@ def test_a_topic_that_is_created_anew_within_a_batch_fails_its_tasks(
     create_anew(client, "t")
     client.topic("t").publish(b"1")
 
-    with pytest.raises(DataLost, match="the topic was created anew"):
+    with pytest.raises(DataLost, match="the topic was created again"):
         [list(stream.reader.read(partition)) for partition in partitions]
 
 

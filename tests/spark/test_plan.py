@@ -109,7 +109,7 @@ def test_a_topic_created_anew_is_read_from_its_start() -> None:
     there = {"a": Standing(at(30), at(40), 2, kept_from=at(30))}
     planned = plan({"a": Offset(at(5), 1)}, {"a": Offset(at(40), 2)}, there)
 
-    assert [loss.reason for loss in planned.losses] == ["the topic was created anew"]
+    assert [loss.reason for loss in planned.losses] == ["the topic was created again"]
     assert [(one.start, one.end) for one in planned.ranges] == [(at(30), at(40))]
 
 

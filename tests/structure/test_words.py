@@ -15,7 +15,7 @@ import typer.main
 from api.app import OPERATIONS
 from api.openapi.service import service_document
 from tests.api.registry.live import served
-from tests.structure.sources import ROOT, sources
+from tests.structure.sources import PRODUCT, ROOT, sources
 from tms.cli.main import app
 from tms.core.errors.catalogue import CATALOGUE
 from tms.settings import Settings
@@ -33,7 +33,6 @@ BANNED = re.compile(
     r"|\bThat alone\b",
     re.MULTILINE,
 )
-PLAIN = ("pyspark_tms",)
 DOCSTRING = re.compile(r"(?:What|Of) ")
 CODE = re.compile(r"```.*?```|^    .*?$|`[^`]*`", re.DOTALL | re.MULTILINE)
 HEADING = re.compile(r"^#.*$", re.MULTILINE)
@@ -116,7 +115,7 @@ def test_docs_are_plain() -> None:
 def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     found = {
         f"{source.place}:{node.lineno}": node.value.value.partition("\n")[0]
-        for source in sources(*PLAIN)
+        for source in sources(*PRODUCT)
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

@@ -47,7 +47,7 @@ FRAMES_SCHEMA = pa.schema(
 """The schema of version 2."""
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""What ends a stream of Arrow's: the mark of a message, and the length 0."""
+"""The end of an Arrow stream: the mark of a message, and the length 0."""
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]

@@ -1,6 +1,6 @@
-"""`tms auth`: what a server needs to know its callers, made without one.
+"""`tms auth`: makes the files for authentication, without a server.
 
-What is written is its owner's alone and overwrites nothing. No secret is printed, and none is taken
+Only their owner can read them, and no file is overwritten. No secret is printed, and none is taken
 from the command line, which others on the machine can see.
 """
 

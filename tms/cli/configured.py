@@ -1,4 +1,4 @@
-"""What commands share that work on stores themselves, by a server's settings."""
+"""The shared parts of commands that work on stores themselves, with a server's settings."""
 
 import sys
 from dataclasses import replace

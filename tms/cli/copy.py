@@ -58,7 +58,7 @@ def copy(
 
 
 def _check(source: str, target: str) -> None:
-    """Raise ValueError where they are no two stores."""
+    """Raise ValueError if they are not two stores."""
     for url in (source, target):
         kind = kind_of(url)
         if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):

@@ -1,4 +1,4 @@
-"""What a failed command says: one line on standard error that says what to change."""
+"""The message of a failed command: one line on standard error that says what to change."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -51,7 +51,7 @@ def _of_transport(error: TmsError, url: str) -> str | None:
 
 
 def _of_credentials(error: TmsError, url: str) -> str | None:
-    """Return the line for an error of who asks; None for another one."""
+    """Return the line for an error of authentication or access; None for another one."""
     reason = f" ({error.detail['reason']})" if error.detail.get("reason") else ""
     lines = {
         "credentials_required": (

@@ -12,7 +12,7 @@ from tms.core.message import Message, tombstone
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What each message is given."""
+    """The key and the headers of each message."""
 
     key: bytes | None
     headers: Mapping[str, bytes]

@@ -60,7 +60,7 @@ A first session, in two terminals:
   tms poll orders --follow"""
 
 _UMASK = 0o077
-"""What a store on this machine's disk is written with: it is its owner's alone."""
+"""The umask for a store on this machine's disk: only its owner can read it."""
 _SERVER_COMMANDS = ("serve", "config")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from tms.cli.columns import aligned
+from tms.cli.configured import answering
 from tms.cli.target import JsonOption, Target
 from tms.core.errors import MetadataUnavailable, PathNotFound
 from tms.core.store_access import StoreAccess
@@ -74,11 +75,6 @@ def _run(
     return asyncio.run(run())
 
 
-def _target(context: typer.Context, *, as_json: bool) -> Target:
-    before: Target = context.obj
-    return Target(before.url, before.namespace, as_json or before.as_json)
-
-
 def _time(ms: int) -> str:
     if not ms:
         return "-"  # etcd keeps no times
@@ -131,7 +127,7 @@ def list_children(
         {"name": name, "version": None if value is None else value.stat.version}
         for name, value in found
     ]
-    target = _target(context, as_json=as_json)
+    target = answering(context, as_json=as_json)
     if found or target.as_json:
         target.answer(aligned(_HEADS, rows), facts)
 
@@ -152,7 +148,7 @@ def get(
     shown = json_of(value, base64_only=False)
     text = shown if isinstance(shown, str) else f"base64 {shown['base64']}"
     facts = {**_facts(stat), "value": shown}
-    _target(context, as_json=as_json).answer(f"{_headline(stat)}\n{text}", facts)
+    answering(context, as_json=as_json).answer(f"{_headline(stat)}\n{text}", facts)
 
 
 @app.command(
@@ -184,7 +180,7 @@ def put(
     data = value.encode() if value is not None else _read(file or Path("-"))
     expected = NEW if new else version
     stat = _run(store, lambda opened: opened.put(path, data, expected), StoreAccess.CREATE)
-    _target(context, as_json=as_json).answer(_headline(stat), _facts(stat))
+    answering(context, as_json=as_json).answer(_headline(stat), _facts(stat))
 
 
 def _read(file: Path) -> bytes:
@@ -218,7 +214,7 @@ def remove(
         return opened.delete_recursive(path) if recursive else opened.delete(path, version)
 
     _run(store, delete, StoreAccess.WRITE)
-    _target(context, as_json=as_json).answer(f"Deleted {path}.", {"deleted": path})
+    answering(context, as_json=as_json).answer(f"Deleted {path}.", {"deleted": path})
 
 
 @app.command()
@@ -236,7 +232,7 @@ def watch(
 
     Changes during a lost connection are not printed, but the loss of the connection is.
     """
-    target = _target(context, as_json=as_json)
+    target = answering(context, as_json=as_json)
 
     _run(store, lambda opened: follow(target, opened, path, limit))
 

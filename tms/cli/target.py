@@ -54,7 +54,7 @@ JsonOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the shared options say."""
+    """The values of the shared options."""
 
     url: str
     namespace: str

@@ -12,7 +12,7 @@ from tms.core.errors import TopicExists
 from tms.core.store_access import StoreAccess
 
 _OPTIONS = {"ttl": "the time to live as --ttl DURATION", "exist_ok": "--if-absent"}
-"""What the client's methods take by these names."""
+"""Parameters of the client's methods with these names."""
 
 app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no_args_is_help=True)
 

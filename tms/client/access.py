@@ -1,4 +1,4 @@
-"""How a server is reached: as whom, and trusted by which certificates.
+"""The access to a server: the credentials, and the trusted certificates.
 
 Where a caller gives nothing, the environment is asked: TMS_TOKEN, else TMS_TOKEN_FILE, else the
 file ~/.config/tms/token; TMS_CA; TMS_CERTIFICATE with TMS_CERTIFICATE_KEY; TMS_ALLOW_PLAINTEXT.
@@ -36,13 +36,13 @@ _YES = ("1", "true", "yes", "on", "y", "t")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """As whom and by what a server is reached."""
+    """The access to a server."""
 
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
     """None: https:// is trusted by the machine's own certificates."""
     signing: httpx.Auth | None = None
-    """What says of each request who sends it, between the servers of a cluster."""
+    """Signs each request with the sender's name, between the servers of a cluster."""
     allow_plaintext: bool = False
     """Whether credentials may travel unencrypted to other machines."""
 

@@ -301,11 +301,11 @@ async def connect(
     repeat is repeated while the server is away or busy, 0 for never, both in seconds or as `"2m"`;
     `compress` sends and takes bodies as gzip. No connection to a server is made yet.
 
-    `auth` says to a server who asks: a token; `(user, password)`; a `pathlib.Path` of a file with a
-    token; or a function that returns a token, which may be asynchronous. File and function are
-    asked again if a server refuses the token. By default it is TMS_TOKEN of the environment, else
-    the file that TMS_TOKEN_FILE names, else ~/.config/tms/token; "" is nobody. `ca` is a file of
-    the certificates that an https:// server is trusted by, by default the machine's own;
+    `auth` has the credentials for a server: a token; `(user, password)`; a `pathlib.Path` of a file
+    with a token; or a function that returns a token, which may be asynchronous. File and function
+    are asked again if a server refuses the token. By default it is TMS_TOKEN of the environment,
+    else the file that TMS_TOKEN_FILE names, else ~/.config/tms/token; "" is nobody. `ca` is a file
+    of the certificates that an https:// server is trusted by, by default the machine's own;
     `certificate` is a file with the client's own certificate and key, or a pair of files. They may
     be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
     TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.

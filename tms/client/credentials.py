@@ -1,4 +1,4 @@
-"""What a client says who it is by: a token, a name and a password, or what gives tokens.
+"""The credentials of a client: a token, a name and a password, or a source of tokens.
 
 Guarantees that the value is shown nowhere: not by `repr`, not in errors, and it is not pickled. A
 source that may have a new value, a file or a function, is asked again after a value was refused;
@@ -110,7 +110,7 @@ def _read(file: Path) -> str:
         raise ValueError(f"the token file {shown} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"the token file {file} has more than a token in it") from None
-    return _bearer(token, f"what is in the token file {file}")
+    return _bearer(token, f"the content of the token file {file}")
 
 
 async def _reread(file: Path, known: str) -> str:

@@ -19,7 +19,7 @@ class KnownOutcomes(Protocol):
 
 @dataclass
 class Recovered:
-    """What a recovery found prepared, by the ids of the transactions, and what became of it."""
+    """The prepared transactions that a recovery found, by their ids, and their outcomes."""
 
     committed: list[int] = field(default_factory=list)
     """The transaction had been committed, and so the database's part is now."""

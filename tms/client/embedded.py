@@ -66,7 +66,7 @@ class EmbeddedServices:
 
     @property
     def ranges(self) -> Ranges:
-        """What there is of topics, in parts."""
+        """The readable ranges of topics, in parts."""
         return self._services.ranges
 
     @property

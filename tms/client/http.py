@@ -76,8 +76,8 @@ _CODE_OF_STATUS = {
     503: "outcome_unknown",
     504: "outcome_unknown",
 }
-"""What an answer without one of our error bodies is taken for, which a proxy may have sent. Any
-other below 500 is from another server, and above it `internal`."""
+"""The code for an answer without one of our error bodies, which a proxy may have sent. Any other
+below 500 is from another server, and above it `internal`."""
 
 _OUR_TYPES = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What takes part in a transaction besides messages, and how it is called.
+"""The participants of a transaction besides messages, and the order of their calls.
 
 The verbs and their order are those of Tephra's `TransactionAware`; `tms.client.async_transaction`
 calls them.
@@ -26,7 +26,7 @@ class TransactionAware(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in notes and logs."""
+        """Its name in notes and logs."""
         ...
 
     def start(self, tx: Transaction, /) -> Awaitable[None] | None:

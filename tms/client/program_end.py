@@ -1,4 +1,4 @@
-"""What becomes of clients that are not closed when the program ends.
+"""Closes clients that are still open when the program ends.
 
 They are closed then, after all threads but daemon ones have ended. What daemon threads have under
 way is given a few seconds; what is not finished by then, and transactions that nobody has ended,
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Unclosed(Protocol):
-    """What is to be closed (`tms.client.bridge`). The methods are called in this order."""
+    """A client to close (`tms.client.bridge`). The methods are called in this order."""
 
     def refuse_calls(self) -> None:
         """Take no more calls, and end those that wait for messages."""

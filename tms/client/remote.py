@@ -41,7 +41,7 @@ from tms.wire.transaction_codec import encode_transaction
 
 
 class RemoteMessaging:
-    """What a server offers of topics and messages, as `tms.core.messaging.Messaging`."""
+    """Topics and messages of a server, as `tms.core.messaging.Messaging`."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

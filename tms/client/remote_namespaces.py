@@ -14,7 +14,7 @@ _PATH = "v1/namespaces"
 
 
 class RemoteNamespaces:
-    """What a server offers, as `tms.core.namespaces.AsyncNamespaces`."""
+    """The namespaces of a server, as `tms.core.namespaces.AsyncNamespaces`."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

@@ -17,7 +17,7 @@ from tms.wire.json_ranges import (
 
 
 class RemoteRanges:
-    """What a server offers, as `tms.core.ranges.Ranges`."""
+    """The ranges of a server, as `tms.core.ranges.Ranges`."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

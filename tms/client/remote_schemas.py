@@ -26,7 +26,7 @@ B = TypeVar("B")
 
 
 class RemoteSchemas(AsyncSchemas):
-    """What a server offers."""
+    """The schema registry of a server."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

@@ -14,7 +14,7 @@ from tms.wire import json_subscriptions as bodies
 
 
 class RemoteSubscriptions:
-    """What a server offers, as `tms.core.subscriptions.Subscriptions`."""
+    """The subscriptions of a server, as `tms.core.subscriptions.Subscriptions`."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

@@ -36,7 +36,7 @@ _ENDED = (TransactionStatus.ABORTED, TransactionStatus.INVALID)
 
 
 class RemoteTransactions:
-    """What a server offers, as `tms.core.transactions.AsyncTransactions`."""
+    """The transactions of a server, as `tms.core.transactions.AsyncTransactions`."""
 
     def __init__(self, calls: Calls) -> None:
         """Stand on `calls`."""

@@ -1,4 +1,4 @@
-"""What a transaction publishes: the participant that is always there, and persists last.
+"""The publications of a transaction: the participant that is always there, and persists last.
 
 What is published directly goes to the server at once, and its range is remembered for a rollback:
 one range a topic and write pointer, as wide as all of them, for a rollback touches only entries of

@@ -21,7 +21,7 @@ class Gathered:
 
     @property
     def request(self) -> CommitRequest:
-        """What is sent with the commit."""
+        """The request of the commit."""
         return CommitRequest(tuple(self.advances.values()))
 
 

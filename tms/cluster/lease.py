@@ -1,23 +1,23 @@
-"""The lease under which one server leads, and what the others have to wait for.
+"""The lease by which one server leads, and the time that the others must wait.
 
 The lease is one value of the metadata store, which the leader renews by compare-and-put. By its own
 clock it lasts for `lease_s` from when the latest renewal was *sent*; by the others', for as long
-from when they *saw* the latest. So whoever has seen no renewal for that long knows that it has run
-out for the leader too, however long that is paused, and claims it by compare-and-put, after which
-no renewal of the old leader succeeds.
+from when they *saw* the latest. So a server that has seen no renewal for that long knows that the
+lease has also ended for the leader, even if that is paused. It claims the lease by compare-and-put,
+and after that no renewal of the old leader succeeds.
 
-Who sees no renewal because the metadata store is away knows nothing of the leader, which cannot
-renew then. So only time counts in which the lease was looked at all along: a sighting begins anew
-after each gap, and the leader renews at once when the store is back.
+If the metadata store is away, a server sees no renewal, and the leader cannot renew. Count only
+time in which we could read the lease without a break. After a break the count starts again, and the
+leader renews at once when the store is back.
 
-That alone keeps a paused leader from nothing that it was about to send. So what leaders send late
-is hidden or refused (`tables.sealing`), whenever it comes, and the new one begins at once.
-A lease can have the next leader wait all the same (`fence_s`).
+The lease alone does not stop a paused leader from sending what it had prepared. So late writes of
+leaders are hidden or refused (`tables.sealing`), whenever they come, and the new leader begins at
+once. A lease may still make the next leader wait (`fence_s`).
 
-Keys of messages have a time too, and the lease says up to which one its holder may give them, the
-*ceiling* (`keys_until_ms`). It moves on with each renewal, never back while the lease is held, and
-the next leader's keys all begin above it. So by its key a row can be told to be of a leader before,
-whenever it arrives: the store hides it (`tables.sealing.seal`).
+Keys of messages have a time too, and the lease has the greatest time that its holder may use, the
+*ceiling* (`keys_until_ms`). It grows with each renewal, and never shrinks while the lease is held;
+the next leader's keys all begin above it. So the key of a row shows whether an earlier leader wrote
+it, whenever it arrives: the store hides it (`tables.sealing.seal`).
 
 Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's.
 """
@@ -51,7 +51,7 @@ class SteadySeconds:
 
 
 class LeaseClock(Protocol):
-    """What a lease is timed by."""
+    """The clock of a lease."""
 
     def now_s(self) -> float:
         """Return a time in seconds that never stands still."""
@@ -69,7 +69,7 @@ class LeaseRecord:
     address: str
     """Its URL."""
     store: str
-    """What the servers share: all of a cluster must be on the same."""
+    """The store that the servers share: all servers of a cluster must have the same one."""
     lease_s: float
     """How long it lasts from each renewal on."""
     fence_s: float
@@ -163,7 +163,7 @@ def ceiling_ms(from_ms: int, lease_s: float) -> int:
 
 
 class Sighting:
-    """What another server knows of the lease: which renewal it saw, and since when."""
+    """A sighting of the lease by another server: the renewal that it saw, and since when."""
 
     def __init__(self, clock: LeaseClock) -> None:
         self._clock = clock

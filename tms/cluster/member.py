@@ -170,7 +170,7 @@ class Member:
     async def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                claimed = await self._stand_by()
+                claimed = await self._follow()
                 if claimed is not None:
                     await self._hold(*claimed)
             except TmsError as error:
@@ -179,7 +179,7 @@ class Member:
                 self._tell(None)
                 await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
 
-    async def _stand_by(self) -> tuple[LeaseRecord, int, Lease, float] | None:
+    async def _follow(self) -> tuple[LeaseRecord, int, Lease, float] | None:
         """Return a lease that was claimed, with its version and how long to wait; None: stop."""
         while not self._stopping.is_set():
             self._news.clear()

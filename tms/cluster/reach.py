@@ -25,7 +25,7 @@ GIVEN_UP_LEASES = 3
 
 @dataclass(slots=True)
 class StoreReach:
-    """What a server knows of its own way to the store, by its steady clock in seconds."""
+    """A server's knowledge of its own way to the store, by its steady clock in seconds."""
 
     lease_s: float
     reached_s: float = -math.inf

@@ -1,7 +1,7 @@
 """Looks at the store all along, tells the others since when it is reached, and asks them.
 
-Each look is one read with a short time limit of its own, in a thread of its own. What follows from
-the answers is decided in `tms.cluster.reach`.
+Each look is one read with a short time limit of its own, in a thread of its own.
+`tms.cluster.reach` decides by the answers.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class LeaderState(Enum):
-    """What a member of an election knows."""
+    """The state of a member of an election."""
 
     NO_LEADER = "no leader"
     LEADING = "leading"
@@ -46,18 +46,19 @@ class LeaderElection:
         self._is_decided = asyncio.Event()
         self._leading = asyncio.Event()
         self._turn = asyncio.Lock()
-        """Of starting and ending: one who ends must not find what the next has taken."""
+        """A lock around start and end, so that an end does not find a lock that the next start
+        took."""
         self._refusal: RequestError | None = None
         self._following: Following | None = None
 
     @property
-    def is_standing(self) -> bool:
+    def is_member(self) -> bool:
         """Whether this member takes part."""
         return self._following is not None
 
     @property
     def state(self) -> LeaderState:
-        """What is known now."""
+        """The state now."""
         return self._state
 
     @property
@@ -86,7 +87,7 @@ class LeaderElection:
         self._following = Following(
             self._store,
             self._path,
-            f"standing for leader at {self._path}",
+            f"taking part in the election at {self._path}",
             self._take,
             hear=self._hear,
             happen=self._happen,

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class LockState(Enum):
-    """What has become of a lock."""
+    """The state of a lock."""
 
     VALID = "valid"
     RELEASED = "released"
@@ -49,12 +49,12 @@ class ResourceLock:
 
     @property
     def path(self) -> str:
-        """What is locked."""
+        """The path of the lock."""
         return self._path
 
     @property
     def content(self) -> bytes:
-        """What the holder says of himself."""
+        """The holder's description of itself."""
         return self._content
 
     @property

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class CoordinationService:
-    """What one session holds, and stands for. Close it before its store.
+    """The locks and elections of one session. Close it before its store.
 
     Have one of a session, and use it from the event loop of the store.
     """
@@ -128,7 +128,7 @@ class CoordinationService:
     def _check_unused(self, path: str) -> None:
         """Raise `LockBusy` where this session has the path: it would take it from itself."""
         election = self._elections.get(path)
-        if path in self._locks or path in self._taking or (election and election.is_standing):
+        if path in self._locks or path in self._taking or (election and election.is_member):
             raise LockBusy(path=path, reason="held by this process")
 
     def _ended(self, path: str) -> None:

@@ -5,7 +5,7 @@ MORE_FOLLOWS = 0x80
 
 _ZIGZAG_MAX = (1 << 64) - 1
 _SHIFT_MAX = 63
-"""Of a number's tenth byte."""
+"""The shift of a number's tenth byte."""
 
 
 def avro_varint(rest: int) -> bytes:

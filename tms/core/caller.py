@@ -1,4 +1,4 @@
-"""Who asks for something, and which topics belong to a part of the service itself.
+"""The caller of a request, and the topics that belong to a part of the service itself.
 
 The topics `system:_…` are the service's own: their messages mean something to one of its parts,
 which alone may write, change or delete them. Everybody may read them. The rule guards against
@@ -31,7 +31,7 @@ _TOPICS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as far as that is known."""
+    """The caller, as far as it is known."""
 
     principal: str | None = None
     """The name that was authenticated; None if nobody has said who it is."""
@@ -53,14 +53,14 @@ class Caller:
 
     @property
     def sharer(self) -> str | None:
-        """By whom what it uses is counted (`tms.core.shares`); None: it may use all there is."""
+        """The principal whose use is counted (`tms.core.shares`); None: it may use everything."""
         return None if self.has_all else self.principal
 
 
 ANYBODY = Caller()
 ASKING: ContextVar[Caller] = ContextVar("asking", default=ANYBODY)
-"""For whom this task works, if it works for a request. For what is shared deep below that, and for
-nothing that is permitted or not: that is told as an argument."""
+"""The caller of the request that this task works for, if there is one. For what is shared deep
+below that, and for nothing that is permitted or not: that is told as an argument."""
 
 
 def check_may_change(caller: Caller, topic_id: TopicId) -> None:

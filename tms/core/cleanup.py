@@ -1,7 +1,7 @@
 """The interface of cleanup, for those who look after a server.
 
-The package `cleanup` fulfils it. What it takes away no reader could see any more, but in topics
-that ask for less: compact ones, and those with a bound.
+The package `cleanup` fulfils it. It deletes rows that no reader could see any more; in compact
+topics, and those with a bound, it deletes more.
 """
 
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ time before with what has passed since.
 - `now_ms` is the trusted time. It follows the wall as long as that goes evenly.
 - `keys_ms` is the later of both: what is published lives for its whole ttl, whoever is right.
 - `expiry_ms` is the earlier of both: nothing expires by a step.
-- `steady_ms` measures how long something takes. It goes on while the machine sleeps, so that
-  waking up is no step. `SessionTime` is the time when it was made, and steady from there.
+- `steady_ms` measures how long something takes. It goes on while the machine sleeps, so waking up
+  is not a step. `SessionTime` is the time when it was made, and steady from there.
 - `deletion_ms` is as `expiry_ms`, for whoever deletes: it is remembered, because the time may go
   back after that, and what was deleted must not be shown from a cache.
 

@@ -11,7 +11,7 @@ on."""
 
 
 class Role(Enum):
-    """What a server is in its cluster."""
+    """The role of a server in its cluster."""
 
     ALONE = "alone"
     """It was not told to take part in one."""
@@ -46,12 +46,12 @@ class ClusterState:
     """How a cluster stands, as the server asked knows it."""
 
     id: int | None
-    """Of the server asked; None where it is alone."""
+    """The id of the server that answers; None if it is alone."""
     role: Role
     leader: int | None
     """Whose turn it is, be it that it takes over yet; None where nobody's."""
     token: int | None
-    """Of this leadership: greater than that of every one before."""
+    """The token of the leader: greater than those of all earlier leaders."""
     instances: Sequence[Instance] = ()
 
 
@@ -60,7 +60,7 @@ class HeldLease(Protocol):
 
     @property
     def token(self) -> int:
-        """Of this leadership: greater than that of every one before."""
+        """The token of the leader: greater than those of all earlier leaders."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What the commit of a transaction does besides: all of it in the commit's flush, or nothing.
+"""The other work of a transaction's commit: all of it in the commit's flush, or nothing.
 
 A commit has a list of carriers. Each takes what is its own out of a `CommitRequest`, and gives it
 as a part of the write. One more thing that a commit carries is a field of `CommitRequest` and a
@@ -22,7 +22,7 @@ from tms.core.topic import TopicId
 
 
 class Stored(NamedTuple):
-    """What was stored in a topic under one write pointer."""
+    """Stored messages of a topic, under one write pointer."""
 
     topic_id: TopicId
     write_pointer: int
@@ -30,12 +30,12 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What is to be done with a commit."""
+    """The other work of a commit."""
 
     advances: Sequence[Advance] = ()
     """Positions of subscriptions that move."""
     publish: Sequence[Stored] = ()
-    """What was stored under write pointers of the transaction, and is published, in this order."""
+    """Stored messages of the transaction to publish, in this order."""
 
 
 NOTHING = CommitRequest()

@@ -1,7 +1,7 @@
 """How to install what is missing, from where this project was installed itself.
 
-It is in no package registry. What is installed with it comes of a clone, or of a wheel that
-somebody built: a command that names neither finds nothing, or another's package of this name.
+It is not in a package registry. It is installed from a clone, or from a wheel that somebody built:
+a command that names neither finds nothing, or another package with this name.
 """
 
 import sys

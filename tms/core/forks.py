@@ -1,4 +1,4 @@
-"""What a child made by `os.fork()` must not share with its parent.
+"""Parts that a child made by `os.fork()` must not share with its parent.
 
 A child has a copy of all memory, and none of the parent's threads but one. So locks may be held for
 ever there, and sockets and files are the parent's. Whatever has such parts registers here, and is
@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 
 class Forked(Protocol):
-    """What has parts that belong to one process."""
+    """An object with parts that belong to one process."""
 
     def forget_parent(self) -> object:
         """Give up the parts that are the parent's, without touching them, and return them.

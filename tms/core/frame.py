@@ -46,7 +46,7 @@ def framed_of(bodies: Sequence[bytes]) -> Sequence[int]:
 
 
 class Frame(NamedTuple):
-    """What a frame says."""
+    """The key and the headers of a frame."""
 
     key: bytes | None
     headers: Mapping[str, bytes]

@@ -49,7 +49,7 @@ class Write(_Steps, ABC):
 
 
 class Participant:
-    """What takes part in each flush with a state of its own. A step may have nothing to do."""
+    """A part of each flush with a state of its own. Steps that do nothing may be missing."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""

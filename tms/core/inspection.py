@@ -19,7 +19,7 @@ pointers as text."""
 TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound")
 """The tables, by the names that people give them."""
 CHECKED = ("transaction", "message", "payload", "subscription", "cache")
-"""What can be checked: tables, and the cache against the Message table."""
+"""The checks: of tables, and of the cache against the Message table."""
 ROWS_MAX = 10_000
 """The most rows in a part."""
 
@@ -39,7 +39,7 @@ class Size:
 
     rows: int
     bytes: int
-    """Of keys and values, as they were written."""
+    """The bytes of keys and values, as they were written."""
     disk_bytes: int
     """About what the whole table takes on disk."""
     next: str | None = None
@@ -67,7 +67,7 @@ class Bounds:
 
     bounds: Sequence[PruneBound]
     invalid: InvalidState | None
-    """What holds their list; None where no transactions are managed here."""
+    """The reasons why transactions stay listed; None if another system manages them."""
 
 
 class PartwiseInspection(Protocol):

@@ -44,7 +44,7 @@ KEY = struct.Struct(">qH")
 """timestamp ms, sequence id: the end of a message's row key, and of a payload's."""
 
 SECONDS_MIN, SECONDS_END = 10**9, 10**10
-"""Of what is taken for seconds since 1970 where milliseconds are wanted."""
+"""Numbers that look like seconds since 1970 where milliseconds are needed."""
 
 ITEM_START = b"\x28"
 """Avro's encoding of the length 20, in front of each id of a block."""
@@ -135,7 +135,7 @@ class Message(NamedTuple):
 
     payload: bytes
     key: bytes | None = None
-    """What the message is about, if it says that; a compact topic keeps the newest one of a key."""
+    """The key, if the message has one; a compact topic keeps the newest message of each key."""
     headers: Mapping[str, bytes] = NO_HEADERS
     """Facts about the message by their names. Not to be changed."""
     id: bytes = b""
@@ -196,7 +196,7 @@ def framed_message(message_id: bytes, body: bytes) -> Message:
 
 
 ITEM_TAILS = tuple(NO_PAYLOAD_KEY + length for length in LENGTHS)
-"""What stands between the key and the body of an item, for the lengths that most bodies have."""
+"""The bytes between the key and the body of an item, for the most common lengths of bodies."""
 
 
 def item_tail(length: int) -> bytes:

@@ -28,7 +28,8 @@ class Page:
     """Where the next page starts; None where there is nothing more to give now."""
     stopped_at: int | None = None
     """The id of the transaction, still in progress for a transactional reader, that it must not
-    pass; None where it was not stopped. Of a transaction managed elsewhere, the write pointer."""
+    pass; None where it was not stopped. For a transaction of another manager, it is the write
+    pointer."""
 
 
 STOPPED_AT = "tms-stopped-at-transaction"
@@ -41,7 +42,7 @@ Stopped = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class RollbackRange:
-    """What a transactional publish answers and a rollback takes. Both ends are inclusive."""
+    """The answer to a transactional publish, and the body of a rollback. Both ends are included."""
 
     write_pointer: int
     start_timestamp: int
@@ -66,7 +67,7 @@ class Published(Sequence[bytes]):
     """The first ten bytes of the first one."""
     message_count: int
     write_pointer: int | None = None
-    """Of the transaction that they belong to; None where there is none."""
+    """The write pointer of their transaction; None if there is none."""
 
     def _key(self, number: int) -> bytes:
         timestamp_ms, sequence_id = KEY.unpack(self.first_key)
@@ -80,7 +81,7 @@ class Published(Sequence[bytes]):
 
     @property
     def rollback_range(self) -> RollbackRange | None:
-        """What rolls the publish back, None where there is no transaction."""
+        """The range that rolls the publish back; None if there is no transaction."""
         if self.write_pointer is None:
             return None
         return RollbackRange(
@@ -109,12 +110,12 @@ class Published(Sequence[bytes]):
 
 
 NO_IDS = Published(bytes(KEY_BYTES), 0)
-"""Of what is stored, to be published later; and from a server that tells none."""
+"""The ids of stored messages, and those from a server that gives none."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllPublished:
-    """What became of a publish to several topics in one transaction."""
+    """The outcome of a publish to several topics in one transaction."""
 
     write_pointer: int
     """The transaction's id; of the first time where it was done before."""
@@ -123,7 +124,7 @@ class AllPublished:
 
 
 NO_ENTRIES = b""
-"""What `if_last` is for a topic that has no entry yet."""
+"""The value of `if_last` for a topic without entries."""
 EMPTY = "empty"
 """The word for that."""
 
@@ -154,7 +155,7 @@ class Messaging(Protocol):
     async def trim_topic(
         self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
     ) -> None:
-        """Let expire what was written before `before_ms`, ms since 1970, which has come.
+        """Expire the messages written before `before_ms`, ms since 1970, a time in the past.
 
         Doing it twice is the same as once. A stored message was written when it was stored. Raises
         `TopicNotFound`, `InvalidTrimTime`.
@@ -253,11 +254,11 @@ class Messaging(Protocol):
 
 
 class MessagingService(Messaging, Protocol):
-    """What the service in the process offers besides, to the REST server."""
+    """More calls that the service in the process offers to the REST server."""
 
     @property
     def values(self) -> PayloadValues | None:
-        """What knows of schemas; None: no registry is installed."""
+        """Checks and decodes values; None if no registry is installed."""
         ...
 
     async def publish_all(

@@ -25,12 +25,12 @@ class NamespaceSettings:
     """
 
     ttl_s_default: int | None = None
-    """Of topics created without a ttl."""
+    """The ttl of topics that are created without one."""
     ttl_s_max: int | None = None
     """The longest ttl that a topic may have."""
     message_bytes_max: int | None = None
     request_bytes_max: int | None = None
-    """Of all messages in one request together."""
+    """The most bytes of all messages in one request together."""
     publish_messages_per_s: int | None = None
     """On the average; each server counts what it takes."""
     publish_bytes_per_s: int | None = None
@@ -58,7 +58,7 @@ class NamespaceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceRules:
-    """What holds in a namespace on one server."""
+    """The rules of a namespace on one server."""
 
     ttl_s_default: int
     ttl_s_max: int
@@ -95,10 +95,11 @@ class Namespace:
 
     name: str
     version: int | None
-    """Of its settings: 0 when declared, one more with each change; None where it is not."""
+    """The version of its settings: 0 when declared, one more with each change; None if not
+    declared."""
     settings: NamespaceSettings
     rules: NamespaceRules
-    """What holds there now."""
+    """The rules that apply now."""
 
 
 class AsyncNamespaces(Protocol):

@@ -20,4 +20,4 @@ class OwnerInfo(NamedTuple):
     """How long ago that was, by the clock of the server that has it."""
     origin: str | None = None
     principal: str | None = None
-    """Whose the owner is; None: nobody's yet."""
+    """The principal of the owner; None: it is free."""

@@ -1,4 +1,4 @@
-"""What a server does with payloads by their schemas: checks, gives and takes them as JSON."""
+"""Checks payloads by their schemas, and converts them from and to JSON, in a server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class GivenValue:
 
 @dataclass(frozen=True, slots=True)
 class ToldValue:
-    """What a message says."""
+    """A decoded message."""
 
     value: bytes | None = None
     """JSON; None of a tombstone and of what cannot be decoded."""

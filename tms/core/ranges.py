@@ -4,7 +4,7 @@ For readers of a whole topic, or of what has come to it, that work in parallel o
 a range below the `end` of a `TopicRange` has the same messages whenever it is read, until they
 expire. Positions are 20 bytes, as message ids (`tms.core.message`); an end is exclusive.
 
-What is meant by the messages of a topic is a reader's isolation: what is committed, or all.
+The messages of a topic are those of the reader's isolation: committed ones, or all.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from tms.core.topic import TopicId
 
 
 class TopicRange(NamedTuple):
-    """What there is to read of a topic."""
+    """The readable range of a topic."""
 
     start: bytes
     """The first entry that has not expired; `end` where there is none."""
@@ -39,7 +39,7 @@ class TopicRanges(NamedTuple):
     time_ms: int
     """The server's clock, in milliseconds since 1970."""
     expired_before: Mapping[TopicId, bytes]
-    """Of a topic that exists: all that was published before it has expired, and nothing behind."""
+    """For each topic that exists: all messages before this id have expired, and none after it."""
 
 
 class Split(NamedTuple):
@@ -101,7 +101,7 @@ class Ranges(Protocol):
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach.
 
-        At least one message, where there is one; None is no bound. No further than the topic's
+        At least one message, if there is one; None means no bound. No further than the topic's
         range. Raises `TopicNotFound`, `InvalidRequest` (invalid_range), `TransactionsElsewhere`.
         """
         ...

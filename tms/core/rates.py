@@ -1,9 +1,9 @@
-"""A rate that is held on the average, as a token bucket.
+"""A rate that holds on average, as a token bucket.
 
-What was taken is paid off at the rate, and no more may be unpaid than one period's amount. What is
-larger than that by itself may be taken if nothing is unpaid, and the next later then. So in any
-time no more is taken than the rate and one period's amount, or the rate and one such taking.
-Nothing is rounded: it counts in parts of which a whole number is paid off each millisecond.
+Each use adds to a debt that shrinks at the rate; the debt may be at most one period's amount. A
+single larger use is allowed if there is no debt; the next one must wait longer then. So in any time
+no more is used than the rate and one period's amount, or the rate and one such use. Nothing is
+rounded: it counts in parts of which a whole number is paid off each millisecond.
 """
 
 from tms.core.limits import MS_PER_S

@@ -1,4 +1,4 @@
-"""What a poll asks: where it begins and ends, how much it gives, and of what.
+"""The parameters of a poll: its start and end, its limit, and its isolation.
 
 It is made once, where a request is decoded or a client is called, and handed on whole.
 """
@@ -10,12 +10,12 @@ from tms.core.transaction import Transaction
 
 
 class Isolation(StrEnum):
-    """What a reader without a transaction is given."""
+    """The messages that a reader without a transaction gets."""
 
     ALL = "all"
     """Everything: what is in progress or rolled back, too."""
     COMMITTED = "committed"
-    """What a transaction would see that started now."""
+    """The messages that a new transaction would see."""
 
 
 def isolation_of(*, committed: bool) -> Isolation:
@@ -24,11 +24,11 @@ def isolation_of(*, committed: bool) -> Isolation:
 
 
 View = Isolation | Transaction | int
-"""What a reader is given. A transaction: what it sees. A number is the id of one in progress."""
+"""The view of a reader. A transaction: its view. A number is the id of one in progress."""
 
 
 class Reading(NamedTuple):
-    """What one poll asks. Not to be changed."""
+    """The parameters of one poll. Do not change it."""
 
     position: bytes
     """The smallest id to give (`message.position_of`)."""

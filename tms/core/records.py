@@ -20,7 +20,7 @@ class SchemaText:
     schema_type: str = AVRO
     references: tuple[SchemaReference, ...] = ()
     message: str = ""
-    """Of Protobuf's: the full name of the message that a mapping stands for; the first one."""
+    """For Protobuf: the full name of the message for a mapping; by default the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Decoding:
 
 
 class RecordDecoder(Protocol):
-    """What decodes messages of one topic."""
+    """Decodes messages of one topic."""
 
     async def records(
         self, messages: Iterable[Message]
@@ -96,7 +96,7 @@ class RecordDecoder(Protocol):
 
 
 class TopicRecords(Protocol):
-    """What encodes and decodes the values of a client's topics (`tms.serdes.records`)."""
+    """Encodes and decodes the values of a client's topics (`tms.serdes.records`)."""
 
     def values_of(self, given: Any) -> list[Any]:
         """Return the values that a caller gives: of a list or another iterable each, else one."""

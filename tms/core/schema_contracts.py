@@ -1,4 +1,4 @@
-"""What goes with a schema besides its text: metadata and rules. Plain data, as Confluent has them.
+"""The metadata and rules of a schema. They are plain data, as in Confluent's registry.
 
 The registry keeps them and gives them back; clients apply the rules. Maps and sets are in the order
 of their bytes, so that two equal ones are written alike.
@@ -12,7 +12,7 @@ import msgspec
 
 
 class RuleKind(StrEnum):
-    """What a rule does to a message."""
+    """The effect of a rule on a message."""
 
     TRANSFORM = "TRANSFORM"
     CONDITION = "CONDITION"

@@ -67,7 +67,7 @@ class RegistryStatus:
     mode: str
     """`active`: each server writes; `master`: one that is elected."""
     sequence: int
-    """Of the last record that was read."""
+    """The sequence of the last record that was read."""
     versions: int
     subjects: int
     role: str = ""

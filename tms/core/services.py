@@ -1,4 +1,4 @@
-"""What a server, or a store in the process, offers as a whole."""
+"""The services of a server, or of a store in the process."""
 
 from typing import Protocol
 
@@ -32,7 +32,7 @@ class Services(Protocol):
 
     @property
     def ranges(self) -> Ranges:
-        """What there is of topics, in parts."""
+        """The readable ranges of topics, in parts."""
         ...
 
     @property

@@ -3,7 +3,7 @@
 1. One may have all of a bound less a reserve of a tenth of it, at least 1.
 2. The reserve is for those who have less than the reserve: each of them may take of it until it has
    as much as that.
-3. Who is not known by a name, and superusers, may have all that is left.
+3. Callers without a name, and superusers, may have everything that is left.
 """
 
 RESERVE_PART = 10
@@ -22,7 +22,7 @@ def share_of(bound: int, used_by_me: int, used_by_others: int) -> int:
 
 
 class Shares:
-    """How much of one bound each has. What nobody has takes no memory."""
+    """The use of one bound by each principal. Principals without use take no memory."""
 
     def __init__(self, bound: int, each_max: int = 0) -> None:
         """Let each have `each_max` at most, or its share if that is 0."""

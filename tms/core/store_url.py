@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """What is true of all stores of one kind."""
+    """The properties of all stores of one kind."""
 
     scheme: str
     written: str
@@ -25,7 +25,7 @@ class StoreKind:
 
     @property
     def prefix(self) -> str:
-        """What its URLs begin with."""
+        """The prefix of its URLs."""
         return f"{self.scheme}:"
 
 
@@ -38,7 +38,7 @@ KINDS = {kind.scheme: kind for kind in (LEVELDB, MEMORY, HBASE)}
 
 
 def kind_of(url: str) -> StoreKind | None:
-    """Return the kind of the store at `url`, None if it is no store's URL."""
+    """Return the kind of the store at `url`, None if it is not the URL of a store."""
     kind = KINDS.get(url.partition(":")[0])
     return kind if kind is not None and kind.pattern.fullmatch(url) else None
 

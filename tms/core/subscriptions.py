@@ -1,9 +1,9 @@
-"""Named positions of consumers in a topic, which only those move who know where they stand.
+"""Named positions of consumers in a topic. Only a consumer that knows the position can move it.
 
-A position has a version that goes up by one with each move, and a move names the version that it
-goes from: of two consumers that share a name by mistake, or where an answer was lost, one is told.
-The first version is the time in microseconds. So a subscription that is made again, or in a topic
-that is, has none that it had before, and a consumer from before does not move it.
+A position has a version that grows by one with each move, and a move names the present version: if
+two consumers share a name by mistake, or if an answer was lost, one of them gets an error. The
+first version is the time in microseconds. A recreated subscription (or one in a recreated topic)
+starts with a new version, so an old consumer cannot move it.
 """
 
 import re

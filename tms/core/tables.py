@@ -58,7 +58,7 @@ class LastKeys(NamedTuple):
 
 
 class OwnEntries(NamedTuple):
-    """What a range of the Message table holds of one write pointer."""
+    """The entries of one write pointer in a range of the Message table."""
 
     rows: list[tuple[bytes, bytes]]
     """Key and value as stored, of the entries under that pointer not yet rolled back."""

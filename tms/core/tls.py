@@ -1,7 +1,7 @@
-"""What TLS needs of files: contexts of a server and of a client, made of certificates and keys.
+"""The files of TLS: contexts of a server and of a client, made of certificates and keys.
 
-Guarantees TLS 1.2 or later, and HTTP/1.1 by ALPN. What is wrong with a file is a `ValueError` that
-begins with the name of what was given, and never contains what is in the file. A key that needs a
+Guarantees TLS 1.2 or later, and HTTP/1.1 by ALPN. A fault of a file is a `ValueError` that begins
+with the name of the setting, and never contains the content of the file. A key that needs a
 password is refused: nobody is there to be asked.
 """
 
@@ -17,7 +17,7 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What a server proves by who it is, and by what it trusts clients."""
+    """The certificate and key of a server, and the certificates that it trusts clients by."""
 
     cert: str
     key: str

@@ -4,9 +4,9 @@ A topic's generation is 1 when it is first created and one more at each re-creat
 keeps its row with the generation's sign inverted. Entries of another generation than the present
 one are dead. Properties are strings, as CDAP keeps them (`docs/formats.md`).
 
-What has expired once stays expired: a longer time to live does not bring it back, nor what was
-trimmed. So the row says from when on entries live at the earliest. `TopicMetadata.first_live_ms` is
-the one rule that readers, the cache and cleanup ask.
+An expired or trimmed message stays expired: a longer time to live does not bring it back. So the
+row says from when on entries live at the earliest. `TopicMetadata.first_live_ms` is the one rule
+that readers, the cache and cleanup ask.
 """
 
 import re
@@ -27,7 +27,7 @@ _LIVE_FROM = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 
 def check_namespace(namespace: str) -> str:
-    """Return `namespace`; raise `InvalidRequest` (invalid_namespace_name) if it is no name."""
+    """Return `namespace`. Raises `InvalidRequest` (invalid_namespace_name) if it is not valid."""
     if not _NAMESPACE.fullmatch(namespace):
         raise InvalidRequest("invalid_namespace_name", namespace=namespace)
     return namespace
@@ -64,7 +64,7 @@ class TopicMetadata:
     properties: Mapping[str, str]
     """Properties other than ttl and generation, as the user gave them."""
     live_from_ms: int = 0
-    """What was written before had expired when the ttl was raised, or was trimmed; in ms."""
+    """Messages from before this time have expired, because of a raised ttl or a trim; in ms."""
 
     @property
     def exists(self) -> bool:
@@ -93,7 +93,7 @@ class TopicMetadata:
     def changed(self, ttl_s: int, properties: Mapping[str, str], now_ms: int) -> "TopicMetadata":
         """Return the topic with another ttl and other properties, set at `now_ms`.
 
-        What has expired by then does not live again, however long the new ttl is.
+        Messages that have expired by then do not come back, even with a long new ttl.
         """
         is_raised = ttl_s > self.ttl_s
         live_from_ms = self.first_live_ms(now_ms) if is_raised else self.live_from_ms

@@ -39,7 +39,7 @@ class SchemaCheck(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSchemas:
-    """What a topic says of schemas."""
+    """The properties of a topic about schemas."""
 
     topic_id: TopicId
     subject: str | None = None

@@ -20,7 +20,7 @@ class TransactionType(IntEnum):
 
 
 class VisibilityLevel(IntEnum):
-    """What a transaction sees of its own writes. Values of Tephra's Thrift enum. DO NOT CHANGE."""
+    """The own writes that a transaction sees. Values of Tephra's Thrift enum. DO NOT CHANGE."""
 
     SNAPSHOT = 1
     SNAPSHOT_EXCLUDE_CURRENT = 2
@@ -28,7 +28,7 @@ class VisibilityLevel(IntEnum):
 
 
 class Visibility(Enum):
-    """What a transactional reader does at an entry."""
+    """The action of a transactional reader at an entry."""
 
     GIVE = "give"
     SKIP = "skip"

@@ -35,7 +35,7 @@ class TransactionStatus(StrEnum):
 
 
 class IfOpen(StrEnum):
-    """What becomes of an older transaction of the same owner that is still open."""
+    """The rule for an older transaction of the same owner that is still open."""
 
     REFUSE = "refuse"
     """The new one is refused."""
@@ -46,13 +46,13 @@ class IfOpen(StrEnum):
 
 
 class StartRequest(NamedTuple):
-    """What a new transaction is to be."""
+    """The parameters of a new transaction."""
 
     type: TransactionType = TransactionType.SHORT
     timeout_s: int | None = None
     """After how many seconds a short one becomes invalid; None is the server's default."""
     client: str = ""
-    """Who asks, for those who look at what hangs."""
+    """A name of the client, for operators."""
     owner: str | None = None
     sequence: int | None = None
     """The number of this work among its owner's, ascending, 0 to 2**53 - 1; needs an owner."""
@@ -245,7 +245,7 @@ class AsyncTransactions(Protocol):
 
 
 class OpenTransactions(Protocol):
-    """What messaging asks of the manager in the same process. From the event loop's thread."""
+    """The calls of messaging to the manager in the same process, from the event loop's thread."""
 
     def check(self, write_pointer: int) -> int:
         """Return the least time, in ms since 1970, of what is written under a pointer.
@@ -314,7 +314,7 @@ class OpenTransactions(Protocol):
 
 
 class Publications(Protocol):
-    """What the manager asks of messaging in the same process. From the event loop's thread."""
+    """The calls of the manager to messaging in the same process, from the event loop's thread."""
 
     def are_left(self, write_pointers: Iterable[int]) -> bool:
         """Whether there is anything under the pointers that was not rolled back."""

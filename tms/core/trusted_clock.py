@@ -2,7 +2,8 @@
 
 While a step is in doubt there are two candidates: the wall, and the trusted time, which goes on by
 steady time. The doubt ends when the wall comes back, when it has stayed as it is for long enough,
-or when somebody says that it is right. A start is no step: see `start_after`. Any thread may ask.
+or when somebody says that it is right. A start is not a step: see `start_after`. Any thread may
+ask.
 """
 
 import logging
@@ -33,9 +34,9 @@ class ClockState:
     """How a clock stands."""
 
     wall_ms: int
-    """What the machine's clock says, in milliseconds since 1970."""
+    """The time of the machine's clock, in milliseconds since 1970."""
     trusted_ms: int
-    """What the server goes by, in milliseconds since 1970."""
+    """The server's time, in milliseconds since 1970."""
     step_s: int
     """By how much the machine's clock is ahead of that, in doubt; 0 if nothing is in doubt."""
     in_doubt_s: int | None
@@ -43,12 +44,12 @@ class ClockState:
     ends_in_s: int | None
     """When the server believes the machine's clock if it is not set again; None without a doubt."""
     held: tuple[str, ...]
-    """What waits for that: "expiry" and "tombstones", or "deletion" alone after a start."""
+    """The paused rules: "expiry" and "tombstones", or only "deletion" after a start."""
 
 
 class _Doubt(NamedTuple):
     offset_ms: int
-    """Of the wall, as it was when it stepped last, to steady time."""
+    """The offset of the wall clock at its last step to steady time."""
     since_ms: int
     """When it did, in steady time."""
     began_ms: int
@@ -72,8 +73,8 @@ class TrustedClock(Clock):
     ) -> None:
         """Begin with the time of `source`, by default the machine's.
 
-        What differs by at most `step_s_max` seconds is followed at once, what differs by more when
-        it has stayed so for `hold_s`. 0: at once.
+        A difference of at most `step_s_max` seconds is followed at once, a larger one when it has
+        stayed for `hold_s`. 0: at once.
         """
         self._source = source or SystemClock()
         self._wall_ns, self._steady_ns = self._source.readers()
@@ -81,7 +82,7 @@ class TrustedClock(Clock):
         self._hold_ms = int(hold_s * MS_PER_S)
         self._lock = Lock()
         self._offset_ms = self._source.now_ms() - self._source.steady_ms()
-        """Of the trusted time to steady time."""
+        """The offset of the trusted time to steady time."""
         self._doubt: _Doubt | None = None
         self._unset_until_ms: float = -math.inf
         """Until when a wall that steps ahead is taken to be set for the first time since a start,
@@ -233,7 +234,7 @@ class TrustedClock(Clock):
     def go_on_from(self, trusted_ms: int) -> None:
         """Go on from a time that was trusted before: by the server before, or by the leader.
 
-        What the wall says otherwise is a step.
+        Any other time of the wall clock is a step.
         """
         with self._lock:
             self._is_told, self._unset_until_ms = True, -math.inf

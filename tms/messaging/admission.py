@@ -1,7 +1,7 @@
-"""What may be published, by the server's limits and those of the topic's namespace.
+"""Decides whether messages may be published, by the limits of the server and of the namespace.
 
-A rate is held on the average (`tms.core.rates`): a namespace may publish a second's worth at once.
-What is refused costs nothing; what was taken is not given back where the write fails.
+A rate holds on average (`tms.core.rates`): a namespace may publish one second's amount at once. A
+refused publish costs nothing; the cost is not given back if the write fails.
 
 Used from the event loop's thread alone.
 """
@@ -161,7 +161,8 @@ class Admission:
     def check_age(self, write_pointer: int) -> None:
         """Raise `TransactionExpired` if a pointer, if it is a time, is past the longest lifetime.
 
-        Only what another manager gave is refused by its age. Of our own, the manager knows.
+        Only write pointers of another manager are refused by their age. Our own manager knows its
+        own.
         """
         age_ms = self._clock.expiry_ms() - write_pointer // WRITE_POINTERS_PER_MS
         lifetime_s_max = self._limits.transaction_lifetime_s_max

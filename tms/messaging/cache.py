@@ -41,7 +41,7 @@ _ENTRY_OVERHEAD_BYTES = 4
 _POINTER_BYTES = 8
 _ITEM_OVERHEAD_BYTES = len(ITEM_START) + len(ITEM_TAILS[0]) + KEY_BYTES
 _WAITING_OVERHEAD_BYTES = 100
-"""What an entry weighs besides its payload before it is encoded: Python's objects and its key."""
+"""The weight of an entry besides its payload before it is encoded: Python's objects and its key."""
 
 
 class Slice(NamedTuple):
@@ -61,7 +61,7 @@ class Piece(NamedTuple):
     size_bytes: int
     """About; without what a reference stands for."""
     write_pointer: int | None = None
-    """What the reference refers to; None where it is none."""
+    """The write pointer of the reference; None if the entry is not a reference."""
 
 
 class _Block:
@@ -74,12 +74,12 @@ class _Block:
         self.references: set[int] = set()
         self.framed: list[int] = []
         self.bounds: tuple[int, int] | None = None
-        """Of the write pointers, as `Entries` has them."""
+        """The bounds of the write pointers, as `Entries` has them."""
         self.dropped = False
         self._keys: list[bytes] = []
         self._bodies: list[bytes] = []
         self._waiting_bytes = 0
-        """Of the bodies whose entries are not encoded yet: the last ones."""
+        """The bytes of the last bodies, whose entries are not encoded yet."""
 
     @property
     def count(self) -> int:

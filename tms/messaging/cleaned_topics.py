@@ -1,4 +1,4 @@
-"""What cleanup needs of a topic in use while it takes messages away that readers could be given.
+"""The access of cleanup to a topic in use, while it deletes messages that readers could get.
 
 Used from the event loop's thread alone. Each call names a generation, and says if that is gone.
 """

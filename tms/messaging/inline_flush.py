@@ -1,16 +1,16 @@
 """Says whether the event loop writes a flush itself, instead of the write thread.
 
-To give a flush to the write thread and to hear from it are two changes of threads. That is a fifth
-of the time of a publish that comes alone. So if requests come one at a time, the loop writes by
-itself. The risk is that all else waits if the disk is slow for once. So the loop does it only
+A flush in the write thread needs two changes of threads. That is a fifth of the time of a single
+publish. So if requests come one at a time, the loop writes by itself. The risk is that everything
+else waits if the disk is slow once. So the loop does it only
 
 1. if the loop is the server's. In an application's loop other work would wait at each publish;
-2. if the store is this process's own. One elsewhere may be gone, and takes long to say so;
-3. after some flushes in a row that had one request each, with none behind it, and were quick;
-4. while nobody polls, because polls are what a slow write would hold up;
+2. if the store is in this process. A remote store may be gone, and needs long to say so;
+3. after several fast flushes in a row with one request each, and none waiting;
+4. while nobody polls, because a slow write would delay polls;
 5. while the write thread has nothing to do;
-6. but not every 32nd time. While the loop writes, it does not see who else has come. A request that
-   waits behind a flush of the write thread shows that.
+6. but not every 32nd time. Every 32nd flush goes to the write thread all the same, to find out
+   whether other requests are waiting.
 
 After two requests at once, a poll, a failure or a slow write the write thread has the flushes
 again.

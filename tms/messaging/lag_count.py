@@ -55,7 +55,7 @@ class LagCount:
         self.messages = 0
         """How many were found."""
         self.first_key: bytes | None = None
-        """Of the first entry that counts."""
+        """The key of the first entry that counts."""
         self.rows = 0
         """How many were read of the tables, an empty read as one."""
         self._size = 0

@@ -1,4 +1,4 @@
-"""What the service holds in memory of a topic that is in use, and the directory of all of them.
+"""The state of a topic in use in memory, and the directory of all of them.
 
 A state belongs to one generation. It is loaded when the topic is first used: its metadata, and the
 greatest key of its tables, from which new keys go on. At most `topics_in_memory_max` states are
@@ -51,7 +51,7 @@ class TopicState:
     ) -> None:
         self.topic = topic
         self.traffic = traffic
-        """What is published and polled is added to it."""
+        """Publishes and polls are counted in it."""
         self.prefix = prefix
         self.sequence = KeySequence(last.greatest)
         self.last_key = last.own
@@ -137,7 +137,7 @@ class _Loading:
         self.callers = 0
         self.task: asyncio.Task[TopicState] | None = None
         self.state: TopicState | None = None
-        """What was loaded, held once for each of the callers."""
+        """The loaded state, held once for each of the callers."""
 
 
 class LoadedTopics(Participant):

@@ -1,4 +1,4 @@
-"""What the messaging service counts, for Prometheus.
+"""The counts of the messaging service, for Prometheus.
 
 What the hot path counts are plain numbers, turned into metrics when they are asked for: Prometheus'
 own would take a lock at each publish and poll.
@@ -19,7 +19,7 @@ from tms.core.histogram import Histogram
 
 
 class Collector(Protocol):
-    """What has metrics."""
+    """An object with metrics."""
 
     def collect(self) -> Iterable[Metric]:
         """Give them as they stand."""

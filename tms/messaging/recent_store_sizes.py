@@ -16,7 +16,7 @@ _REQUESTS_MAX = 1_000
 
 
 class StoredRun(NamedTuple):
-    """What requests stored one after another."""
+    """The messages that requests stored one after another."""
 
     first_key: bytes
     size_bytes: int

@@ -60,7 +60,7 @@ class Service:
         """
         engine = self._engine = writing.engine
         self._tables = engine.tables
-        self._limits = limits = engine.limits
+        self._limits = engine.limits
         self._clock = engine.clock
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
@@ -73,7 +73,7 @@ class Service:
         """Read while no topic is being changed."""
         self._publications = engine.publications
         self.cleaned = CleanedTopics(engine, self._topics)
-        """What cleanup needs of topics in use."""
+        """The access of cleanup to topics in use."""
         self._writing = writing
         transactions = self._transactions = writing.transactions
         self._invalid_entries = InvalidEntries(writing)
@@ -86,12 +86,12 @@ class Service:
 
     @property
     def metrics(self) -> MessagingMetrics:
-        """What is counted."""
+        """The counts."""
         return self._engine.metrics
 
     @property
     def values(self) -> PayloadValues | None:
-        """What knows of schemas; None: no registry is installed."""
+        """Checks and decodes values; None if no registry is installed."""
         return self.schema_checks.values
 
     def cache_check(self) -> CacheCheck:
@@ -260,9 +260,9 @@ class Service:
     ) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.
 
-        Refused where the range holds entries and none of them is under that pointer. A range that
-        holds nothing, or was rolled back before, is no error. Refused too where the transaction is
-        another principal's, or committed, or not known: then it may be.
+        Refused where the range holds entries and none of them is under that pointer. A range
+        without entries, or one that was rolled back before, is not an error. Refused too where the
+        transaction is another principal's, or committed, or not known: then it may be.
         """
         check_may_change(caller, topic_id)
         await self.rollbacks.roll_back(topic_id, published, caller)

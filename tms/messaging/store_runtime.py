@@ -1,4 +1,4 @@
-"""What the services on one store share: tables, threads, the writer, topics in memory, and metrics.
+"""The shared parts of the services on one store: tables, threads, writer, topics, and metrics.
 
 It belongs to the event loop it was made in. Closing it writes what is queued and refuses what comes
 after; the tables stay open.

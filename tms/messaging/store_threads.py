@@ -1,10 +1,10 @@
 """The threads that wait for tables, so that the event loop never does.
 
-One thread writes: one flush at a time, in order. Another one reads, or on HBase several, so that
-a poll does not wait for that of a topic whose region is slow. A call crosses threads once
-each way. Answers that are ready together cross together, because each crossing that wakes the loop
-by itself costs more than reading a hundred messages from disk. So an answer that came quickly waits
-for the next ones if more is asked. One that took its time is given at once.
+One thread writes: one flush at a time, in order. Another one reads, or on HBase several, so that a
+poll does not wait for a topic whose region is slow. A call crosses threads once each way. Answers
+that are ready together cross together, because each separate crossing wakes the loop, which costs
+more than reading a hundred messages from disk. A fast answer waits for others, if more calls are
+queued, so that they cross together. A slow one crosses at once.
 """
 
 import asyncio

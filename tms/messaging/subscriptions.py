@@ -35,7 +35,7 @@ from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
 
 _ROW_BYTES = 200
-"""What a queued move weighs, about."""
+"""About the weight of a queued move."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Positions:
     current: dict[str, SubscriptionPosition] = field(default_factory=dict)
     """With what is being written: what a move is checked against."""
     durable: dict[str, SubscriptionPosition] = field(default_factory=dict)
-    """What readers see."""
+    """The positions that readers see."""
 
     def of(self, name: str) -> SubscriptionPosition:
         """Return the durable position. Raises `SubscriptionNotFound`."""
@@ -63,7 +63,7 @@ def _found(
 
 
 class PositionsWriting:
-    """What all writes to positions of one service work with."""
+    """The shared parts of all writes to positions of one service."""
 
     def __init__(self, engine: StoreRuntime) -> None:
         self.table = engine.tables.subscriptions

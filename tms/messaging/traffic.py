@@ -1,4 +1,4 @@
-"""What is published to and polled from each topic and namespace, for Prometheus.
+"""The messages that are published to and polled from each topic and namespace, for Prometheus.
 
 A publish or poll adds to one `Traffic`, which its topic's state has at hand; all else is summed
 when the metrics are asked for. At most `series_max` topics and as many namespaces have numbers of
@@ -26,7 +26,7 @@ _NUMBERS = {
 
 
 class Traffic:
-    """What was published and polled, since the server began."""
+    """The messages published and polled since the server began."""
 
     __slots__ = tuple(_NUMBERS)
 
@@ -43,15 +43,15 @@ class Traffic:
 
 
 class _Namespace:
-    """What is not counted by topic in a namespace."""
+    """The traffic of a namespace that is not counted by topic."""
 
     __slots__ = ("deleted", "rest")
 
     def __init__(self) -> None:
         self.rest = Traffic()
-        """Of topics without numbers of their own."""
+        """The traffic of topics without numbers of their own."""
         self.deleted = Traffic()
-        """Of topics that had them and are deleted."""
+        """The traffic of deleted topics that had numbers of their own."""
 
 
 class TrafficByTopic:

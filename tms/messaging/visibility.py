@@ -69,7 +69,7 @@ def _share(excluded: Sequence[int], asked: Sequence[int]) -> bool:
 
 
 class Visible(NamedTuple):
-    """What a reader is given of some entries."""
+    """The part of some entries that a reader gets."""
 
     runs: list[range]
     """Indexes of entries to give, in order; a reference is a run of its own."""

@@ -1,4 +1,4 @@
-"""What waits to be written, and what of it one flush takes.
+"""The queue of requests to write, and the choice of those that one flush takes.
 
 Small requests go first, in the order in which they came, then one large request at most. While
 small requests wait, every second flush takes no large one. So a small request waits for one large

@@ -1,4 +1,4 @@
-"""What messaging has the writer write: publications, payloads to store, or entries to roll back.
+"""The writes of messaging: publications, payloads to store, and entries to roll back.
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
 (`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
@@ -27,7 +27,7 @@ from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
 
 MESSAGE_OVERHEAD_BYTES = 100
-"""What a queued message weighs besides its payload, about: Python's objects and the row's key."""
+"""About the weight of a queued message besides its payload: Python's objects and the row's key."""
 _JOINED_BYTES_MAX = 32 * 1024
 """Plain messages of so many bytes are appended without more of them: the cost of one is small."""
 
@@ -114,7 +114,7 @@ class PlainAppends(Participant):
 
 
 class Writing:
-    """What all writes of one store's messages work with."""
+    """The shared parts of all writes of one store's messages."""
 
     def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
         """Write by `engine`; write pointers are those of `transactions`, or another manager's."""
@@ -196,6 +196,14 @@ class _TopicWrite(Write):
 class Publication(_TopicWrite, Carried):
     """Messages for the Message table, or a reference to what was stored before."""
 
+    _is_joined = False
+    """Whether others' plain messages are added with its own."""
+    _append: _Append | None = None
+    """What its entries are added with; None if a reference was there before."""
+    _first = 0
+    """Which of those is the first one of its own."""
+    _reference_key = b""
+
     def __init__(
         self,
         writing: Writing,
@@ -213,12 +221,6 @@ class Publication(_TopicWrite, Carried):
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._if_last = if_last
-        self._is_joined = False
-        self._append: _Append | None = None
-        """What its entries are added with; None if a reference was there before."""
-        self._first = 0
-        """Which of those is the first one of its own."""
-        self._reference_key = b""
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
         """Raise `TopicNotFound`, `StoreUnavailable` where it cannot be a part of a commit now."""

@@ -7,7 +7,7 @@ How it works, and what the order of the steps is for:
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write thread. Meanwhile requests queue up, so
    the busier it is, the more requests share one fsync. Requests that come one at a time need no
-   lane (`tms.messaging.inline_flush`).
+   thread (`tms.messaging.inline_flush`).
 5. It lets them take effect in memory, then lets the participants know, who wake pollers, and then
    answers the requests. So what was acknowledged can be read, and nobody reads a key before every
    smaller one of its topic is readable or has failed.

@@ -77,7 +77,7 @@ class Following:
         self._has_news.set()
 
     def leave(self) -> None:
-        """Follow the store no more. What is under way goes on: `ended` waits for that."""
+        """Stop following the store. A running read continues: `ended` waits for it."""
         for stop in self._stops:
             stop()
         self.ending.set()

@@ -1,4 +1,4 @@
-"""What every metadata store does; `tests/contracts/metadata_store_contract.py` checks it.
+"""The guarantees of every metadata store; `tests/contracts/metadata_store_contract.py` checks them.
 
 1. A value has a version: 0 when created, one more with each put. `expected_version` is compared and
    the value written in one step; -1 expects that there is no value.
@@ -32,7 +32,7 @@ NEW = -1
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What a store knows of a value, beside the value."""
+    """The facts that a store has about a value."""
 
     path: str
     version: int
@@ -55,7 +55,7 @@ class Value(NamedTuple):
 
 
 class Change(Enum):
-    """What happened to a path."""
+    """A change of a path."""
 
     CREATED = "created"
     MODIFIED = "modified"
@@ -76,7 +76,7 @@ class Notification(NamedTuple):
 
 
 class SessionEvent(Enum):
-    """What happened to a session. A lost connection is not a lost session."""
+    """An event of a session. A lost connection is not a lost session."""
 
     CONNECTION_LOST = "connection lost"
     RECONNECTED = "reconnected"
@@ -141,7 +141,7 @@ class MetadataStore(Protocol):
         ...
 
     async def delete_recursive(self, path: str) -> None:
-        """Delete `path` and all below it, children first, not atomically; absent is no error."""
+        """Delete `path`, if it exists, and all paths below it, children first, not atomically."""
         ...
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
@@ -156,5 +156,5 @@ class MetadataStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """End the session, and its ephemeral values with it. Closing twice is no error."""
+        """End the session, and its ephemeral values with it. Closing twice is not an error."""
         ...

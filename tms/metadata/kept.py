@@ -1,7 +1,8 @@
-"""What was read from a store and is kept, by path, until it is known to have changed.
+"""Values that were read from a store, kept by path until they are known to have changed.
 
-Readers of one path share one load. What is forgotten while it is being loaded is not kept: it may
-be from before the change. Whoever asks after `forget` returns gets what was read after it.
+Readers of one path share one load. A value that is forgotten during its load is not kept, because
+it may be from before the change. A reader that asks after `forget` returns gets a value that was
+read later.
 """
 
 import asyncio

@@ -59,7 +59,8 @@ class LiveValues(Generic[T]):
         )
         self._turn = asyncio.Lock()
         self._changed: dict[str, int] = {}
-        """What was told and is not read yet, since when, by `steady_ms`; the oldest first."""
+        """The changed paths that are not read yet, with the `steady_ms` of the change; the oldest
+        first."""
         self._reading: dict[str, int] = {}
         self._all_changed = True
         self._losses = 0

@@ -20,7 +20,7 @@ from tms.metadata.tree import Put, Tree, TreeEdit, stat_of
 
 
 class Host(Protocol):
-    """What a session needs of its host."""
+    """The calls of a session to its host."""
 
     tree: Tree
     clock: Clock

@@ -1,4 +1,4 @@
-"""Paths: `/`, or names each behind a `/`. What one kind of store refuses, all refuse."""
+"""Paths: `/`, or names each behind a `/`. If one kind of store refuses a path, all do."""
 
 from collections.abc import Iterator
 

@@ -69,7 +69,7 @@ class MetadataServer(Protocol):
 
 
 class Link:
-    """What a server's session tells: of its connection, and of changes. Made before the server."""
+    """The reports of a session about its connection and changes. Made before the server."""
 
     def __init__(self, timeout_ms: float, clock: Clock | None = None) -> None:
         """Watch a session that ends after `timeout_ms` of silence."""

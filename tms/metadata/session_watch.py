@@ -1,4 +1,4 @@
-"""What is known of a session with a server, and what its observers are told. Pure.
+"""The state of a session with a server, and the events for its observers. Pure.
 
 | what happens | told |
 | --- | --- |
@@ -14,7 +14,7 @@ before. So a session counts as lost here before the server lets others have what
 from tms.metadata.interface import SessionEvent
 
 LOST_SHARE = 5 / 6
-"""Of the session timeout, after which a session that is silent counts as lost."""
+"""The share of the session timeout after which a silent session counts as lost."""
 LOOKS = 15
 """How often silence is looked at within a session timeout."""
 

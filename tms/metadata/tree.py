@@ -21,7 +21,7 @@ from tms.metadata.interface import NEW, VALUE_BYTES_MAX, Change, Notification, S
 from tms.metadata.paths import ancestors, prefix_below
 
 DIGITS = 10
-"""Of sequential paths, as ZooKeeper writes them; a greater number takes the room it needs."""
+"""The digits of sequential paths, as in ZooKeeper; a greater number takes more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Node:
 
 
 class TreeEdit(NamedTuple):
-    """What a change leaves at a path: a node, or nothing."""
+    """The node that a change leaves at a path, or none."""
 
     path: str
     node: Node | None

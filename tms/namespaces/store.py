@@ -67,7 +67,7 @@ class NamespaceStore:
     def __init__(self, store: MetadataStore, limits: Limits) -> None:
         """Keep them in `store`, which `close` closes; `open` first."""
         self.rules: dict[str, NamespaceRules] = {}
-        """Of the declared namespaces; read it, and leave it as it is."""
+        """The rules of the declared namespaces; do not change it."""
         self._limits = limits
         self._store = store
         self.metadata: MetadataStore | None = store

@@ -126,7 +126,7 @@ def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:
 
 
 class _Compared(dict[Any, Any]):
-    """What the library has compared: by pairs whose hashes differ, which those of its keys do not.
+    """The comparisons of the library: by pairs whose hashes differ, unlike those of its keys.
 
     It takes `id(reader) ^ id(writer)`, and within two large schemas that is nearly always the same.
     """

@@ -25,7 +25,7 @@ from tms.registry.questions import Answer, Question
 from tms.registry.turns import Turns
 
 PROCESSES = 3
-"""Of which one caller has two at most, so that its hostile schemas do not hold up those of others.
+"""The number of processes. One caller has at most two, so its hostile schemas do not delay others.
 They are started when they are needed."""
 _EXTRA = "registry"
 
@@ -121,4 +121,5 @@ class ThreadChecker:
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions."""
+        assert asyncio.current_task() is not None, "a process has a timeout, which needs a task"
         return await asyncio.to_thread(_answers_here, questions)

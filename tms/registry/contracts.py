@@ -31,7 +31,7 @@ RESERVED_PROPERTY = "confluent:reserved"
 
 
 class Contract(NamedTuple):
-    """What goes with a schema. None: nothing is said of it."""
+    """The metadata and rules of a schema. None: the request does not have them."""
 
     metadata: SchemaMetadata | None = None
     rule_set: SchemaRuleSet | None = None

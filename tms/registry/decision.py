@@ -1,4 +1,4 @@
-"""What is decided on a request: what it answers, and what the log is to say for that."""
+"""The decision on a request: its answer, and the records for the log."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

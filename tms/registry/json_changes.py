@@ -1,4 +1,4 @@
-"""What has changed between two JSON Schemas, told one by one. Pure."""
+"""The changes between two JSON Schemas, one by one. Pure."""
 
 from collections.abc import Iterator
 from decimal import Decimal

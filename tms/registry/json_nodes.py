@@ -1,4 +1,4 @@
-"""What kinds of values a JSON Schema is about: its classes, by which schemas are compared. Pure.
+"""The classes of JSON Schemas, by which they are compared: the kinds of values. Pure.
 
     any, false                 {} or true; false
     string, number, boolean, null, object, array      of one type, also where only keywords say it
@@ -63,7 +63,7 @@ class SchemaNode(NamedTuple):
     keywords: Keywords
     place: SchemaPlace
     criterion: str = ""
-    """Of a combination: how its parts are combined."""
+    """For a combination: how its parts are combined."""
     parts: tuple["SchemaNode | SchemaPlace", ...] = ()
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from tms.registry.questions import Source
 
 PARSE_S_MIN = 0.05
-"""What is parsed within that is not kept."""
+"""Parses that take less are not kept."""
 BYTES_MAX = 256 * 1024 * 1024
-"""Of all files together; the oldest go."""
+"""The most bytes of all files together; the oldest are deleted."""
 
 
 class KeptParses:

@@ -41,7 +41,7 @@ from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 _NICE = 10
 """How much a worker stands back behind the server, which has one core if all are at work."""
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
-"""What a worker may have: a text that needs more is refused."""
+"""The most memory of a worker: a text that needs more is refused."""
 _PARSED_KEPT = 256
 _KEPT = KeptParses()
 

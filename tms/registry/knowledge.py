@@ -1,4 +1,4 @@
-"""What whoever decides on a request knows: the state, answers about texts, limits."""
+"""The knowledge for a decision on a request: the state, answers about texts, limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tms.registry.state import State
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What is known at one moment."""
+    """The knowledge at one moment."""
 
     state: State
     findings: Findings = field(default_factory=Findings)
@@ -22,7 +22,7 @@ class Knowledge:
     batches: Mapping[str, range] | None = None
     """By context the ids that this server may give; None: any."""
     reader: SchemaReader = EVERYTHING
-    """Who asks. They find no schema by texts that they may not read."""
+    """The caller. They find no schema by texts that they may not read."""
 
     def answer_to(self, question: Question, wanted: type[A]) -> A:
         """Return an answer about a schema. Raises `Unanswered`, `RegistryError` (42201)."""

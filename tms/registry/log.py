@@ -1,8 +1,9 @@
 """The log of schemas, a compact topic, and the memory of what it says.
 
-1. What is written is written behind all that this server has read, or not at all (`if_last`).
+1. A record is written only if this server has read all earlier records (`if_last`).
 2. Memory changes by what the log has, in its order, alone.
-3. One reading is in flight at a time. Who asks for the end waits for one that began after that.
+3. One reading is in flight at a time. A request for the end waits for a reading that began after
+   it.
 4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
 
 It stands on the messaging interface, in the process or remote.
@@ -71,15 +72,19 @@ T = TypeVar("T")
 
 
 class WayToLog:
-    """How the log is reached now: the service in the process, or whoever leads."""
+    """The way to the log: the service in this process, the leader's, or none."""
 
     def __init__(self, messaging: Messaging | None = None) -> None:
         """Begin with a way, or none."""
         self._messaging = messaging
 
-    def lead_to(self, messaging: Messaging | None) -> None:
-        """Reach the log in another way from now on, or in none."""
+    def attach(self, messaging: Messaging) -> None:
+        """Reach the log by this service from now on."""
         self._messaging = messaging
+
+    def detach(self) -> None:
+        """Have no way to the log from now on."""
+        self._messaging = None
 
     @property
     def messaging(self) -> Messaging:
@@ -104,7 +109,7 @@ class WayToLog:
 
 @dataclass(slots=True)
 class LogMemory:
-    """What was read, and up to where."""
+    """The records that were read, and the position."""
 
     state: State = field(default_factory=State)
     position: bytes = NO_ENTRIES
@@ -130,7 +135,7 @@ class LogMemory:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What was known of the topic when it was looked at."""
+    """The facts about the topic when it was read."""
 
     topic: TopicMetadata | None
     """None: there was none."""
@@ -291,7 +296,7 @@ class SchemaLog:
     def _encoded(
         self, records: Sequence[Record | Purged], sequence: int
     ) -> tuple[list[Message], Origin]:
-        """Return the messages of records, and the origin of the last that is no tombstone."""
+        """Return the messages of records, and the origin of the last one but tombstones."""
         messages = []
         for record in records:
             if not isinstance(record, Purged):

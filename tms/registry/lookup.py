@@ -1,4 +1,4 @@
-"""What requests ask of the state without changing it. Pure; lists come in order."""
+"""Lookups of requests in the state, which they do not change. Pure; lists come in order."""
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping

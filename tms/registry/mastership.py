@@ -1,9 +1,10 @@
-"""Which server writes the log, where one alone does: the master.
+"""Chooses the one server that writes the log if only one may: the master.
 
-1. Somebody elects it (`Election`): the metadata store, or the members among themselves.
-2. It begins by a record in the log, the epoch, behind all that there is. What an earlier master
-   would write after that is refused (`if_last`); it reads on, finds the epoch, and steps down.
-3. So two may think that they are master, but only the one of the newest epoch writes.
+1. A server wins an election (`Election`): by the metadata store, or among the members.
+2. It begins with a record at the end of the log, the epoch. Later writes of an earlier master are
+   refused (`if_last`); that one reads on, finds the epoch, and has lost.
+3. So two servers may believe that they are the master, but only the one with the newest epoch
+   writes.
 """
 
 import asyncio
@@ -16,21 +17,21 @@ from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry
 
 REFRESH_S = 0.05
-"""How long what another server has written may be unread at a follower."""
+"""How often a server that is not the master reads the log."""
 MASTER_LOOKS_S = 1.0
 """How often a master finds out whether it still reaches the log."""
 RETRY_S = 0.3
 AGAIN_S = 3.0
-"""Until a server begins anew that stepped down, and is still elected."""
+"""The time until a server that has lost but is still elected begins again."""
 
 _log = logging.getLogger(__name__)
 
 
 class Elected(NamedTuple):
-    """Who is to be master."""
+    """The result of an election."""
 
     address: str | None
-    """The URL of its registry; None: nobody."""
+    """The URL of the winner's registry; None: there is none."""
     is_self: bool = False
 
 
@@ -42,29 +43,29 @@ class Election(Protocol):
         ...
 
     def give_way(self) -> None:
-        """Let another one be master, who may reach what this server does not."""
+        """Let another server win, which may reach the log that this one cannot reach."""
         ...
 
     async def close(self) -> None:
-        """Take part no more."""
+        """End this part in the election."""
         ...
 
 
 class Mastership:
-    """What this server is among those of its log. Used on one event loop alone."""
+    """The part of this server among those of its log. Used on one event loop only."""
 
     def __init__(self, registry: Registry, address: str, *, is_eligible: bool) -> None:
-        """Be a follower. `address` is the URL at which others reach this server's registry."""
+        """Begin without an election. Others reach this server's registry at `address`, a URL."""
         self.address = address
         self.is_eligible = is_eligible
         self.begun = 0
-        """How often this server began as master."""
+        """How often this server became the master."""
         self._registry = registry
         self._elected = Elected(None)
         self._knows_election = False
-        """Whether anybody was ever elected, as far as this server has heard."""
+        """Whether any server ever won, as far as this server knows."""
         self._epoch: int | None = None
-        """The epoch in which this server is master."""
+        """The epoch in which this server is the master."""
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: Election | None = None
@@ -79,10 +80,10 @@ class Mastership:
 
     @property
     def master(self) -> str | None:
-        """Where writes are done: another server's URL, this one's own; None: nobody is known.
+        """The URL of the master, which may be this server's own; None: it is not known.
 
-        A server that cannot become master itself, and knows of no election, asks the one that the
-        log names: so a copy of the log leads to the first site.
+        A server that cannot win itself, and knows no election, uses the master that the log names:
+        so a server with a copy of the log forwards to the first site.
         """
         if self._elected.address is not None or self._knows_election:
             return self._elected.address
@@ -90,19 +91,17 @@ class Mastership:
         return named if named and not self.is_eligible and named != self.address else None
 
     def may_write(self) -> bool:
-        """Whether this server writes; it steps down if the log has a newer epoch."""
+        """Whether this server writes; it has lost if the log has a newer epoch."""
         if self._epoch is not None and not self.is_master:
             newer = self._registry.state.epoch
-            _log.warning(
-                "stepped down: the log has epoch %d, this server had %d", newer, self._epoch
-            )
+            _log.warning("lost: the log has epoch %d, this server had %d", newer, self._epoch)
             self._epoch = None
             asyncio.get_running_loop().call_later(AGAIN_S, self._changed.set)
         return self._epoch is not None
 
     # Elections.
 
-    def stand(self, election: Election) -> None:
+    def take_part(self, election: Election) -> None:
         """Take part in an election."""
         self._election = election
         self._tasks = [
@@ -123,7 +122,7 @@ class Mastership:
         self.on_master()
 
     async def _work(self) -> None:
-        """Begin as master whenever this server is elected."""
+        """Begin as the master whenever this server wins."""
         while True:
             self._changed.clear()
             while self._elected.is_self and not self.is_master:
@@ -140,7 +139,7 @@ class Mastership:
             await self._changed.wait()
 
     async def _read_on(self) -> None:
-        """Read what the master writes. A master that does not reach the log gives way."""
+        """Read the log on. A master that cannot reach the log gives way."""
         while True:
             await asyncio.sleep(MASTER_LOOKS_S if self.is_master else REFRESH_S)
             try:
@@ -154,7 +153,7 @@ class Mastership:
                 await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:
-        """Be master no more, so that another one may be."""
+        """Give the mastership up, so that another server can win."""
         self._epoch = None
         for task in self._tasks:
             task.cancel()

@@ -1,9 +1,9 @@
 """Elects a master without a metadata store: members announce themselves on a topic.
 
-The master is the member that joined first, of those that are eligible and live. A member lives as
-long as its announcements are seen, each within the session time of the one before; by one's own
-clock, so no two clocks are compared. Who was silent for longer joins anew, behind all others. When
-it joined is told by the id of its first message.
+The oldest eligible member wins the election. A server is a member as long as the others see its
+announcements, each within the session time of the one before, by their own clocks, so no two clocks
+are compared. A member that was silent for longer has left; when it returns it is the youngest. Age
+is the id of its first message.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Announcement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a member says of itself."""
+    """The announcement of a member."""
 
     address: str
     eligible: bool = True

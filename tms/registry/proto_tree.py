@@ -34,7 +34,7 @@ class Quoted:
     """A text in a file."""
 
     raw: str
-    """What stands between double quotes, with its escapes."""
+    """The text between double quotes, with its escapes."""
 
     @classmethod
     def of(cls, literal: str) -> "Quoted":
@@ -59,7 +59,7 @@ class Quoted:
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text, without escapes."""
         return CUnescape(self.raw).decode(errors="replace")
 
 

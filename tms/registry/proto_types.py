@@ -39,9 +39,9 @@ class ProtoField:
     label: str | None = None
     """`required`, `optional` or `repeated`, if it is written."""
     key: str = ""
-    """Of a map: the type of its keys."""
+    """For a map: the type of its keys."""
     value: str = ""
-    """Of a map: the type of its values."""
+    """For a map: the type of its values."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
-"""What has to be found out about schemas' texts, and the answers. Plain data: it goes to a worker.
+"""The questions about schemas' texts, and the answers. Plain data: it goes to a worker.
 
 Finding out takes time, and a hostile text takes long, so it is done in processes of its own
-(`tms.registry.checker`). Who decides on a request is given the answers that are known so far
-(`Findings`), and names what it misses by `Unanswered`.
+(`tms.registry.checker`). The decision on a request gets the answers that are known so far
+(`Findings`), and names missing ones by `Unanswered`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Comparison(NamedTuple):
 
 
 class InvalidSchema(Exception):
-    """Raised when a text is no schema; it says why."""
+    """Raised when a text is not a valid schema; it says why."""
 
 
 class InForm(NamedTuple):
@@ -92,7 +92,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class NoSchema:
-    """A text is no schema."""
+    """A text that is not a valid schema."""
 
     reason: str
 
@@ -110,7 +110,7 @@ class Incompatibility:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison has found."""
+    """The result of a comparison."""
 
     incompatibilities: tuple[Incompatibility, ...]
 
@@ -153,7 +153,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What was made of each payload or text; nothing of those that were only looked at."""
+    """The results for each payload or text; empty for those that were only checked."""
 
     parts: tuple[bytes | Misfit, ...] = ()
 

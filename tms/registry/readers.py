@@ -31,7 +31,7 @@ def _refuse(subject: str | None) -> Never:
 
 
 class SchemaReader:
-    """Somebody who asks for schemas."""
+    """A caller that reads schemas."""
 
     def __init__(
         self, may_read: Callable[[str], bool] | None = None, refuse: Refuse | None = None
@@ -113,7 +113,7 @@ class SchemaReader:
 
 
 EVERYTHING = SchemaReader()
-"""Who may read all schemas."""
+"""A caller that may read all schemas."""
 
 
 def reader_of(caller: Caller, *actions: str) -> SchemaReader:

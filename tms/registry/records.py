@@ -24,7 +24,7 @@ from tms.registry.schema import Schema, is_number
 from tms.registry.settings import Config, Mode
 
 SEQUENCE_MAX = 2**62
-"""Of records, and of epochs: no log has so many."""
+"""The greatest sequence of records, and epoch: no log has so many."""
 SCHEMA, CONFIG, MODE, COUNTERS, EPOCH = "SCHEMA", "CONFIG", "MODE", "COUNTERS", "EPOCH"
 
 
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
 
     sequence: int
     node: str
-    """Who wrote it: 64 random bits, new at each start."""
+    """The writer's id: 64 random bits, new at each start."""
 
 
 class Key(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,7 +120,7 @@ Record = (
 
 
 class Entry(NamedTuple):
-    """What a message of the log says."""
+    """The content of a message of the log."""
 
     origin: Origin | None
     """None of a tombstone, which has no place in the sequence."""
@@ -129,7 +129,7 @@ class Entry(NamedTuple):
 
 
 class Unreadable(Exception):
-    """Raised for a message that is no record; it says why."""
+    """Raised for a message that is not a valid record; it says why."""
 
 
 class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

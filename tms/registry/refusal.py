@@ -1,4 +1,4 @@
-"""What the registry refuses, by the codes and words of Confluent's interface.
+"""The refusals of the registry, with the codes and words of Confluent's interface.
 
 A code of five digits begins with the status of HTTP; one of three is the status. Where that server
 has a fault, and answers 500 to a wrong request, the documented code is used.

@@ -57,7 +57,7 @@ class SchemaToRegister:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What a registration answers."""
+    """The answer to a registration."""
 
     id: int
     version: int

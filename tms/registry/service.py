@@ -4,8 +4,8 @@
    again. So ids and versions are given once, whoever else writes.
 2. A refusal, and an answer that writes nothing, come from memory that was read to the end.
 3. Writes are made one at a time in a server; what takes long, checking texts, happens before.
-4. A deletion of more versions than the log takes messages at once is written in parts. Whoever dies
-   in between has done some of it, and whoever asks again does the rest.
+4. A deletion of more versions than the log takes messages at once is written in parts. If a server
+   dies in between, some versions are deleted, and a repeated request deletes the rest.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class NotMaster(Exception):
 
 
 class Authority(Protocol):
-    """What a server is where one alone writes (`mastership`)."""
+    """The part of a server if only one of them writes (`mastership`)."""
 
     address: str
     """The URL at which others reach it."""
@@ -97,12 +97,12 @@ class Registry:
 
     @property
     def limits(self) -> SchemaLimits:
-        """What it takes."""
+        """The limits."""
         return self._options.limits
 
     @property
     def state(self) -> State:
-        """What is known now."""
+        """The state now."""
         return self.log.memory.state
 
     # Reads.

@@ -34,7 +34,7 @@ from tms.registry.subjects import DEFAULT_SCOPE, EVERYWHERE, check_scope, check_
 
 _ALWAYS_SET = (DEFAULT_SCOPE, EVERYWHERE)
 Change = Mapping[str, object]
-"""What a request sets, by the names of `Config`'s fields. None: it is to be set no more."""
+"""The settings of a request, by the names of `Config`'s fields. None: remove the setting."""
 
 
 def changed(config: Config, change: Change) -> Config:

@@ -1,4 +1,4 @@
-"""What can be set for a subject, a context or everywhere: compatibility, normalization, mode."""
+"""The settings of a subject, a context or everything: compatibility, normalization, mode."""
 
 from enum import StrEnum
 
@@ -36,7 +36,7 @@ class Level(StrEnum):
 
 
 class Mode(StrEnum):
-    """What may be done."""
+    """The allowed changes."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"

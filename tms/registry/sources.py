@@ -120,7 +120,7 @@ class _Walk:
 
     known: Knowledge
     texts: dict[str, str]
-    """What was found, by name."""
+    """The texts of the references that were found, by name."""
     met: set[tuple[str, int]]
 
     def collect(self, references: tuple[SchemaReference, ...], depth: int) -> None:
@@ -157,8 +157,8 @@ def versions_of_text(
     """Return those of a subject's versions that have a schema's text and references, latest first.
 
     Only versions that are meant count. If there are none, those that have the text if their
-    references are written out in it, as Java's generated classes send it; but only if who asks may
-    read these. Raises `Unanswered`.
+    references are written out in it, as Java's generated classes send it; but only if the caller
+    may read these. Raises `Unanswered`.
     """
     latest_first = versions[::-1]
     same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]

@@ -1,4 +1,4 @@
-"""What the log says: subjects with their versions, ids, settings. Pure: entries in, memory out.
+"""The state from the log: subjects with their versions, ids, settings. Pure: entries in, state out.
 
 A record counts if its sequence is greater than the last one taken; a tombstone always counts. So
 whoever reads the same log has the same state, also after compaction.

@@ -1,4 +1,4 @@
-"""Elects a master by a metadata store: who is first to write the ephemeral value is it."""
+"""Elects a master by a metadata store: the first server that writes the ephemeral value wins."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ class StoreElection:
         self._gives_way = asyncio.Event()
         self._state = LeaderState.NO_LEADER
         self._following: Following | None = None
-        self._standing: asyncio.Task[None] | None = None
+        self._taking_part: asyncio.Task[None] | None = None
 
     def start(self, tell: Callable[[Elected], None]) -> None:
         """Take part, and tell each change from now on."""
@@ -46,10 +46,10 @@ class StoreElection:
         self._following.start()
         if self._is_eligible:
             election = self._service.election(self._path, self._become)
-            stand = partial(self._stand, election)
-            self._standing = supervised("standing for the registry's master", stand)
+            take_part = partial(self._take_part, election)
+            self._taking_part = supervised("taking part in the election of a master", take_part)
 
-    async def _stand(self, election: LeaderElection) -> None:
+    async def _take_part(self, election: LeaderElection) -> None:
         while True:
             await election.elect(self._address.encode())
             await self._gives_way.wait()
@@ -61,7 +61,7 @@ class StoreElection:
             await asyncio.sleep(_GIVEN_WAY_S)
 
     def give_way(self) -> None:
-        """Let another one be master, and stand again after that."""
+        """Let another server win, and take part again after that."""
         self._gives_way.set()
 
     def _become(self, state: LeaderState) -> None:
@@ -79,14 +79,14 @@ class StoreElection:
             tell(Elected(None))
             raise
         address = None if found is None else found.value.decode(errors="replace")
-        # Its own value is there a moment before it is known to lead, and after.
+        # Its own value is there a moment before it is known to have won, and after.
         tell(Elected(None if address == self._address else address))
 
     async def close(self) -> None:
-        """Take part no more."""
+        """End this part in the election."""
         if self._following is not None:
             await self._following.close()
-        if self._standing is not None:
-            self._standing.cancel()
-            await asyncio.gather(self._standing, return_exceptions=True)
+        if self._taking_part is not None:
+            self._taking_part.cancel()
+            await asyncio.gather(self._taking_part, return_exceptions=True)
         await self._service.close()

@@ -28,7 +28,7 @@ _RESERVED = frozenset(("__GLOBAL", "__EMPTY"))
 _FIRST_PRINTABLE = " "
 _DELETE = "\x7f"
 SUBJECT_BYTES_MAX = 4096
-"""Of a key, which a message's frame must hold."""
+"""The most bytes of a subject in a key, which a message's frame must hold."""
 
 
 class Subject(NamedTuple):

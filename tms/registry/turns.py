@@ -1,7 +1,7 @@
-"""Turns at something of which there are few: each caller has its share, and the rest is for others.
+"""Turns at a scarce resource: each caller has its share, and the rest is for others.
 
-Who asks first of one caller is first. Callers take turns: whoever had one goes behind the others. A
-caller that has its share already waits, while others go on. Used on one event loop.
+Requests of one caller are served in order. Callers take turns: a caller that had a turn goes behind
+the others. A caller that has its share already waits, while others go on. Used on one event loop.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, sharer: str | None) -> AsyncIterator[None]:
-        """Wait for a turn, and have it inside. `sharer`: by whom it is counted; None: by nobody."""
+        """Wait for a turn, and have it inside. `sharer`: the principal to count it for, or None."""
         if sharer in self._waiting or not self._shares.room(sharer):
             await self._wait(sharer)
         else:

@@ -1,1 +1,1 @@
-"""Who somebody is, what each may do, and how much: the mechanisms. Nothing here knows of HTTP."""
+"""The mechanisms of authentication, rules, and limits of principals, without HTTP."""

@@ -1,11 +1,11 @@
-"""Who was refused, who changed what, and who used what first: one line of JSON for each.
+"""The audit of refusals, changes and first uses: one line of JSON for each.
 
-1. Told always: what was denied to somebody who is known, and each `manage`, `operate`, `grant` and
-   `transact-any`. The first refusal of a stranger is told at once, later ones are counted
+1. Denials to authenticated callers, and each `manage`, `operate`, `grant` and `transact-any`, are
+   always recorded. The first refusal of a stranger is told at once, later ones are counted
    (`audit_refusals.py`). All else is told as a principal does it to a resource for the first time
    in a minute.
-2. Whoever serves requests waits for nothing: lines wait for those who write them in bounded queues,
-   and what finds no room is lost, which is counted, and told in the log once a minute.
+2. Requests never wait for the audit: lines wait in bounded queues until they are written. A line
+   without room is lost; losses are counted, and logged once a minute.
 3. A line has no credentials, and is ASCII: no name in it can end it (`audit_record.py`).
 """
 
@@ -29,7 +29,7 @@ USES_MAX = 10_000
 QUEUE_MAX = 10_000
 """Lines that wait to be written."""
 _KEPT_CHARS_MAX = 512
-"""Of a resource, to know its first use by: no name that is valid is longer."""
+"""The characters of a resource by which its first use is known: no valid name is longer."""
 _MINUTE_MS = 60 * MS_PER_S
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Where lines of the audit go: by a thread to a file or the log, by a task to a topic.
 
-Each has a queue of its own, so that one that hangs keeps nothing from the others. What cannot be
-written is lost and counted; the server goes on.
+Each has its own queue, so one that hangs does not delay the others. Lines that cannot be written
+are lost and counted; the server continues.
 """
 
 import asyncio

@@ -34,9 +34,10 @@ class AuditRecord:
     status: int | None
     """The HTTP status of the answer; None if it is not known yet."""
     operation: str | None = None
-    """What was asked for, by its name in the OpenAPI document; None if that is no operation."""
+    """The operation, by its name in the OpenAPI document; None if there is none."""
     about: str | None = None
-    """What it was done to or with, if the resource does not say it: a rule, a subscription."""
+    """The thing that it was done to or with, if the resource does not say it: a rule, a
+    subscription."""
     reason: str | None = None
     """Why a stranger was refused, or the code of what the service itself refuses; else None."""
     tried: str | None = None

@@ -52,7 +52,7 @@ def new_authority(name: str, now: datetime) -> Signed:
 def issue_for_server(authority: Signed, hosts: Sequence[str], now: datetime) -> Signed:
     """Return a certificate for a server of these names and IP addresses.
 
-    It shows it to other servers too. Raises `ValueError` for what is no name of a host.
+    It shows it to other servers too. Raises `ValueError` if a name is not a valid host name.
     """
     alternatives = x509.SubjectAlternativeName([_host(each) for each in hosts])
     return _issue(authority, hosts[0], now, (_FOR_SERVERS, _FOR_CLIENTS), alternatives)

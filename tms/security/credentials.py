@@ -1,8 +1,8 @@
-"""What a caller says of who it is, in the field Authorization, and who it turned out to be.
+"""The credentials of a caller in the field Authorization, and the verified identity.
 
     Authorization := "Bearer" spaces token | "Basic" spaces base64
 
-The scheme may be in capitals or not. What is wrong is told without any part of the credential.
+The scheme may be in capitals or not. Errors do not contain any part of the credentials.
 """
 
 import base64
@@ -45,11 +45,11 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What was said, not verified."""
+    """Credentials that are not verified."""
 
     scheme: Scheme
     value: str = field(repr=False)
-    """What stands behind the scheme: a token, or base64."""
+    """The text after the scheme: a token, or base64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def header_of(credential: Credential) -> bytes:
 
 
 def tried_by(header: bytes) -> str | None:
-    """Return what tells apart whom the field claims, unproven; None if it names nobody.
+    """Return a key of the claimed principal, which is not verified; None if there is none.
 
     It is a token's id, or a digest of a name, by a key of this process: people type passwords where
     names belong.

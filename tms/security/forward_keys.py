@@ -1,7 +1,7 @@
 """The keys by which servers of a cluster know each other's forwards, in the metadata store.
 
 They are one value at `/auth/forward_keys`: a JSON list, newest first, of `id`, `secret` (32 random
-bytes in base64) and `made_ms`. Whoever reads the metadata store can pass on any name.
+bytes in base64) and `made_ms`. Anybody who can read the metadata store can forward any name.
 
 1. The server that finds none makes the first one. One that finds the newest older than 24 h puts
    another before it; if two do so, the second one takes what the first has put.

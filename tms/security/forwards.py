@@ -10,9 +10,9 @@
    process of a server has a boot of its own, which is told with its address. A seal names the boot
    that it is for, so one for an earlier process is refused, whatever clocks say: it may have been
    taken then. One that names none (the boot was not known) is refused if its time is before the
-   process started. Who is refused is told the boot, and may seal anew: nothing was done.
-3. What is kept for that is bounded: per sender, a window of 65,536 counters (as IPsec's), of 1,000
-   senders. If there are more, the one that was silent for longest makes way, after 60 s.
+   process started. A refused sender gets the boot, and may seal again: nothing was done.
+3. The memory for that is bounded: a window of 65,536 counters for each sender (as in IPsec), and
+   1,000 senders. If there are more, the one that was silent for longest makes way, after 60 s.
 4. A body that is streamed is covered by its announced length alone, one that is chunked not at all:
    who can change what travels between servers can change it. TLS keeps them from that.
 
@@ -68,14 +68,14 @@ class SealingKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a server passed on."""
+    """The principal that a server forwarded."""
 
     identity: Identity | None
-    """Who asked. None if nobody said who it is."""
+    """The principal of the caller."""
     sender: str
     """The instance id of the server that passed it on."""
     body: str
-    """What it says of the body; `body_fits` and `length_fits` compare that."""
+    """The claim about the body; `body_fits` and `length_fits` compare it."""
 
 
 def server_identity(instance_id: str) -> Identity:
@@ -105,7 +105,7 @@ def is_digest(claim: str) -> bool:
 
 
 def length_fits(claim: str, length: int | None) -> bool:
-    """Whether a request may announce this length in bytes (None: chunked). Of a whole body, any."""
+    """Whether a request may announce this length in bytes (None: chunked); a whole body, any."""
     if claim == _CHUNKED:
         return length is None
     return claim == body_claim(length) if claim.startswith(_LENGTH) else True

@@ -6,9 +6,8 @@
    store tells of it.
 2. `epoch` grows with every change, so that what was decided before can be told from what is
    decided now.
-3. What is known holds for `stale_s_max` from the last sign of the store on, also before it is found
-   out that the store is not reached; then `is_stale`. So no rule holds for longer than that after
-   it was taken away elsewhere.
+3. The known rules and tokens are valid for `stale_s_max` after the last sign of the store; then
+   `is_stale`. So no rule holds for longer than that after it was taken away elsewhere.
 4. Without a metadata store there are the superusers and the tokens of the settings alone.
 """
 
@@ -39,7 +38,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantOptions:
-    """What holds besides the metadata store."""
+    """The grants besides those in the metadata store."""
 
     superusers: frozenset[str] = frozenset()
     tokens: tuple[KeptToken, ...] = ()
@@ -56,7 +55,7 @@ def with_id(rule: Rule) -> Rule:
 
 
 class Grants:
-    """Who may do what, and who has which token. Used on one event loop."""
+    """The rules and the tokens."""
 
     def __init__(self, options: GrantOptions, clock: Clock) -> None:
         """Have what the options say; `open` first."""

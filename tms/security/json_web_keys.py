@@ -5,7 +5,7 @@
 2. An URL is asked every 10 minutes, and for a key id that is not known, at most once in 30 s;
    whoever needs that key waits for the answer. A file is read anew if it was changed.
 3. If that fails, the keys from before go on, and the log says so once.
-4. What an URL answers is bounded in bytes, keys and time, and redirected to https:// alone.
+4. The answer of a URL is bounded in bytes, keys and time, and may only be redirected to https://.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class KeysUnreadable(ValueError):
-    """Raised for what is no set of keys; it says what is wrong."""
+    """Raised for a text that is not a valid set of keys; it says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

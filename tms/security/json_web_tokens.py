@@ -3,7 +3,7 @@
 1. The algorithm is what the key is for (`json_web_keys`): what the token says of it must agree, and
    chooses nothing. There is no `none`, and there are no shared secrets.
 2. Issuer, audience, end (exp) and start (nbf) are required. Times are by the given clock.
-3. What is wrong is told without any part of the token.
+3. Errors do not contain any part of the token.
 """
 
 from collections.abc import Mapping

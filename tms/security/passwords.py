@@ -61,7 +61,7 @@ class PasswordsUnreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KnownName:
-    """What is kept of one name: not the password."""
+    """The entry of one name, which does not have the password."""
 
     identity: Identity
     hash: str = field(repr=False)
@@ -128,7 +128,7 @@ class PasswordVerifier:
         self._failures: LRUCache[str, Rate] = LRUCache(ADDRESSES_MAX)
         self._verifying: dict[bytes, asyncio.Task[Verified]] = {}
         self._strangers = 0
-        """Of those that are verified, or wait for that, who was not right lately."""
+        """The number of verifications, running or waiting, of callers who were not right lately."""
         self._strangers_turn = asyncio.Semaphore(STRANGERS_AT_ONCE)
 
     async def verify(self, basic_value: str, address: str) -> Verified:

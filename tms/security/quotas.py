@@ -1,17 +1,17 @@
-"""How much one principal may: by time, and at once. Pure.
+"""The limits of one principal: rates, and things at one moment. Pure.
 
-1. By time (`tms.core.rates`): requests, messages and bytes published, topics created. A whole
-   second's worth may be taken at once, of topics a whole hour's.
-2. At once: connections, polls that wait, bytes of bodies that arrive. A body that is over the limit
-   by itself may arrive if none else does. If no number is set, each has its share of what there is
-   of them (`tms.core.shares`). Transactions in progress, and requests that wait to be written, are
-   counted by those who have them (`tms.transactions`, `tms.messaging`).
-3. What is refused costs nothing. By time, a limit of 0 is none, and nothing is counted for it.
-4. Of `PRINCIPALS_MAX` principals it is kept what they use by time. To make room, those go first of
-   whom there is nothing to know; then those who were asked for longest ago. What is open is kept by
-   itself, for as long as it is open.
+1. Rates (`tms.core.rates`): requests, messages and bytes published, topics created. The amount of a
+   whole second may be used at once; for topics, that of a whole hour.
+2. At one moment: connections, waiting polls, bytes of arriving bodies. A single body over the limit
+   may arrive if no other body does. If no number is set, each principal has its share
+   (`tms.core.shares`). Transactions in progress, and requests that wait to be written, are counted
+   in `tms.transactions` and `tms.messaging`.
+3. A refused request costs nothing. A rate of 0 means no limit, and nothing is counted for it.
+4. The rates of `PRINCIPALS_MAX` principals are remembered. When full, first drop principals with
+   full budgets, then the least recently used ones. Open things are counted separately, as long as
+   they are open.
 
-It is for one server: in a cluster, that which leads. Used from the event loop's thread alone.
+It is for one server: in a cluster, for the leader. It is only used from the event loop's thread.
 """
 
 from collections import OrderedDict
@@ -37,7 +37,7 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class SharedBounds:
-    """What all principals have together."""
+    """The bounds of all principals together."""
 
     connections_max: int = _LIMITS.connections_max
     """Polls that wait too: each has a connection."""
@@ -87,7 +87,7 @@ class OpenCount:
 
 
 class PrincipalUse:
-    """What one principal uses."""
+    """The use of one principal."""
 
     __slots__ = (
         "_clock",
@@ -150,7 +150,7 @@ class PrincipalUse:
 
 
 class Quotas:
-    """What all principals use."""
+    """The use of all principals."""
 
     def __init__(
         self,

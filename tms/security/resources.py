@@ -1,4 +1,4 @@
-"""What can be done to what: actions, and the resources that they are done to.
+"""The actions and the resources of access control: topics, subjects and the server.
 
 resource        actions
 a topic         publish, consume, subscribe, manage, describe
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What kind of thing an action is done to."""
+    """The kind of a resource."""
 
     TOPIC = "topic"
     SERVER = "server"
@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 class Action(StrEnum):
-    """What may be allowed or denied."""
+    """An action that rules may allow or deny."""
 
     PUBLISH = "publish"
     """Publish, store, and roll back one's own."""
@@ -63,9 +63,9 @@ class Resource:
 
     kind: Kind
     namespace: str = ""
-    """Of a topic; empty for other kinds."""
+    """The namespace of a topic; empty for other kinds."""
     name: str | None = ""
-    """Of a topic or subject. None: all of them (in the namespace), those to come too."""
+    """The name of a topic or subject. None: all of them (in the namespace), also later ones."""
 
     def __str__(self) -> str:
         """Return how it is told."""

@@ -25,7 +25,7 @@ class Ruling:
 
     is_allowed: bool
     rule: Rule | None
-    """What decided it: None if no rule says anything, or if it is a superuser."""
+    """The rule that decided; None if no rule applies, or if it is a superuser."""
     is_visible: bool
     """Whether somebody may know that the resource is there: some action on it is allowed."""
 
@@ -39,7 +39,7 @@ class _Patterns:
         self.literals = frozenset(each for each in there if not each.endswith(ANY))
         self.prefixes = sorted(each[:-1] for each in there - self.literals if each != ANY)
         self.parents: list[int] = []
-        """Of each prefix, the place of the longest other one that it begins with; -1: of none."""
+        """For each prefix, the place of the longest other prefix of it; -1 if there is none."""
         for at, prefix in enumerate(self.prefixes):
             self.parents.append(self._first_of(at - 1, prefix))
 
@@ -78,7 +78,7 @@ class _Patterns:
 
 
 class _Deciding:
-    """Of rules that have a pattern of some field, those that decide for a name."""
+    """The rules that decide for a name, among those with a pattern of some field."""
 
     def __init__(self, rules: Iterable[Rule], field: str = "name") -> None:
         by_pattern = _by_field(rules, field)
@@ -221,7 +221,7 @@ def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 class RuleBook:
-    """All rules, found by whom they are for. It does not change."""
+    """All rules, by the name that they are for. It does not change."""
 
     def __init__(self, rules: Iterable[Rule], superusers: Iterable[str] = ()) -> None:
         """Hold rules; a superuser may do everything."""

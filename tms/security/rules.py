@@ -7,7 +7,7 @@
 1. Deny beats allow, and what no rule allows is denied. The order of rules means nothing.
 2. A rule with a subscription pattern is for subscriptions of such names alone.
 3. All of a namespace, or all subjects, are matched by the pattern `*` only.
-4. Who may do anything to a topic may describe it too, unless a rule denies that.
+4. A caller that may do anything with a topic may also describe it, unless a rule denies that.
 5. The service's own topics, `system:_…`, are matched only by rules that name `system` and begin
    with `_`: no wider pattern takes them in.
 """
@@ -25,7 +25,7 @@ ANONYMOUS = "anonymous"
 """The principal of those who do not say who they are. Rules for everybody are not for it."""
 _NAME_CHARS_MAX = 255
 OWN = "_"
-"""What the names of the service's own topics begin with."""
+"""The first character of the names of the service's own topics."""
 
 
 class InvalidRule(ValueError):
@@ -33,7 +33,7 @@ class InvalidRule(ValueError):
 
 
 class Effect(StrEnum):
-    """What a rule does."""
+    """The effect of a rule."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -65,9 +65,9 @@ class Rule:
     actions: frozenset[Action]
     kind: Kind
     namespace: str = ""
-    """Of topics: a pattern; empty for other kinds."""
+    """For topics: a pattern; empty for other kinds."""
     name: str = ""
-    """Of topics and subjects: a pattern; empty for the server."""
+    """For topics and subjects: a pattern; empty for the server."""
     subscription: str = ANY
     """A pattern, for `subscribe`."""
 

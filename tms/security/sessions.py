@@ -1,4 +1,4 @@
-"""Who callers are, kept by their credentials, so that the same one is not verified each time.
+"""Keeps the verified identities of callers by their credentials, so each is verified once.
 
 1. What was verified holds until it ends: a token's or password's own end, or until what is kept of
    the token is gone or changed, whichever comes first. A session finds that out whenever it is
@@ -53,7 +53,7 @@ class Session:
         """None if nobody has said who it is."""
         self.ends_ms = NEVER_MS if ends_ms is None else ends_ms
         self.token = token
-        """What is kept of a token of ours; else None."""
+        """The entry of a token of ours; otherwise None."""
         self.key = key
         """By which its credential is known; empty if it is not by Authorization."""
 
@@ -161,7 +161,7 @@ class Sessions:
         raise _invalid(f"this server does not take {told}")
 
     def of_certificate(self, principal: str) -> Session:
-        """Return the session of whom a client's certificate names. Raises `NotAuthenticated`."""
+        """Return the session of a client certificate's principal. Raises `NotAuthenticated`."""
         known = self._by_certificate.get(principal)
         if known is not None:
             return known
@@ -172,7 +172,7 @@ class Sessions:
         return session
 
     def of_forward(self, identity: Identity) -> Session:
-        """Return the session of somebody whom another server has verified, or that server's."""
+        """Return the session of a principal that another server has verified, or of that server."""
         if identity.principal == ANONYMOUS:
             return self.anonymous
         return Session(identity, Scheme.FORWARD)

@@ -3,8 +3,8 @@
     token := "tms_", id, "_", secret
     id: 12 of a-z and 0-9; secret: 32 random bytes in base64url
 
-The secret is random, so a fast hash of it is enough. What is kept is the id, the hash, whose it is,
-and when it ends.
+The secret is random, so a fast hash of it is enough. The entry has the id, the hash, the principal,
+and the expiry.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ _NEVER_MATCHES = bytes(hashlib.sha256().digest_size)
 
 @dataclass(frozen=True, slots=True)
 class KeptToken:
-    """What is kept of a token: not the token."""
+    """The entry of a token, which does not have the token."""
 
     id: str
     sha256: bytes
-    """Of its secret as it is written."""
+    """The hash of its secret as it is written."""
     principal: str
     groups: frozenset[str] = frozenset()
     expires_ms: int | None = None

@@ -22,9 +22,9 @@ _BEYOND_JSON = ("NaN", "Infinity", "-Infinity")
 FLOAT_END = 2.0**128 - 2.0**103
 """From here on, a number is infinity if it is rounded to a float of 32 bits."""
 _PAIR = 2
-"""What a type's name and a value are."""
+"""The length of a pair: the type's name and a value."""
 _Known = dict[tuple[int, int], Any]
-"""What came of a value by a branch, by the ids of both: JSON, or the error."""
+"""The result for a value and a branch, by the ids of both: JSON, or the error."""
 
 
 class AvroJson:

@@ -1,4 +1,4 @@
-"""What an Avro schema is made of, as far as it matters to who reads hostile bytes by it. Pure."""
+"""The shape of an Avro schema, for readers of hostile bytes. Pure."""
 
 from typing import Any
 

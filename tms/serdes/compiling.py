@@ -1,4 +1,4 @@
-"""What encodes and decodes, by the type of a schema: a row for each.
+"""The serdes by the type of a schema: a row for each type.
 
 The library of a type is loaded when it is used for the first time.
 """

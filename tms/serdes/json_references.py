@@ -14,14 +14,14 @@ Json = Any
 _URN = "urn:tms:reference:"
 _URI = re.compile(r"(?:[\w\-.~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+", re.ASCII)
 _OF_NO_SCHEMA = frozenset(("enum", "const", "default", "examples"))
-"""Keywords whose values are no schemas, whatever they look like."""
+"""Keywords whose values are not schemas, even if they look like schemas."""
 _OF_NAMED = frozenset(
     (
         *("properties", "patternProperties", "definitions", "$defs"),
         *("dependencies", "dependentSchemas"),
     )
 )
-"""Keywords whose values have schemas by names, which are no keywords."""
+"""Keywords whose values have schemas by names, which are not keywords."""
 
 
 def resources_of(

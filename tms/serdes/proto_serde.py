@@ -24,7 +24,7 @@ from tms.serdes.wire_format import encode_path, read_path
 
 _NAMES_CHARS = 500
 _FILE_NAME = "schema.proto"
-"""Of a file that nobody refers to."""
+"""The name of a file that nobody refers to."""
 Path = tuple[int, ...]
 
 

@@ -29,13 +29,13 @@ TOPIC_KNOWN_S = 10.0
 REGISTERED_KNOWN_S = 300.0
 _KNOWN_MAX = 1000
 _SINGLE = (str, bytes, Mapping, Record, Message, ProtoMessage)
-"""What is one value though it can be iterated over."""
+"""Types of a single value, although it can be iterated over."""
 _VALUES_A_STEP = 1000
 _NO_SUCH_ID = 40403
 
 
 class Encoder:
-    """What encodes the values of one schema."""
+    """Encodes the values of one schema."""
 
     def __init__(self, schema_id: int, serde: Serde) -> None:
         self._start = start_of(schema_id)
@@ -208,7 +208,7 @@ class Records:
 
 
 class Decoder:
-    """What decodes the messages of one topic."""
+    """Decodes the messages of one topic."""
 
     def __init__(
         self, serdes: Serdes, topic: TopicSchemas, how: Decoding, reader: Serde | None

@@ -1,4 +1,4 @@
-"""What a compiled schema does, whatever its type, and what can go wrong.
+"""The interface of a compiled schema of any type, and its errors.
 
 `tms/serdes/compiling.py` has the types.
 """
@@ -19,7 +19,7 @@ class SchemaSource:
     references: tuple[tuple[str, str], ...] = ()
     """Names and texts, each behind those that it needs; none of Avro's."""
     message: str = ""
-    """Of Protobuf's: the full name of the message that values are; the file's first one."""
+    """For Protobuf: the full name of the message of values; by default the file's first one."""
 
 
 _REPR = reprlib.Repr()

@@ -16,7 +16,7 @@ from tms.serdes.serde import Undecodable
 
 MAGIC = b"\x00"
 START_BYTES = 5
-"""What stands before the value."""
+"""The number of bytes before the value."""
 _ID = struct.Struct(">xI")
 _PATH_MAX = 64
 """Messages within messages: no file has more."""

@@ -189,7 +189,7 @@ async def services_on(
         last_first.push_async_callback(namespaces.close)
         shard = await open_shard(tables, process, lease=lease, access=access, upkeep=upkeep)
         last_first.push_async_callback(shard.close)
-        way.lead_to(shard.messaging)
+        way.attach(shard.messaging)
         folder = None if upkeep is None else folder_of(upkeep.url)
         elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
         return OpenServices(

@@ -68,7 +68,8 @@ class RegistryPart:
         self._clock = clock
         self.registry = Registry(self._way, options, clock, checker)
         self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
-        """What checks payloads; processes of its own, so that they do not hold up schemas."""
+        """Checks payloads in separate processes, so that they do not delay the checks of
+        schemas."""
         self._settings = settings
         self._tls = tls
         self._security = security
@@ -116,7 +117,7 @@ class RegistryPart:
         if not settings.elects_by_metadata:
             announcement = Announcement(mastership.address, mastership.is_eligible)
             session_s = settings.registry_session_s
-            mastership.stand(
+            mastership.take_part(
                 MembersElection(self._way, announcement, self._clock, session_s=session_s)
             )
             return
@@ -124,7 +125,7 @@ class RegistryPart:
         namespace = settings.registry_namespace
         self.registry.take_ids_from(StoreIds(store, namespace))
         is_eligible = mastership.is_eligible
-        mastership.stand(
+        mastership.take_part(
             StoreElection(store, namespace, mastership.address, is_eligible=is_eligible)
         )
 
@@ -145,20 +146,20 @@ class RegistryPart:
 
     # The way to the log.
 
-    def stand_on(self, messaging: Messaging) -> None:
+    def attach(self, messaging: Messaging) -> None:
         """Reach the log in this process."""
-        self._leave()
-        self._way.lead_to(messaging)
+        self._detach()
+        self._way.attach(messaging)
         self._start_reading()
 
-    def follow(self, url: str | None, boot: str = "") -> None:
+    def attach_to(self, url: str | None, boot: str = "") -> None:
         """Reach the log at the server of a URL; None: nowhere for now.
 
         `boot` says which process of it that is; empty: that is not known.
         """
         if (url, boot) == (self._url, self._boot) and self._remote is not None:
             return
-        self._leave()
+        self._detach()
         if url is None:
             return
         self._url, self._boot = url, boot
@@ -170,7 +171,7 @@ class RegistryPart:
             compress=False,
             access=self._access_to(url, boot),
         )
-        self._way.lead_to(self._remote.messaging)
+        self._way.attach(self._remote.messaging)
         self._start_reading()
 
     def _access_to(self, url: str, boot: str) -> Access:
@@ -181,9 +182,9 @@ class RegistryPart:
         allow_plaintext = self._settings.allow_plaintext
         return Access(self._credentials, self._tls, signing, allow_plaintext=allow_plaintext)
 
-    def _leave(self) -> None:
+    def _detach(self) -> None:
         remote, self._remote, self._url = self._remote, None, None
-        self._way.lead_to(None)
+        self._way.detach()
         if remote is not None:
             self._keep(asyncio.create_task(remote.close()))
 
@@ -214,7 +215,7 @@ class RegistryPart:
         """Be no master, and reach the log no more."""
         if self._mastership is not None:
             await self._mastership.close()
-        self._leave()
+        self._detach()
         if self._forwarder is not None:
             await self._forwarder.close()
         if self._metadata is not None:

@@ -37,7 +37,7 @@ _PUBLISHES = Caller(part=AUDIT)
 
 
 class SecurityPart:
-    """What asks who calls, and decides."""
+    """Authenticates callers, and decides what they may do."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         """Read what files say. Raises `ValueError` and `OSError` for those that cannot be used."""
@@ -71,11 +71,11 @@ class SecurityPart:
             quotas=quotas,
         )
         self.access, self.registry_access = access(), access()
-        """What the service's operations ask, and what the registry's do."""
+        """The access control of the service's operations, and of the registry's."""
         self.boot = new_boot()
         """Which process of this server seals have to be for."""
         self.sealer: Sealer | None = None
-        """What tells other servers who asked; None if they have no keys in common."""
+        """Seals principals for other servers; None if they share no keys."""
         self._audit: Audit | None = None
         self._messaging: Messaging | None = None
 
@@ -140,8 +140,8 @@ class SecurityPart:
         """
         return None if self.sealer is None else _Signing(self.sealer, url, boot)
 
-    def stand_on(self, messaging: Messaging | None) -> None:
-        """Publish the audit there; None: wait with it."""
+    def publish_by(self, messaging: Messaging | None) -> None:
+        """Publish the audit by this service; None: wait until there is one."""
         self._messaging = messaging
 
     async def _publish(self, lines: list[bytes]) -> None:

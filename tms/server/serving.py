@@ -113,7 +113,7 @@ def _registry() -> CollectorRegistry:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a server has besides the service."""
+    """The parts of a server besides the service."""
 
     settings: Settings
     callers: Callers
@@ -137,7 +137,7 @@ class _Parts:
 
     @property
     def values(self) -> PayloadValues | None:
-        """What checks payloads; None without a registry."""
+        """Checks payloads; None without a registry."""
         return None if self.schemas is None else self.schemas.values
 
     async def open_security(
@@ -160,12 +160,12 @@ class _Parts:
     def publish_audit(self, messaging: Messaging | None) -> None:
         """Have the audit's topic written there; None: nowhere for now."""
         if self.security is not None:
-            self.security.stand_on(messaging)
+            self.security.publish_by(messaging)
 
 
 @dataclass(frozen=True, slots=True)
 class _Tls:
-    """What a server speaks TLS by."""
+    """The TLS of a server."""
 
     own: ServerTls | None
     """With its clients; None without a certificate."""
@@ -200,7 +200,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
         if schemas is not None:
             stack.push_async_callback(schemas.close)
             schemas.register(registry)
-            schemas.stand_on(services.messaging)
+            schemas.attach(services.messaging)
             await schemas.elect()
         await serve_app(
             parts.listeners(parts.with_schemas(app)),
@@ -224,7 +224,7 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
         number = None if store is None else await next_instance_id(store)
         await parts.open_security(stack, store, number)
         app = create_storeless(settings.limits(), schemas.check_ready, **parts.options(registry))
-        schemas.follow(settings.registry_log)
+        schemas.attach_to(settings.registry_log)
         await schemas.elect()
         await serve_app(
             parts.listeners(parts.with_schemas(app)),
@@ -295,7 +295,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
 
 
 class _Part:
-    """What this server does in its cluster: it opens the services, or forwards."""
+    """The part of this server in its cluster: it opens the services, or forwards."""
 
     def __init__(
         self,
@@ -333,7 +333,7 @@ class _Part:
         if self._schemas is not None:
             self._is_leading = True
             self._schemas.register(registry)
-            self._schemas.stand_on(services.messaging)
+            self._schemas.attach(services.messaging)
         self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
         raising = raising_when_all_know(self._instances, services.shard.raise_format)
         try:
@@ -341,11 +341,11 @@ class _Part:
         finally:
             raising.cancel()
             await asyncio.gather(raising, return_exceptions=True)
-            self._app.stand_by()
+            self._app.follow()
             self._stop_waiting = _nothing
             self._parts.publish_audit(None)
             self._is_leading = False
-            self._lead_schemas_to(None)
+            self._attach_schemas_to(None)
             await services.close()
 
     async def _instances(self) -> Sequence[Instance]:
@@ -358,13 +358,13 @@ class _Part:
     def heard(self, address: str | None, boot: str) -> None:
         """Forward to another leader, or to none."""
         other = None if address == self._settings.advertise else address
-        self._forwarder.lead_to(other, boot)
+        self._forwarder.forward_to(other, boot)
         if not self._is_leading:
-            self._lead_schemas_to(other, boot)
+            self._attach_schemas_to(other, boot)
 
-    def _lead_schemas_to(self, address: str | None, boot: str = "") -> None:
+    def _attach_schemas_to(self, address: str | None, boot: str = "") -> None:
         if self._schemas is not None:
-            self._schemas.follow(address, boot)
+            self._schemas.attach_to(address, boot)
 
 
 def _nothing() -> None:

@@ -59,21 +59,21 @@ with importing("tables"), importing("cleanup"):
 
 
 class Process(NamedTuple):
-    """What a process has once, however many shards it has open."""
+    """The parts that a process has once, for any number of open shards."""
 
     limits: Limits
     clock: TrustedClock
     registry: CollectorRegistry
-    """Of its metrics."""
+    """The registry of its metrics."""
     namespaces: DeclaredNamespaces
     values: PayloadValues | None
-    """What knows of schemas; None: no registry is installed."""
+    """Checks and decodes values; None if no registry is installed."""
     may_block_loop: bool
     """Whether its event loop serves nothing else."""
 
 
 class Upkeep(NamedTuple):
-    """What is looked after beside the services: the store at a URL, as settings say."""
+    """The upkeep of a store besides the services: the store at a URL, as settings say."""
 
     url: str
     store: Store

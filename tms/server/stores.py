@@ -87,7 +87,7 @@ def open_tables(
 
 
 class Asked(NamedTuple):
-    """What is to be opened, and for whom."""
+    """The request to open a store."""
 
     store: str
     settings: Settings

@@ -23,7 +23,7 @@ _ROWS_SAY = "*"
 
 @dataclass(frozen=True)
 class BatchOwner:
-    """Whose work a batch is, as transactions name it."""
+    """The owner of a batch's work, as transactions name it."""
 
     owner: str
     sequence: int

@@ -30,7 +30,7 @@ class Offset(NamedTuple):
     position: bytes
     """The smallest id that is still to be read; `FIRST_ID` for the oldest there is."""
     generation: int | None = None
-    """Of which creation of the topic; None where whoever gave the position did not know."""
+    """The generation of the topic; None if the position was given without one."""
 
     def __str__(self) -> str:
         """Return the text that `parse_offset` takes."""
@@ -47,7 +47,7 @@ class Edge(StrEnum):
 
 
 class Since(NamedTuple):
-    """What was published from a time on; it claims nothing about what was before."""
+    """The messages published from a time on; it claims nothing about earlier ones."""
 
     position: bytes
 
@@ -65,9 +65,9 @@ class Standing(NamedTuple):
     """Exclusive; what is before it never changes any more, save by expiry."""
     generation: int
     expired_before: bytes = FIRST_ID
-    """What was ever published before it has expired, and nothing behind it has."""
+    """All messages before this id have expired, and none after it."""
     kept_from: bytes = FIRST_ID
-    """What was ever published from here on is still there."""
+    """All messages from this id on are still there."""
 
 
 Standings = Mapping[str, Standing | None]

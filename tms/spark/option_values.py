@@ -1,4 +1,4 @@
-"""What the text of one option says: numbers, times, offsets by topic. Raises `InvalidRequest`."""
+"""Parses the text of one option: numbers, times, offsets by topic. Raises `InvalidRequest`."""
 
 import difflib
 import json

@@ -52,7 +52,7 @@ OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
 
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
-"""What Spark hands to sources and sinks of its own business."""
+"""Options that Spark gives to sources and sinks for its own use."""
 
 _OF_TABLES = (
     "Spark does not give the options of a table to its readers and writers: make a view instead, "
@@ -83,7 +83,7 @@ class ServerOptions:
     """Where each finds the certificates to trust the server by."""
 
     def access(self) -> Access:
-        """Return as whom a process of Spark's reaches the server.
+        """Return the credentials of a Spark process for the server.
 
         Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for files that cannot be
         used there.
@@ -94,7 +94,7 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader was asked for."""
+    """The options of a reader."""
 
     connection: ServerOptions
     topics: tuple[str, ...] | None
@@ -111,7 +111,7 @@ class ReadOptions:
     schema: str | int | None = None
     """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
     message: str = ""
-    """Of a file of Protobuf: the full name of the message that is read; by default the first."""
+    """For a Protobuf file: the full name of the message to read; by default the first."""
     gives_damaged: bool = False
     """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
 
@@ -129,7 +129,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a writer was asked for."""
+    """The options of a writer."""
 
     connection: ServerOptions
     topic: str | None
@@ -220,7 +220,7 @@ def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOp
 
 
 def of_connection(options: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the options that say which server it is, and as whom it is asked."""
+    """Return the options of the server and its credentials."""
     wanted = {option.lower() for option in _CONNECTION}
     return {name: text for name, text in options.items() if name.lower() in wanted}
 

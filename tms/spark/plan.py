@@ -1,4 +1,4 @@
-"""What of which topic is read, and how the work is shared out. No Spark and no server in here.
+"""Plans the ranges of topics to read, and divides the work. It uses no Spark and no server.
 
 Guarantees:
 1. The ranges of a plan make up exactly what is between start and end, each id once, in order: by
@@ -16,7 +16,7 @@ from tms.core.message import FIRST_ID
 from tms.spark.offsets import Offset, Offsets, Standings
 
 PARTITION_BYTES = 32 * 1024 * 1024
-"""What one task reads by default: a few seconds' work."""
+"""The bytes that one task reads by default: a few seconds' work."""
 PARTITION_BYTES_MIN = 256 * 1024
 """Less is not worth a task of its own, unless `minPartitions` says so."""
 
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What cannot be read any more."""
+    """Messages that cannot be read any more."""
 
     topic: str
     reason: str
@@ -55,7 +55,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be read."""
+    """The ranges to read."""
 
     ranges: Sequence[Range]
     losses: Sequence[Loss]
@@ -88,10 +88,10 @@ def _planned(
     found: list[Range | Loss] = []
     if _is_another(first.generation, end.generation):
         if first.position != FIRST_ID:
-            found.append(Loss(topic, "the topic was created anew", first, standing.start))
+            found.append(Loss(topic, "the topic was created again", first, standing.start))
         first = Offset(FIRST_ID, end.generation)
     if _is_another(end.generation, standing.generation):
-        return [*found, Loss(topic, "the topic was created anew", first, standing.start)]
+        return [*found, Loss(topic, "the topic was created again", first, standing.start)]
     claimed = first.position != FIRST_ID
     if claimed and first.position < min(standing.kept_from, end.position):
         found.append(Loss(topic, "messages have expired", first, standing.start))
@@ -119,7 +119,7 @@ def latest(start: Offsets, standings: Standings) -> tuple[dict[str, Offset], lis
         came_to = start.get(topic, Offset(FIRST_ID, standing.generation))
         end = standing.end
         if _is_another(came_to.generation, standing.generation):
-            losses.append(Loss(topic, "the topic was created anew", came_to, standing.start))
+            losses.append(Loss(topic, "the topic was created again", came_to, standing.start))
         else:
             if FIRST_ID < came_to.position < standing.kept_from:
                 losses.append(Loss(topic, "messages have expired", came_to, standing.start))

@@ -1,4 +1,4 @@
-"""What `format("tms")` needs beside Spark, asked for before a job finds out in its midst.
+"""Checks the prerequisites of `format("tms")` besides Spark, before a job fails in its midst.
 
 Spark tells what its workers fail at deep within a trace. So the driver looks first: whether the
 Python that it starts workers with has what they need, and whether the server talks Arrow.

@@ -45,7 +45,7 @@ _log = logging.getLogger("tms.spark")
 
 
 class TaskRanges(InputPartition):
-    """What one task reads."""
+    """The ranges of one task."""
 
     def __init__(self, ranges: Sequence[Range]) -> None:
         """Read `ranges`, in their order."""
@@ -55,7 +55,7 @@ class TaskRanges(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What is read, and as which columns: all that a task needs to know beside its ranges."""
+    """The plan of a read with its columns: all that a task needs besides its ranges."""
 
     options: ReadOptions
     schema: pa.Schema

@@ -48,7 +48,7 @@ _WRITABLE = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 
 STORE_ROWS_MAX = 10_000
 STORE_BYTES_MAX = 8 * 1024 * 1024
-"""What goes to the server in one request: half of what it takes by default."""
+"""The most bytes of one request to the server: half of its default limit."""
 
 _SHOWN_CHARS = 60
 _HEX_BYTES = 2 * ID_BYTES

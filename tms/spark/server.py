@@ -1,4 +1,4 @@
-"""What Spark's source and sink ask of a server, over REST (docs/spark.md says what each is for).
+"""The calls of Spark's source and sink to a server, over REST (docs/spark.md explains each).
 
 One `SparkServer` belongs to one process and one thread at a time. Each of Spark's workers makes its
 own, and closes it. Guarantees: reading a range goes on behind the last row given, whatever happens
@@ -18,7 +18,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Self, TypeVar
 
 import anyio
 import msgspec
@@ -59,13 +59,6 @@ _CLIENT = "spark"
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
-
-
-class StoredMessages(NamedTuple):
-    """What one task stored for one topic, to be published by the commit."""
-
-    topic: str
-    write_pointer: int
 
 
 class SparkServer:
@@ -266,23 +259,23 @@ class SparkServer:
         """Return a write pointer of the transaction that nothing is written under yet."""
         return self._bridge.call(self._transactions.checkpoint, transaction_id).write_pointer
 
-    def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> None:
+    def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> Stored:
         """Store messages where nobody sees them before a commit publishes them; durable then."""
         path = f"{self._topic(topic)}/store?write_pointer={write_pointer}"
         self._once("POST", path, stream_of(messages))
+        return Stored(self._id(topic), write_pointer)
 
     def publish(self, topic: str, messages: pa.RecordBatch) -> None:
         """Publish messages at once, without a transaction; durable on return."""
         self._once("POST", f"{self._topic(topic)}/publish", stream_of(messages))
 
-    def commit(self, transaction_id: int, publications: Sequence[StoredMessages]) -> None:
+    def commit(self, transaction_id: int, publications: Sequence[Stored]) -> None:
         """Publish what was stored, in this order, and commit, in one step.
 
         Returns also where the transaction was committed before, by whomever. Raises
         `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
         """
-        stored = [Stored(self._id(topic), pointer) for topic, pointer in publications]
-        request = CommitRequest(publish=stored)
+        request = CommitRequest(publish=publications)
         try:
             self._repeated(self._transactions.commit, transaction_id, request)
         except TransactionNotInProgress as error:

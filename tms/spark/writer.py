@@ -27,11 +27,12 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from tms.core.commits import Stored
 from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
 from tms.spark.batch_owner import BATCH_ORIGIN, BatchOwner, check_is_last, named_owner, start
 from tms.spark.options import WriteOptions
 from tms.spark.rows import by_topic, check_written, requests_of
-from tms.spark.server import SparkServer, StoredMessages
+from tms.spark.server import SparkServer
 from tms.spark.typed.registered import KnownSchema
 from tms.spark.typed.schema import written_schema
 from tms.spark.typed.writing import TypedMessages, check_typed
@@ -39,11 +40,11 @@ from tms.spark.typed.writing import TypedMessages, check_typed
 
 @dataclass(frozen=True)
 class TaskOutcome(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The report of a task to the driver."""
 
     transaction_id: int | None = None
     """None where there were no rows, or without a transaction."""
-    publications: tuple[StoredMessages, ...] = ()
+    publications: tuple[Stored, ...] = ()
     is_duplicate: bool = False
     """Whether the batch was committed before the task began."""
 
@@ -82,7 +83,7 @@ def _by_topic(
 
 
 class _Task:
-    """What one task writes."""
+    """The messages that one task writes."""
 
     def __init__(
         self,
@@ -104,15 +105,14 @@ class _Task:
         self, batches: Iterator[pa.RecordBatch], transaction_id: int | None, work: BatchOwner | None
     ) -> TaskOutcome:
         """Store all rows in a transaction: the one given, or the work's."""
-        publications: dict[str, StoredMessages] = {}
+        publications: dict[str, Stored] = {}
         write_pointer = 0
         for topic, messages in self._requests(batches):
             if transaction_id is None:
                 assert work is not None
                 transaction_id = start(self._server, self._options, work)
             write_pointer = write_pointer or self._server.checkpoint(transaction_id)
-            self._server.store(topic, messages, write_pointer)
-            publications[topic] = StoredMessages(topic, write_pointer)
+            publications[topic] = self._server.store(topic, messages, write_pointer)
         return TaskOutcome(transaction_id if publications else None, tuple(publications.values()))
 
     def _requests(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -26,7 +26,7 @@ class _Stage(Enum):
 
 
 class SqliteParticipant:
-    """What one connection does within a transaction. Use the connection as always meanwhile.
+    """The part of one connection in a transaction. Use the connection as usual in the meantime.
 
     But do not commit or roll back, neither by `with connection`: that ends the transaction with an
     error, and what was committed so stays. With `tms.aio`, participants are called in other threads

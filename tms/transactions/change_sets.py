@@ -1,4 +1,4 @@
-"""What committed transactions changed, for as long as one is in progress that may conflict.
+"""The changes of committed transactions, kept as long as one in progress may conflict.
 
 A set is recorded at its commit pointer, the first write pointer not given out then: it conflicts
 with transactions whose id is below that, those that were in progress when it committed.
@@ -59,7 +59,7 @@ class CommittedSet(NamedTuple):
     client: str
     changes: tuple[bytes, ...]
     principal: str | None = None
-    """Whose it was; a snapshot does not have it."""
+    """The principal of the transaction; a snapshot does not have it."""
 
 
 class ChangeSets:

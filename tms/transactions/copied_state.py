@@ -23,12 +23,12 @@ _NAMED_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class CopiedTransactions:
-    """What a copy of messages must know of both sides."""
+    """The facts about both sides that a copy of messages needs."""
 
     invalids: frozenset[int]
     """The source's invalid write pointers."""
     taken: frozenset[int]
-    """What is in progress or invalid in the target, which has transactions of its own."""
+    """The transactions that are in progress or invalid in the target."""
     target_has: Literal["no", "the source's", "its own"]
     """Which transactions the target has now."""
 

@@ -1,4 +1,4 @@
-"""What a server offers of transactions that are managed elsewhere: a refusal that says so."""
+"""The interface of transactions if another system manages them: it refuses, and says so."""
 
 from collections.abc import Callable
 from typing import Any

@@ -28,18 +28,18 @@ class Open:
     timeout_s: int
     visibility_upper_bound: int
     read_pointer: int
-    """Of its snapshot."""
+    """The read pointer of its snapshot."""
     first_short: int
-    """Of its snapshot."""
+    """The oldest short transaction in progress in its snapshot."""
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
     origin: str | None = None
     changes: tuple[bytes, ...] | None = None
-    """What it announced in can-commit; None where it did not."""
+    """The changes that it announced in can-commit; None if it did not."""
     checkpoints: list[int] = field(default_factory=list)
     principal: str | None = None
-    """Who began it; None if that is not known."""
+    """The principal that began it; None if that is not known."""
     keys_from_ms: int = 0
     """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
 

@@ -20,7 +20,7 @@ class Invalid:
     sequence: int | None
     checkpoints: tuple[int, ...]
     principal: str | None = None
-    """Who began it; None if that is not known."""
+    """The principal that began it; None if that is not known."""
     keys_from_ms: int = 0
     """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
 

@@ -49,7 +49,7 @@ _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
 _IN_DOUBT = (EditKind.STARTED, *_ENDS)
 _FAILED = "an earlier write failed; try again"
 _EDIT_BYTES = 200
-"""What a queued transition weighs, about, besides its changes."""
+"""About the weight of a queued transition, besides its changes."""
 
 Recover = Callable[[int], RecoveredState]
 """Recovers the state as of a time in ms. Blocks."""
@@ -103,14 +103,14 @@ class TransactionJournal(Participant):
         """Edits since the process began, by kind."""
         self.rows_written = 0
         self.knows_publications_after = recovered.state.last_write_pointer
-        """What was published under greater pointers, this process knows."""
+        """This process knows the publications under greater pointers."""
         self._adopt(recovered)
 
     def _adopt(self, recovered: RecoveredState) -> None:
         self._state = recovered.state
         self.next_row = recovered.next_sequence
         self._edits: list[Edit] = []
-        """Of the flush that is put together."""
+        """The edits of the flush that is being made."""
         self._is_ahead = False
         """Whether the state has edits that are not durable yet."""
         self._is_stale = False
@@ -119,11 +119,11 @@ class TransactionJournal(Participant):
         self._ending: dict[int, Transaction] = {}
         """The snapshots of those that this flush ends, for readers until that is durable."""
         self._in_doubt: frozenset[int] = frozenset()
-        """What else a flush that failed has begun or ended."""
+        """Other transactions that a failed flush began or ended."""
         self._ended: list[tuple[tuple[int, ...], EditKind]] = []
         """The write pointers of the transactions that this flush ends, and how."""
         self.recovered_ids = frozenset(opened.id for opened in recovered.state.opened)
-        """What these have published is not known in this process."""
+        """This process does not know the publications of these."""
 
     @property
     def state(self) -> TransactionState:

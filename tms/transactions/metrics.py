@@ -1,4 +1,4 @@
-"""What the transaction manager counts, for Prometheus; plain numbers until they are asked for."""
+"""The counts of the transaction manager, for Prometheus; plain numbers until it reads them."""
 
 from collections.abc import Iterator
 

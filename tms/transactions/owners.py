@@ -19,7 +19,7 @@ _TOLD_FROM = 0.8
 
 
 class LastCommit(NamedTuple):
-    """What an owner committed last."""
+    """The last commit of an owner."""
 
     sequence: int
     transaction_id: int
@@ -27,7 +27,7 @@ class LastCommit(NamedTuple):
     origin: str | None = None
     """The run of the owner that did."""
     principal: str | None = None
-    """Whose the owner is; None: nobody's yet."""
+    """The principal of the owner; None: it is free."""
 
 
 class Owners:

@@ -1,4 +1,4 @@
-"""What cleanup must know of the invalid list to take pointers off it, once nothing is left of them.
+"""The facts that cleanup needs to remove pointers from the invalid list.
 
 An entry of an invalid transaction may be inverted, as if it had been rolled back, when no snapshot
 in progress is older than its end: a reader by an older one stops at the entry, and would go on
@@ -23,9 +23,9 @@ class InvalidList:
     last_write_pointer: int
     """Whatever starts from now on has a greater one."""
     visible_up_to: int
-    """Of what is committed up to this pointer, all in progress see it, and all to come."""
+    """All transactions, present and future, see the commits up to this pointer."""
     knows_publications_after: int
-    """What was published under greater pointers, this process knows."""
+    """This process knows the publications under greater pointers."""
     in_progress: AbstractSet[int] = frozenset()
     """All write pointers of transactions in progress, those of checkpoints among them."""
     keys_from_ms: Mapping[int, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What can be asked of the state of transactions. Nothing here changes it."""
+"""Queries of the state of transactions, which change nothing."""
 
 from dataclasses import replace
 from itertools import islice

@@ -38,7 +38,7 @@ class RecoveredState:
     before_last: int | None = None
     """The last write pointer before the leader before this one; None if the log begins later."""
     last_token: int = 0
-    """Of the segment before this leader's; its own if it had begun that already."""
+    """The token of the segment before this leader's; its own if its segment had begun already."""
 
 
 @repeatable()

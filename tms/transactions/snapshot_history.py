@@ -1,4 +1,4 @@
-"""What the snapshot of each transaction in progress excludes, long after its start.
+"""The exclusions of the snapshot of each transaction in progress, long after its start.
 
 A snapshot is two lists, of what was in progress and of what was invalid. Kept for each transaction
 they would take space that grows with the square of how many are in progress. So what is kept is

@@ -25,7 +25,7 @@ from tms.transactions.snapshot_history import Excluded, Past
 
 
 class AppliedState:
-    """What is known. Times are milliseconds since 1970; used from one thread at a time."""
+    """The known state. Times are milliseconds since 1970; used from one thread at a time."""
 
     def __init__(self, limits: Limits, now_ms: int) -> None:
         """Begin with nothing known at `now_ms`: all written before is visible."""

@@ -17,7 +17,7 @@ INVALID = TransactionStatus.INVALID
 
 
 class Event(StrEnum):
-    """What happens to a transaction."""
+    """An event of a transaction."""
 
     CAN_COMMIT = "can-commit"
     CHECKPOINT = "checkpoint"

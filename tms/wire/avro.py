@@ -22,7 +22,7 @@ from tms.wire.bodies import too_many_messages
 INT_BOUND = 1 << 31
 LONG_BOUND = 1 << 63
 _SHIFT_MAX = 63
-"""Of a number's tenth byte."""
+"""The shift of a number's tenth byte."""
 
 _EQUAL_RUN_MIN = 4
 """Messages of one length from which on they are cut at once."""

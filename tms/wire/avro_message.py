@@ -16,13 +16,13 @@ class MessageSpans(NamedTuple):
     """Where the parts of one message are."""
 
     flags: int
-    """Of its frame; 0: it has none."""
+    """The flags of its frame; 0 if it has none."""
     fields: int
     fields_end: int
     payload: int
     end: int
     fixed: list[tuple[int, int]]
-    """What else there is: lengths, branches and the names of headers."""
+    """The other parts: lengths, branches and the names of headers."""
     name: bytes | None
     """The name of the only header, behind its length; None if there are none or several."""
 

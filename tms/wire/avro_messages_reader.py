@@ -33,7 +33,7 @@ _NOT_SHORT = 0x81
 """The bits that the byte of a short length does not have."""
 _MORE = 0x80
 _SHORT_STARTS = tuple(tuple(frame_start(flags, size) for size in range(256)) for flags in range(4))
-"""What stands before the fields of a frame with a payload, by its flags and their bytes."""
+"""The bytes before the fields of a frame with a payload, by its flags and their bytes."""
 
 
 @lru_cache(_CUTS_KEPT)

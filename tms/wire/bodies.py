@@ -1,4 +1,4 @@
-"""What the bodies of messages say, whatever their format, and the interface of a format.
+"""The content of the bodies of messages, in any format, and the interface of a format.
 
 Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples. All that
 is not about messages has one format, JSON.

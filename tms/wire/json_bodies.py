@@ -110,7 +110,7 @@ class PublishedAllBody(msgspec.Struct):
 
 
 class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What was written: told to who published Arrow's messages, or asked for ids."""
+    """The result of a publish of Arrow's messages, or of one with `ids`."""
 
     ids: Annotated[
         list[MessageIdText] | msgspec.UnsetType,

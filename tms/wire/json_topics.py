@@ -1,4 +1,4 @@
-"""What is asked and answered of a topic, in JSON."""
+"""Requests and answers about a topic, in JSON."""
 
 from typing import Annotated
 

@@ -13,7 +13,7 @@ from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import NUMBER_MAX, SchemaReference
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-"""What bodies are by custom; plain `application/json` is taken and given too."""
+"""The usual type of bodies; plain `application/json` is accepted and given too."""
 
 
 Number = Annotated[int, msgspec.Meta(ge=-1, le=NUMBER_MAX)]
@@ -186,7 +186,7 @@ class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     """How often this server began as master."""
     epoch: int
     sequence: int
-    """Of the last record that was read."""
+    """The sequence of the last record that was read."""
     readings: int
     versions: int
     subjects: int

@@ -55,7 +55,7 @@ _KEY_BYTES = 22
 _LIST_KEPT_MIN = 64
 _LISTS_KEPT = 8
 _DECODED_BYTES_KEPT = 4 * 1024 * 1024
-"""Of encoded transactions; what they become in memory is five times as large."""
+"""The most bytes of encoded transactions; in memory they are five times as large."""
 
 _lists: dict[int, tuple[Sequence[int], bytes]] = {}
 

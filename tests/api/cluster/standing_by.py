@@ -54,7 +54,7 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 async def second(leader: Live) -> AsyncIterator[Second]:
     forwarder = Forwarder(ID)
     app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
-    forwarder.lead_to(f"http://127.0.0.1:{leader.port}")
+    forwarder.forward_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),
         httpx.AsyncClient(

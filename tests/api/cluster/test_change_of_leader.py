@@ -57,7 +57,7 @@ async def test_a_known_head_is_answered_by_whoever_leads(
         for asked in (KNOWN, POLL, KNOWN, POLL):
             assert await by_whom(wire, asked) == "second"
         assert len(await before.payloads()) == 2
-        second.app.stand_by()
+        second.app.follow()
     # Its services are closed, and another leads.
     for asked in (KNOWN, POLL, KNOWN):
         assert await by_whom(wire, asked) == "leader"
@@ -104,7 +104,7 @@ async def test_the_head_of_a_transaction_is_known_for_as_long(
             assert await by_whom(wire, start) == "second"
             wire.writer.write(commit(1))
             assert (await wire.answer())[0] == 404
-        second.app.stand_by()
+        second.app.follow()
     assert await by_whom(wire, start) == "leader"
     [started] = (await leader.http.get("/v1/transactions?status=in_progress")).json()
     assert await by_whom(wire, commit(started["transaction_id"])) == "leader"
@@ -119,7 +119,7 @@ async def test_requests_sent_ahead_are_answered_by_whoever_leads_when_it_is_thei
         Term(second, own, token=1)
         wire.writer.write(request(f"{TOPIC}/poll?wait=60", avro_poll()) + KNOWN)
         await own.until(lambda: own.waiters() == 1)
-        second.app.stand_by()
+        second.app.follow()
         own.service.stop_waiting()
         forwarded = []
         for _ in range(2):

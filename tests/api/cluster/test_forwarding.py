@@ -148,11 +148,11 @@ async def test_a_poll_waits_at_the_leader_and_ends_with_its_client(
 
 async def test_without_a_leader_nothing_is_done_and_that_is_said(second: Second) -> None:
     for address in (None, "http://127.0.0.1:1"):
-        second.forwarder.lead_to(address)
+        second.forwarder.forward_to(address)
         answer = await second.http.put(TOPIC)
         assert refusal(answer) == (503, "no_leader")
         assert answer.headers["retry-after"] == "1"
-    second.forwarder.lead_to(None)
+    second.forwarder.forward_to(None)
     assert refusal(await second.http.get("/ready")) == (503, "no_leader")
 
 
@@ -173,7 +173,7 @@ async def test_when_another_leads_who_waits_is_told_that_he_does_not_know(
     )
     await leader.until(lambda: leader.waiters() == 1)
 
-    second.forwarder.lead_to("http://127.0.0.1:1")
+    second.forwarder.forward_to("http://127.0.0.1:1")
 
     async with asyncio.timeout(S_MAX):
         assert refusal(await waiting) == (504, "outcome_unknown")
@@ -199,7 +199,7 @@ async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -
         assert refusal(await second.http.get(TOPIC)) == (404, "topic_not_found")
         left_s = 5.0
         assert (await second.http.get(TOPIC)).status_code == 200
-        second.app.stand_by()
+        second.app.follow()
         assert refusal(await second.http.get(TOPIC)) == (404, "topic_not_found")
 
 

@@ -43,7 +43,7 @@ async def standing_by(authority: Authority, ca: Path) -> AsyncIterator[httpx.Asy
             serving(standby, LIMITS, grace_s=0.5) as (url, _),
             httpx.AsyncClient(base_url=url, trust_env=False) as http,
         ):
-            forwarder.lead_to(secured)
+            forwarder.forward_to(secured)
             yield http
     finally:
         await forwarder.close()

@@ -223,7 +223,7 @@ async def pair_of_servers(
         await stack.enter_async_context(serving_server(standby, ClusterApp(second)))
         for each in (leader, standby):
             each.access.open_forwards(Opener(each.keys, each.url, clock))
-        forwarder.lead_to(leader.url)
+        forwarder.forward_to(leader.url)
         pair = Pair(clock, services, leader, standby, forwarder)
         pair.root = await pair.token(ROOT)
         yield pair

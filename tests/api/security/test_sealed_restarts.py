@@ -60,7 +60,7 @@ async def test_clocks_that_agree_within_half_a_minute_do(
 ) -> None:
     boot = start_anew(pair, ahead_ms)
     if is_told == "told":
-        pair.forwarder.lead_to(pair.leader.url, boot)
+        pair.forwarder.forward_to(pair.leader.url, boot)
     for path, body in ((PUBLISH, BODY), (f"{TOPIC}/poll", {})):
         answer = await pair.standby.http.post(path, json=body, headers=ann)
         assert answer.status_code == 200, answer.text
@@ -70,7 +70,7 @@ async def test_clocks_that_agree_within_half_a_minute_do(
 async def test_a_body_that_was_streamed_to_an_earlier_process_is_not_done(
     pair: Pair, ann: dict[str, str]
 ) -> None:
-    pair.forwarder.lead_to(pair.leader.url, start_anew(pair))
+    pair.forwarder.forward_to(pair.leader.url, start_anew(pair))
     start_anew(pair)
 
     async def body() -> Any:
@@ -92,7 +92,7 @@ async def test_what_a_server_says_of_anothers_seal_is_not_the_clients_401(
     pair: Pair, ann: dict[str, str], why: str
 ) -> None:
     if why == "clocks":
-        pair.forwarder.lead_to(pair.leader.url, start_anew(pair, 31_000))
+        pair.forwarder.forward_to(pair.leader.url, start_anew(pair, 31_000))
     else:
         pair.forwarder.sealer = Sealer(_OtherKeys(), "7", pair.clock)
     for method, path, body in (("POST", PUBLISH, BODY), ("GET", TOPIC, None)):
@@ -145,33 +145,33 @@ async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
     found: dict[int, int] = {}
     for turns in range(TURNS):
         for changed in (None, NOBODY_LEADS, pair.standby.url, leader):
-            forwarder.lead_to(None)
+            forwarder.forward_to(None)
             boot = start_anew(pair)
-            forwarder.lead_to(leader, boot)
+            forwarder.forward_to(leader, boot)
             begun.clear()
             asked = asyncio.create_task(pair.standby.http.post(PUBLISH, json=BODY, headers=ann))
             async with asyncio.timeout(5):
                 await begun.wait()
                 for _ in range(turns):
                     await asyncio.sleep(0)
-                forwarder.lead_to(changed, new_boot() if changed == leader else "")
+                forwarder.forward_to(changed, new_boot() if changed == leader else "")
                 answer = await asked
             assert answer.status_code in (200, 503, 504), (turns, changed, answer.text)
             found[answer.status_code] = found.get(answer.status_code, 0) + 1
     assert set(found) >= {200, 504}, found
     gc.collect()
-    forwarder.lead_to(leader, boot)
+    forwarder.forward_to(leader, boot)
     assert (await pair.standby.http.post(PUBLISH, json=BODY, headers=ann)).status_code == 200
 
 
 async def test_a_poll_that_waits_at_an_earlier_process_is_broken_off(
     pair: Pair, ann: dict[str, str]
 ) -> None:
-    pair.forwarder.lead_to(pair.leader.url, start_anew(pair))
+    pair.forwarder.forward_to(pair.leader.url, start_anew(pair))
     asked = pair.standby.http.post(f"{TOPIC}/poll?wait=20", json={}, headers=ann)
     polling = asyncio.create_task(asked)
     await until(lambda: waiting(pair) == 1)
-    pair.forwarder.lead_to(pair.leader.url, new_boot())
+    pair.forwarder.forward_to(pair.leader.url, new_boot())
     assert refusal(await asyncio.wait_for(polling, 5)) == (504, "outcome_unknown")
 
 

@@ -141,7 +141,7 @@ def test_a_value_that_is_no_record_is_one_column() -> None:
     found = decoded(source, {1: source}, [payload(1, avro("string").encode("x"))])
 
     assert one(found) == {"value": "x"}
-    with pytest.raises(Unencodable, match="the one column value is expected"):
+    with pytest.raises(Unencodable, match="give the one column value"):
         encoded(source, {"text": pa.array(["x"])}, 1)
 
 

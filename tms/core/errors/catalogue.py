@@ -31,7 +31,7 @@ def _catalogue(table: Mapping[int, Mapping[str, Mapping[str, str]]]) -> dict[str
     ]
     by_code = {problem.code: problem for problem in problems}
     if len(by_code) != len(problems):
-        raise AssertionError("a code stands twice in the catalogue")
+        raise AssertionError("a code occurs twice in the catalogue")
     return by_code
 
 

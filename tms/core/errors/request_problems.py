@@ -1,4 +1,4 @@
-"""What callers must change, by status and then by class: the catalogue's rows below 500.
+"""The rows of the catalogue below 500, by status and then by class: errors of the caller.
 
 Codes are part of the REST interface: never change or reuse one.
 """

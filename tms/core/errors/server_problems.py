@@ -1,4 +1,4 @@
-"""What the server cannot do, by status and then by class: the catalogue's rows from 500 on.
+"""The rows of the catalogue from 500 on, by status and then by class: errors of the server.
 
 Codes are part of the REST interface: never change or reuse one.
 """

@@ -1,6 +1,6 @@
 """Splits a range of a topic into parts of about equal size, without reading its messages.
 
-What is known of sizes, and how it is used:
+The sources of sizes, and their use:
 1. Of what is in the cache, each block's, and where references are.
 2. Of what is in the table alone, the store's estimates, between any two keys. Keys that quarter
    the parts are found by bisection. Where there are payloads in the Payload table, and so little

@@ -35,9 +35,9 @@ T = TypeVar("T")
 _PAUSE_S = 0.1
 _PAUSE_S_MAX = 1.0
 _ANSWER_SHARE = 1 / 3
-"""Of the session timeout: how long the answers are waited for that keep a session alive."""
+"""The share of the session timeout within which answers that keep a session alive must come."""
 _CALL_SHARE = 5 / 6
-"""Of the session timeout: how long a call is waited for, until its connection is given up."""
+"""The share of the session timeout after which a call is given up, with its connection."""
 _CLOSE_S_MAX = 5.0
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -53,8 +53,8 @@ _MADE_ANEW = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 )
-"""What ends a connection: a token that is too old, a lease that is not there any more, and a call
-that may still be carried out by a server that is late."""
+"""Errors that end a connection: a token is too old, a lease does not exist any more, or a late
+server may still carry out a call."""
 
 
 class Broken(Exception):

@@ -40,7 +40,7 @@ _TRIES = 20
 _PAGE = 1000
 """Keys that are read at once to list what is below a path."""
 _ALONE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
-"""What a batch may be refused for, and each of it alone not."""
+"""Errors for which a batch may be refused although each of its calls alone would not be."""
 
 
 class Etcd:

@@ -41,11 +41,12 @@ _FIELDS = {
 }
 _NEVER = -1
 WRITES_MAX = 96
-"""Of one request: etcd takes 128 by default, less those within each, which depth adds to."""
+"""The most writes of one request: etcd takes 128 by default, and the inner ones, which depth adds,
+count too."""
 DEPTH_TOGETHER_MAX = 20
 DEPTH_MAX = 100
 WRITE_BYTES_MAX = 1_200_000
-"""Of one request: etcd takes 1.5 MiB by default."""
+"""The most bytes of one request: etcd takes 1.5 MiB by default."""
 _REQUEST_BYTES = 512
 TWICE_BYTES_MAX = 500_000
 """The largest value that is put whether or not there is one already: the request has it twice."""

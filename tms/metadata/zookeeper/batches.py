@@ -8,12 +8,12 @@ from kazoo.protocol.serialization import GetChildren
 
 _READS_MAX = 64
 _READ_BYTES_MAX = 2_000_000
-"""Of the answer to several reads, as far as the nodes do not grow meanwhile."""
+"""The most bytes of the answer to several reads, if the nodes do not grow in the meantime."""
 _NAME_BYTES = 64
 """About what the name of a child takes in an answer."""
 _WRITES_MAX = 256
 _WRITE_BYTES_MAX = 1_040_000
-"""Of a request: ZooKeeper takes 1,048,575 by default (jute.maxbuffer)."""
+"""The most bytes of a request: ZooKeeper takes 1,048,575 by default (jute.maxbuffer)."""
 _REQUEST_BYTES = 64
 
 

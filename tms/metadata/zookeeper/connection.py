@@ -105,7 +105,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class _Reply:
-    """What kazoo puts an answer into, from its thread."""
+    """The place into which kazoo puts an answer, from its thread."""
 
     def __init__(self, post: Callable[..., None], future: "asyncio.Future[Any]") -> None:
         self._post = post
@@ -129,7 +129,7 @@ class _Reply:
 
 
 class SessionListener(Protocol):
-    """What is told of a session, in the event loop."""
+    """The listener of a session's events, in the event loop."""
 
     def on_state(self, state: str, session: int) -> None:
         """Hear of a state of kazoo's, and the number of the session."""

@@ -34,7 +34,7 @@ _STARTS = {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"}
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a run has added to the archive."""
+    """The messages that a run has added to the archive."""
 
     messages: int
     payload_bytes: int
@@ -89,7 +89,7 @@ def archive(
 
 
 class _Batches:
-    """What is done with the batches of one archive."""
+    """The work on the batches of one archive."""
 
     def __init__(self, folder: str, source: Mapping[str, str], errors: str | None) -> None:
         self.is_typed = "schema" in {name.lower() for name in source}

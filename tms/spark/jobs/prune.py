@@ -22,7 +22,7 @@ _DONE = pa.schema([("region", pa.int32()), ("reason", pa.string()),
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What a run has deleted."""
+    """The rows that a run has deleted."""
 
     regions: int
     rows: int
@@ -65,7 +65,7 @@ def prune(
 
 
 class _Pruning:
-    """What a task does with its regions; Spark's workers have copies of it."""
+    """The work of a task on its regions; Spark's workers have copies of it."""
 
     def __init__(self, store: str) -> None:
         self._store = store

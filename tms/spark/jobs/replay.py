@@ -28,7 +28,7 @@ _NAME_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay did."""
+    """The result of a replay."""
 
     messages: int
     payload_bytes: int
@@ -42,7 +42,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of an archive is replayed."""
+    """The part of an archive to replay."""
 
     topics: tuple[str, ...] = ()
     """None for all."""

@@ -9,7 +9,7 @@ LOOK_S = 1
 """How often the query is asked. It keeps the reports of its last hundred batches."""
 
 Report = Mapping[str, Any]
-"""What one batch observed, by name."""
+"""The observations of one batch, by name."""
 OnBatch = Callable[[int, Report], None]
 """Called for each batch that is done, with its number and what it observed."""
 

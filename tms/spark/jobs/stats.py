@@ -1,4 +1,4 @@
-"""What topics have: per topic and hour how many messages, how large, how many rolled back."""
+"""Counts per topic and hour: messages, bytes, and rolled back ones."""
 
 import json
 from collections.abc import Mapping

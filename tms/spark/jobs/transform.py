@@ -26,7 +26,7 @@ from tms.spark.jobs.running import OnBatch, nothing, run_to_its_end
 from tms.spark.rows import HEADERS
 
 VIEW = "messages"
-"""What a query selects from."""
+"""The view that a query selects from."""
 
 _OBSERVED = "transformed"
 _WRITTEN = pa.schema(
@@ -47,7 +47,7 @@ Function = Callable[[bytes], bytes | str | Iterable[bytes] | None]
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
-    """What a run has published."""
+    """The messages that a run has published."""
 
     messages: int
     errors: int

@@ -1,4 +1,4 @@
-"""What Avro's types are in columns; values are those of a raw schema (`avro_schema`).
+"""Avro's types as columns; values are those of a raw schema (`avro_schema`).
 
     null or T                          T, for every column may be NULL
     boolean, int, long, float, double  BOOLEAN, INT, BIGINT, FLOAT, DOUBLE

@@ -32,7 +32,7 @@ def without_logical_types(source: SchemaSource) -> SchemaSource:
 
 
 class AvroReading:
-    """What is read, and by which schema."""
+    """The columns to read, and the schema to read by."""
 
     def __init__(self, source: SchemaSource, fields: frozenset[str]) -> None:
         """Read a record's `fields` alone. Raises `UnusableSchema`."""
@@ -40,7 +40,7 @@ class AvroReading:
         self._fields = fields
         self.text = types.raw_text(types.top, fields)
         self.serde = _serde(self.text)
-        """Of the reader's schema, without logical types."""
+        """The serde of the reader's schema, without logical types."""
 
     def reader_of(self, writer: SchemaSource) -> Callable[[bytes], Any]:
         """Return what reads payloads of a version. Raises `UnusableSchema`, `Undecodable`."""
@@ -76,7 +76,7 @@ class AvroReading:
 
 
 class AvroVersion:
-    """What decodes the values of one writer's schema."""
+    """Decodes the values of one writer's schema."""
 
     def __init__(self, writer: AvroTypes, reader: AvroReading) -> None:
         """Read what `writer` wrote. Raises `UnusableSchema`."""

@@ -22,7 +22,7 @@ _UNFIT = (
     *(ValueError, TypeError, OverflowError, KeyError, AttributeError, RecursionError),
     pa.ArrowException,
 )
-"""What Python and Arrow raise for a value of another type."""
+"""Errors of Python and Arrow for a value of another type."""
 _EXACT = decimal.Context(prec=100)
 _DECIMAL_BYTES = 16
 _REASON_CHARS = 500
@@ -41,7 +41,7 @@ _TAKES = {"floating": ("number", "floating"), "decimal": ("number", "decimal")}
 
 
 class ColumnForm(Protocol):
-    """What a type is in a column."""
+    """The form of a type in a column."""
 
     arrow: pa.DataType
 
@@ -160,7 +160,7 @@ class DecimalColumn:
 
 
 class JsonColumn:
-    """What Spark has no type for, as text of JSON."""
+    """A value that has no type in Spark, as text of JSON."""
 
     arrow = pa.string()
 

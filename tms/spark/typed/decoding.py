@@ -25,7 +25,7 @@ FindSource = Callable[[int], SchemaSource]
 
 @dataclass(slots=True)
 class Decoded:
-    """What payloads say, row by row."""
+    """The decoded payloads, row by row."""
 
     columns: dict[str, pa.Array]
     schema_ids: list[int | None]
@@ -33,7 +33,7 @@ class Decoded:
 
 
 class PayloadDecoder:
-    """What decodes payloads by one reader's schema."""
+    """Decodes payloads by one reader's schema."""
 
     def __init__(
         self, source: SchemaSource, find: FindSource, wanted: Sequence[str] | None

@@ -15,7 +15,7 @@ from tms.spark.typed.registered import KnownSchema
 
 
 class RowEncoder:
-    """What encodes rows by one schema."""
+    """Encodes rows by one schema."""
 
     def __init__(self, schema: KnownSchema) -> None:
         """Take a schema that is registered. Raises `UnusableSchema`."""

@@ -1,4 +1,4 @@
-"""What whole values of a schema are in columns: a record's fields, or the one column `value`.
+"""The columns of whole values of a schema: a record's fields, or the one column `value`.
 
 Each type of schemas has a row in `_COLUMNS`. Guarantees that values come back from their columns,
 and that a schema whose values cannot be columns is an `UnusableSchema`.
@@ -80,11 +80,11 @@ def _by_numbers(source: SchemaSource, _: frozenset[str]) -> ReaderOf:
 
 
 class TypeColumns(NamedTuple):
-    """What is done with the columns of one type of schemas. Each may raise `UnusableSchema`."""
+    """The columns of one type of schemas. Each function may raise `UnusableSchema`."""
 
     form: Callable[[SchemaSource], ColumnForm]
     reading: Callable[[SchemaSource, frozenset[str]], ReaderOf] = _as_written
-    """What reads some fields, as a schema has them."""
+    """Reads some fields, as a schema has them."""
     written: Callable[[SchemaSource], SchemaSource] = lambda source: source
     """The schema by which the values of columns are encoded."""
 

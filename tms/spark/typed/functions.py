@@ -112,7 +112,7 @@ def _applied(work: Callable[[Arrays], Arrays], to: DataType, column: str | Colum
 
 @dataclass(frozen=True)
 class _Decoding:
-    """What a task does of `from_tms`; it asks for writers' schemas once."""
+    """The part of `from_tms` in a task; it asks for writers' schemas once."""
 
     connection: ServerOptions
     reader: ReaderSchema
@@ -145,7 +145,7 @@ class _Decoding:
 
 @dataclass(frozen=True)
 class _Encoding:
-    """What a task does of `to_tms`."""
+    """The part of `to_tms` in a task."""
 
     known: KnownSchema
     topic: str

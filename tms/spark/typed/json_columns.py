@@ -1,4 +1,4 @@
-"""What the values of a JSON Schema are in columns.
+"""The values of a JSON Schema as columns.
 
 boolean, integer, string             BOOLEAN, BIGINT, STRING
 number                               DOUBLE: the nearest there is, of whole numbers too

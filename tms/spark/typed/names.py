@@ -11,7 +11,7 @@ import pyarrow as pa
 from tms.spark.rows import TYPES
 
 VALUE = "value"
-"""The column of a value that is no record."""
+"""The column of a value that is not a record."""
 IS_TOMBSTONE = "_is_tombstone"
 SCHEMA_ID = "_schema_id"
 PAYLOAD = "_payload"

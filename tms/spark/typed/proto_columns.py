@@ -1,4 +1,4 @@
-"""What Protobuf's messages are in columns.
+"""Protobuf's messages as columns.
 
     bool, float, double, string, bytes   BOOLEAN, FLOAT, DOUBLE, STRING, BINARY
     signed of 32 bits; unsigned; of 64   INT; BIGINT; BIGINT

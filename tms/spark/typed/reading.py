@@ -20,7 +20,7 @@ _NO_SUCH_ID = 40403
 
 
 class TypedRows:
-    """What makes rows with types, for one task."""
+    """Makes rows with types, for one task."""
 
     def __init__(self, schemas: RegisteredSchemas, reader: ReaderSchema, schema: pa.Schema) -> None:
         """Give the columns, and the types, that `schema` has."""

@@ -1,4 +1,4 @@
-"""What Spark's driver and its tasks ask the registry, through a server's connections.
+"""The questions of Spark's driver and tasks to the registry, through a server's connections.
 
 What was found is kept by who asks, for a query: a schema's id means one schema for ever.
 """

@@ -1,4 +1,4 @@
-"""What a query of rows with types is planned with: the driver finds the schema, tasks get it.
+"""The schema of a query of rows with types: the driver finds it, and tasks get it.
 
 So all tasks of a query agree, whatever is registered or deleted meanwhile.
 """

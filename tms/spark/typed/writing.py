@@ -62,7 +62,7 @@ def _expected(fields: Collection[str]) -> str:
 
 
 class TypedMessages:
-    """What makes messages of rows, for one task."""
+    """Makes messages from rows, for one task."""
 
     def __init__(
         self,

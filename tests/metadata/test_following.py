@@ -1,0 +1,99 @@
+"""Changes of a metadata store are followed, whatever fails, and for as long as they should be."""
+
+import asyncio
+import logging
+
+import pytest
+
+from tms.core.errors import MetadataUnavailable
+from tms.metadata import following
+from tms.metadata.following import Following
+from tms.metadata.host import MetadataHost
+
+pytestmark = pytest.mark.anyio
+SOON_S = 5.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Followed:
+    """Work that fails until it may succeed."""
+
+    def __init__(self) -> None:
+        self.host = MetadataHost()
+        self.store, self.other = self.host.open_session(), self.host.open_session()
+        self.fails = False
+        self.times = 0
+        self.called = asyncio.Event()
+        self.following = Following(self.store, "/a", "following /a", self.bring_up_to_date)
+
+    async def bring_up_to_date(self) -> None:
+        self.times += 1
+        self.called.set()
+        if self.fails:
+            raise MetadataUnavailable
+
+    async def until_called(self) -> None:
+        await asyncio.wait_for(self.called.wait(), SOON_S)
+        self.called.clear()
+
+
+async def test_it_is_called_for_what_is_told_and_as_a_connection_comes_back() -> None:
+    followed = Followed()
+    await followed.following.open()
+    followed.called.clear()
+    for path in ("/a", "/a/b"):
+        await followed.other.put(path, b"")
+        await followed.until_called()
+    await followed.other.put("/b", b"")
+    followed.host.disconnect(followed.store)
+    await followed.other.put("/a", b"missed")
+    await asyncio.sleep(0.01)
+    assert followed.times == 3
+    followed.host.reconnect(followed.store)
+    await followed.until_called()
+    await followed.following.close()
+    await followed.other.put("/a", b"")
+    await asyncio.sleep(0.01)
+    assert followed.times == 4
+
+
+async def test_what_failed_is_done_again_and_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(following, "RETRY_S", 0.001)
+    followed = Followed()
+    await followed.following.open()
+    followed.fails = True
+    with caplog.at_level(logging.WARNING):
+        followed.following.wake()
+        async with asyncio.timeout(SOON_S):
+            while followed.times < 5:
+                await asyncio.sleep(0.001)
+    assert len(caplog.records) == 1
+    followed.fails = False
+    followed.called.clear()
+    await followed.until_called()
+    times = followed.times
+    await asyncio.sleep(0.02)
+    assert followed.times == times
+    await followed.following.close()
+
+
+async def test_it_ends_even_if_something_happens_at_that_moment() -> None:
+    followed = Followed()
+    followed.following.start()
+    followed.fails = True
+    followed.following.wake()
+    await followed.until_called()
+    task = followed.following._task
+    assert task is not None
+    await asyncio.sleep(0.01)  # it waits to do it again
+    followed.following.wake()
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await asyncio.wait([task], timeout=SOON_S)
+    assert task.cancelled()
+    await followed.following.close()
