@@ -10,7 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import cast
 
-from api.http.connection_state import AT_WORK, ConnectionState, Then
+from api.http.connection_state import (
+    AT_WORK,
+    CLOSING,
+    END,
+    IDLE,
+    LOST,
+    NEXT,
+    REST,
+    ConnectionState,
+)
 from api.http.connections import Connections
 from api.http.peer import Peer, peer_of
 from tms.core.errors import InvalidRequest, TmsError
@@ -39,8 +48,8 @@ class ClientWire(asyncio.Protocol, ABC):
     def __init__(self, shared: Connections) -> None:
         """Begin without a request."""
         self._shared = shared
-        self._state = ConnectionState.IDLE
-        self._then = Then.NEXT
+        self._state = IDLE
+        self._then = NEXT
         self._waiters: list[asyncio.Future[None]] = []  # those who wait for the client
         self._is_draining = False  # whether the answer waits for the client to read
         self.is_write_paused = False
@@ -68,7 +77,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's
         """Wake whoever waits for the client: it is gone."""
-        self._become(ConnectionState.LOST)
+        self._become(LOST)
         self._shared.left(self)
         if self.open_count is not None:
             self.open_count.leave()
@@ -83,12 +92,12 @@ class ClientWire(asyncio.Protocol, ABC):
         """Let answers go on, or end the connection if they were all."""
         self.is_write_paused = False
         self._shared.unread.leave(self)
-        if self._state is ConnectionState.CLOSING:
+        if self._state is CLOSING:
             self._shared.loop.call_soon(self._transport.close)
         self._wake()
 
     def _write(self, data: bytes) -> None:
-        if self._state is not ConnectionState.LOST:
+        if self._state is not LOST:
             self._transport.write(data)
 
     # Waiting for the client.
@@ -107,7 +116,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     async def ended(self) -> None:
         """Return when the client has ended its side, or is gone."""
-        await self._wait_until(lambda: self._then is Then.REST or self.is_lost)
+        await self._wait_until(lambda: self._then is REST or self.is_lost)
 
     async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
@@ -127,7 +136,7 @@ class ClientWire(asyncio.Protocol, ABC):
     @property
     def is_lost(self) -> bool:
         """Whether the client is gone."""
-        return self._state is ConnectionState.LOST
+        return self._state is LOST
 
     @property
     def address(self) -> str:
@@ -151,15 +160,15 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def finish(self) -> None:
         """Close now if no request is at work, else behind its answer."""
-        self._then = Then.END
+        self._then = END
         if self.is_idle:
             self.close()
 
     def close(self) -> None:
         """Close the connection behind what was written. Closing twice is the same as once."""
-        if self._state in (ConnectionState.CLOSING, ConnectionState.LOST):
+        if self._state in (CLOSING, LOST):
             return
-        self._become(ConnectionState.CLOSING)
+        self._become(CLOSING)
         if self._transport.get_write_buffer_size():
             self._shared.unread.enter(self)
             self._transport.set_write_buffer_limits(0)  # `resume_writing` tells of the end
@@ -172,10 +181,10 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def pause_reading(self) -> None:
         """Read no more for now."""
-        if self._state is not ConnectionState.LOST:
+        if self._state is not LOST:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read on, unless the client has ended its side."""
-        if self._state is not ConnectionState.LOST and self._then is not Then.REST:
+        if self._state is not LOST and self._then is not REST:
             self._transport.resume_reading()

@@ -19,7 +19,19 @@ import logging
 from api.http.answer import CONTINUE, head_start, lines
 from api.http.app import App
 from api.http.client_wire import ClientWire
-from api.http.connection_state import ENDING, ConnectionState, Then
+from api.http.connection_state import (
+    CLOSING,
+    END,
+    ENDING,
+    IDLE,
+    LINGERING,
+    LOST,
+    NEXT,
+    RECEIVING,
+    REST,
+    STREAMING,
+    WORKING,
+)
 from api.http.connections import Connections
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
@@ -75,22 +87,20 @@ class HttpConnection(ClientWire):
 
     def eof_received(self) -> bool:
         """Take note that the client has ended its side; return whether the connection stays."""
-        if self._state is ConnectionState.WORKING or (
-            self._state is ConnectionState.IDLE and self._held
-        ):
-            if self._then is Then.NEXT:
-                self._then = Then.REST
+        if self._state is WORKING or (self._state is IDLE and self._held):
+            if self._then is NEXT:
+                self._then = REST
             self._wake()
             return True
-        if self._state is ConnectionState.STREAMING:
+        if self._state is STREAMING:
             self.abort()
-        return self._state is ConnectionState.CLOSING
+        return self._state is CLOSING
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
         if self._body is not None:
             self._take(self._body, data)
-        elif self._state is ConnectionState.IDLE and not self._held:
+        elif self._state is IDLE and not self._held:
             self._begin(data)
         elif self._state not in ENDING:
             self._hold(data)
@@ -101,7 +111,7 @@ class HttpConnection(ClientWire):
         """Begin with the requests that have come, until one is at work or others have a turn."""
         begun = 0
         try:
-            while data and self._state is ConnectionState.IDLE:
+            while data and self._state is IDLE:
                 if begun == _REQUESTS_A_TURN:
                     self._shared.loop.call_soon(self._go_on)
                     break
@@ -118,11 +128,11 @@ class HttpConnection(ClientWire):
 
     def _go_on(self) -> None:
         """Begin with what was held; if nothing more can come behind it, end the connection."""
-        if self._held and self._state is ConnectionState.IDLE:
+        if self._held and self._state is IDLE:
             data, self._held = self._held, b""
             self.resume_reading()
             self._begin(data)
-        if self._then is Then.REST and self._state is ConnectionState.IDLE and not self._held:
+        if self._then is REST and self._state is IDLE and not self._held:
             self.close()
 
     def _start(self, head: Head, data: bytes) -> bytes:
@@ -134,9 +144,9 @@ class HttpConnection(ClientWire):
         endpoint, names = self._app.find(method, path)
         is_surplus = bool(shared.surplus) and shared.is_surplus(self, is_probe=endpoint.is_probe)
         shared.idle.leave(self)
-        has_all = self._then is Then.REST
+        has_all = self._then is REST
         if not fields.keep_alive or shared.is_stopping or is_surplus:
-            self._then = Then.END
+            self._then = END
         size = fields.body_bytes
         whole: bytes | None = data[:size]
         if len(data) >= size and not fields.is_chunked:
@@ -163,7 +173,7 @@ class HttpConnection(ClientWire):
             authorization=authorization,
             whole_body=whole,
         )
-        self._become(ConnectionState.RECEIVING if whole is None else ConnectionState.WORKING)
+        self._become(RECEIVING if whole is None else WORKING)
         running = self._run(exchange, endpoint)
         if whole is not None and endpoint.is_taskless:
             TasklessCall(running, shared.loop, shared.tasks, shared.calls).start()
@@ -190,7 +200,7 @@ class HttpConnection(ClientWire):
         self._shared.awaits_no_head(self)
         self._shared.malformed.add(error)
         self._heads.forget()
-        self._then = Then.END
+        self._then = END
         status, body, content_type, headers, _ = self._app.error(error)
         head = self.head_start(status, content_type, lines(headers))
         self._write(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
@@ -213,8 +223,8 @@ class HttpConnection(ClientWire):
             return
         if body.is_complete:
             self._shared.bodies.leave(self)
-            if self._state is ConnectionState.RECEIVING:
-                self._become(ConnectionState.WORKING)
+            if self._state is RECEIVING:
+                self._become(WORKING)
             if self._state in ENDING:
                 self.close()
             elif behind:
@@ -248,19 +258,19 @@ class HttpConnection(ClientWire):
 
     def head_start(self, status: int, content_type: bytes | None, more: bytes) -> bytes:
         """Return the head of an answer as far as it does not depend on the body."""
-        goes_on = self._then is not Then.END and (self._body is None or self._body.is_complete)
+        goes_on = self._then is not END and (self._body is None or self._body.is_complete)
         return head_start(status, self._shared.date, content_type, goes_on) + more
 
     def start_stream(self) -> bool:
         """Begin an answer of unknown length; return whether the client is there to get it."""
-        if self._then is Then.REST or self._state is ConnectionState.LOST:
+        if self._then is REST or self._state is LOST:
             return False
-        self._become(ConnectionState.STREAMING)
+        self._become(STREAMING)
         return True
 
     def close_after(self) -> None:
         """Close the connection behind the answer."""
-        self._then = Then.END
+        self._then = END
 
     def write_later(self, head: bytes) -> None:
         """Write the head of an answer together with what is written next."""
@@ -277,7 +287,7 @@ class HttpConnection(ClientWire):
         """Write the end of an answer, and go on with the next request."""
         if self._head_written:
             data, self._head_written = self._head_written + data, b""
-        if data and self._state is not ConnectionState.LOST:
+        if data and self._state is not LOST:
             self._transport.write(data)
         self._shared.requests += 1
         if self._state in ENDING or self._transport.is_closing():
@@ -285,22 +295,22 @@ class HttpConnection(ClientWire):
         body = self._body
         if body is not None and body.is_complete:
             self._body = body = None
-        if body is not None or (self._held and self._then is Then.END):
+        if body is not None or (self._held and self._then is END):
             self._linger()
             return
-        if self._then is Then.END:
+        if self._then is END:
             self.close()
             return
-        self._become(ConnectionState.IDLE)
+        self._become(IDLE)
         self._shared.idle.enter(self, self._shared.loop)
         if self._held:
             self._go_on()
-        elif self._then is Then.REST:
+        elif self._then is REST:
             self._shared.loop.call_soon(self._go_on)
 
     def _linger(self) -> None:
         """End the connection once the client has closed its side, or some time has passed."""
-        self._become(ConnectionState.LINGERING)
+        self._become(LINGERING)
         self._held = b""
         if self._body is not None:
             self._body.discard()

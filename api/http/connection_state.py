@@ -29,40 +29,20 @@ class ConnectionState(Enum):
     followers: "tuple[ConnectionState, ...]"
 
 
+IDLE, RECEIVING, WORKING, STREAMING, LINGERING, CLOSING, LOST = ConnectionState
+"""By names of their own, as those of `Then`: before Python 3.12 a request that finds its ten states
+by the class takes a twentieth longer."""
 FOLLOWERS = {
-    ConnectionState.IDLE: (
-        ConnectionState.WORKING,
-        ConnectionState.RECEIVING,
-        ConnectionState.LINGERING,
-        ConnectionState.CLOSING,
-        ConnectionState.LOST,
-    ),
-    ConnectionState.RECEIVING: (
-        ConnectionState.WORKING,
-        ConnectionState.STREAMING,
-        ConnectionState.LINGERING,
-        ConnectionState.CLOSING,
-        ConnectionState.LOST,
-    ),
-    ConnectionState.WORKING: (
-        ConnectionState.IDLE,
-        ConnectionState.STREAMING,
-        ConnectionState.LINGERING,
-        ConnectionState.CLOSING,
-        ConnectionState.LOST,
-    ),
-    ConnectionState.STREAMING: (
-        ConnectionState.IDLE,
-        ConnectionState.LINGERING,
-        ConnectionState.CLOSING,
-        ConnectionState.LOST,
-    ),
-    ConnectionState.LINGERING: (ConnectionState.CLOSING, ConnectionState.LOST),
-    ConnectionState.CLOSING: (ConnectionState.LOST,),
-    ConnectionState.LOST: (),
+    IDLE: (WORKING, RECEIVING, LINGERING, CLOSING, LOST),
+    RECEIVING: (WORKING, STREAMING, LINGERING, CLOSING, LOST),
+    WORKING: (IDLE, STREAMING, LINGERING, CLOSING, LOST),
+    STREAMING: (IDLE, LINGERING, CLOSING, LOST),
+    LINGERING: (CLOSING, LOST),
+    CLOSING: (LOST,),
+    LOST: (),
 }
-AT_WORK = (ConnectionState.RECEIVING, ConnectionState.WORKING, ConnectionState.STREAMING)
-ENDING = (ConnectionState.LINGERING, ConnectionState.CLOSING, ConnectionState.LOST)
+AT_WORK = (RECEIVING, WORKING, STREAMING)
+ENDING = (LINGERING, CLOSING, LOST)
 for _state, _followers in FOLLOWERS.items():
     _state.followers = _followers  # found without a hash, as each request changes the state twice
 
@@ -76,3 +56,6 @@ class Then(Enum):
     """The requests that have come already: the client has ended its side."""
     END = auto()
     """The end of the connection."""
+
+
+NEXT, REST, END = Then

@@ -71,6 +71,7 @@ class Exchange:
         "authorization",
         "bytes_in",
         "bytes_out",
+        "context",
         "endpoint",
         "fields",
         "headers",
@@ -102,6 +103,8 @@ class Exchange:
         """Take a request, with its body if all of that has come."""
         self._connection = connection
         self.endpoint = endpoint
+        self.context: Context = endpoint.context
+        """What the handlers of this application work with."""
         self.method = method
         self.path = path
         """As it came, not decoded."""
@@ -133,11 +136,6 @@ class Exchange:
         """What the audit is told besides of what is done."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
-
-    @property
-    def context(self) -> Context:
-        """What the handlers of this application work with."""
-        return self.endpoint.context
 
     @property
     def namespace(self) -> str:

@@ -4,6 +4,8 @@ from api.http.head import HEAD_END, Head, PartialHead
 from api.http.head_cache import HeadCache
 from tms.core.errors import TooLarge
 
+_OF_EMPTY_LINES = (b"", b"\r", b"\n")
+
 
 class HeadReader:
     """Reads one head after the other."""
@@ -23,7 +25,7 @@ class HeadReader:
         (head_too_large). Then nothing more may be read.
         """
         if self._partial is None:
-            if data[:1] in b"\r\n":
+            if data[:1] in _OF_EMPTY_LINES:
                 data = data.lstrip(b"\r\n")  # empty lines before a request are passed over
                 if not data:
                     return None

@@ -7,6 +7,7 @@ the OpenAPI document are both made from these tables, so neither can drift from 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from string import Formatter
 from typing import Any
 
 from api.http.exchange import OK, Exchange
@@ -53,8 +54,13 @@ KNOWN_CALLER_ERRORS = (
 )
 """What a request may be answered where callers have to say who they are."""
 
-NAMESPACE_ERRORS = ("invalid_namespace_name", "not_found", *SERVICE_ERRORS)
-TOPIC_ERRORS = ("invalid_topic_name", *NAMESPACE_ERRORS)
+NAME_ERRORS: Mapping[str, str] = {
+    "namespace": "invalid_namespace_name",
+    "topic": "invalid_topic_name",
+    "subscription": "invalid_subscription_name",
+    "transaction_id": "invalid_transaction_id",
+}
+"""The error of a name in the path that is not a valid one."""
 BODY_ERRORS = (
     "body_too_slow",
     "request_too_large",
@@ -63,9 +69,9 @@ BODY_ERRORS = (
     "unsupported_content_encoding",
     "queue_full",
 )
-"""What every operation that reads a body may answer."""
-JSON_ERRORS = ("unsupported_content_type", "not_acceptable", *BODY_ERRORS)
-"""Errors of every operation that reads a body and speaks JSON alone."""
+"""Errors of every operation that reads a body."""
+JSON_ERRORS = ("unsupported_content_type", "not_acceptable")
+"""Errors of an operation that speaks JSON alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,7 @@ class Operation:
     answer_headers: Mapping[str, Json] = field(default_factory=dict)
     """Header objects of OpenAPI that a 200 may have, by name."""
     errors: tuple[str, ...] = ()
-    """Codes of the catalogue."""
+    """Codes of the catalogue, without those that follow from the rest (`all_errors`)."""
     is_taskless: bool = False
     """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
     is a future, and it asks for its task, as timeouts do, only after that."""
@@ -131,8 +137,14 @@ class Operation:
 
     @property
     def all_errors(self) -> tuple[str, ...]:
-        """Its errors with those of its query and those of every request."""
-        takes_any = self.known_parameters is None
-        of_query = () if takes_any else ("unknown_query_parameter",)
+        """Its errors, and those that follow from its path, body, query and caller."""
+        names = [field for _, field, _, _ in Formatter().parse(self.path) if field]
+        of_path = [NAME_ERRORS[name] for name in names if name in NAME_ERRORS]
+        if names:
+            of_path.append("not_found")
+        of_service = SERVICE_ERRORS if self.path.startswith(RESOURCES) else ("internal",)
+        of_body = () if self.request is None else BODY_ERRORS
+        of_query = () if self.known_parameters is None else ("unknown_query_parameter",)
         of_caller = () if self.action is None else KNOWN_CALLER_ERRORS
-        return tuple(dict.fromkeys((*self.errors, *of_query, *of_caller, *REQUEST_ERRORS)))
+        rest = (*of_path, *of_service, *of_body, *of_query, *of_caller, *REQUEST_ERRORS)
+        return tuple(dict.fromkeys((*self.errors, *rest)))

@@ -3,7 +3,7 @@
 from functools import partial
 
 from api.http.exchange import Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import ESCAPED, answer, flag, read_json, subject_of, submitted_of
 from api.registry.resources import readable
@@ -69,7 +69,7 @@ class CompatibilityHandlers:
                 path=f"{VERSIONS}/{{version}}",
                 summary="Is a schema compatible with a version?",
                 description="The level of the subject decides.",
-                errors=("40402", "42201", "42202", "42209", *BODY_ERRORS),
+                errors=("40402", "42201", "42202", "42209"),
             ),
             row(
                 name="check_versions",
@@ -78,6 +78,6 @@ class CompatibilityHandlers:
                 summary="Is a schema compatible with the versions?",
                 description="It is compared with the latest version, or with all if the level is "
                 "transitive.",
-                errors=("42201", "42209", *BODY_ERRORS),
+                errors=("42201", "42209"),
             ),
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from api.http.operation import Json, Operation
+from api.http.operation import BODY_ERRORS, Json, Operation
 from api.openapi.document import Info, document_of
 from api.openapi.parts import path_parameters
 from api.openapi.structs import schemas_of
@@ -70,6 +70,7 @@ def _errors(operation: Operation) -> Json:
         told[422] = ["`422`: the body is empty"]
     codes: Iterable[str] = (
         *operation.errors,
+        *(() if operation.request is None else BODY_ERRORS),
         "schemas_unavailable",
         str(STORE_FAILED),
         str(TIMED_OUT),

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from api.http.exchange import Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX
 from api.registry import parameters as p
 from api.registry.requests import answer, flag, read_json
@@ -125,7 +125,7 @@ class SettingHandlers:
                 request=p.body("ConfigRequest"),
                 success="All settings of this scope.",
                 answer=p.body("ConfigSet"),
-                errors=(*errors, "42203", "42205", *BODY_ERRORS),
+                errors=(*errors, "42203", "42205"),
             ),
             row(
                 name=f"delete_{name}",
@@ -169,7 +169,7 @@ class SettingHandlers:
                 request=p.body("Mode"),
                 success="The new mode.",
                 answer=p.body("Mode"),
-                errors=(*errors, "42204", "42205", *BODY_ERRORS),
+                errors=(*errors, "42204", "42205"),
             ),
             row(
                 name=f"delete_{name}",

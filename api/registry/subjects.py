@@ -5,7 +5,7 @@ from functools import partial
 import msgspec
 
 from api.http.exchange import Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
     ESCAPED,
@@ -161,7 +161,7 @@ class SubjectHandlers:
                 request=p.body("SchemaRequest"),
                 success="The version.",
                 answer=p.body("Version"),
-                errors=("40401", "40403", "42201", "42209", "42210", *BODY_ERRORS),
+                errors=("40401", "40403", "42201", "42209", "42210"),
             ),
             row(
                 name="delete_subject",
@@ -206,6 +206,6 @@ class SubjectHandlers:
                 request=p.body("SchemaRequest"),
                 success="The id and the version of the schema.",
                 answer=p.body("Registered"),
-                errors=("409", "42201", "42202", "42205", "42208", "42209", "42210", *BODY_ERRORS),
+                errors=("409", "42201", "42202", "42205", "42208", "42209", "42210"),
             ),
         )

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from api.http.exchange import Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
     answer,
@@ -216,9 +216,6 @@ class VersionHandlers:
                 request=p.body("TagsRequest"),
                 success="The id and the version of the schema.",
                 answer=p.body("Registered"),
-                errors=(
-                    *("409", "40401", "40402", "42201", "42202", "42205", "42209", "42210"),
-                    *BODY_ERRORS,
-                ),
+                errors=(*("409", "40401", "40402", "42201", "42202", "42205", "42209", "42210"),),
             ),
         )

@@ -1,7 +1,7 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Operation
+from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, query_wait
 from api.openapi.structs import answer_of
@@ -122,7 +122,7 @@ OPERATIONS = (
         "transactions stay on the invalid list.",
         success="The state of cleanup.",
         answer=_CONTENT,
-        errors=("not_found", *SERVICE_ERRORS),
+        errors=("not_found",),
     ),
     Operation(
         name="runCleanup",
@@ -136,6 +136,6 @@ OPERATIONS = (
         query=(_WAIT,),
         success="The state after the pass, or after the wait.",
         answer=_CONTENT,
-        errors=("invalid_wait", "not_found", *SERVICE_ERRORS),
+        errors=("invalid_wait", "not_found"),
     ),
 )

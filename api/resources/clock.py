@@ -1,7 +1,7 @@
 """The server's clock over REST: whether a step of it is in doubt, and that it is right."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import JSON_ERRORS, SERVICE_ERRORS, Operation
+from api.http.operation import JSON_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of, schemas_of
@@ -80,7 +80,6 @@ OPERATIONS = (
         description=_OF_THE_ASKED,
         success="The state of the clock.",
         answer=_CONTENT,
-        errors=SERVICE_ERRORS,
     ),
     Operation(
         name="acceptClock",
@@ -99,11 +98,6 @@ OPERATIONS = (
         request={"application/json": json_media(_STEP, step={"step_s": 7200})},
         success="The state of the clock now.",
         answer=_CONTENT,
-        errors=(
-            "invalid_step",
-            "clock_moved",
-            *JSON_ERRORS,
-            *SERVICE_ERRORS,
-        ),
+        errors=("invalid_step", "clock_moved", *JSON_ERRORS),
     ),
 )

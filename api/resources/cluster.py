@@ -1,7 +1,7 @@
 """The cluster over REST: which servers there are, and which of them leads."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Operation
+from api.http.operation import Operation
 from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
@@ -68,6 +68,6 @@ OPERATIONS = (
         ),
         success="The state of the cluster.",
         answer=_CONTENT,
-        errors=("no_leader", "metadata_unavailable", "metadata_closed", *SERVICE_ERRORS),
+        errors=("no_leader", "metadata_unavailable", "metadata_closed"),
     ),
 )

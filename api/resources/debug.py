@@ -6,11 +6,12 @@ A table is read in parts: an answer's `next` is the next request's `after`.
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Json, Operation
+from api.http.operation import Json, Operation
 from api.http.query_parameters import choice_of, flag_of, invalid, limit_of, time_of, values_of
 from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice, query_flag, query_text
 from api.openapi.structs import answer_of
@@ -205,16 +206,14 @@ async def _answer(exchange: Exchange, found: object) -> None:
     await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
 
 
-_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy", *SERVICE_ERRORS)
+_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy")
 
+_row = partial(Operation, action=Action.OPERATE, method="GET", tag="Server")
 OPERATIONS = (
-    Operation(
+    _row(
         name="debugRows",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/rows",
         handler=rows,
-        tag="Server",
         summary="Show rows of a table",
         description=(
             "The rows are decoded, in the order of their keys; nothing is changed. To see rows "
@@ -227,13 +226,10 @@ OPERATIONS = (
         errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="debugSize",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/size",
         handler=size,
-        tag="Server",
         summary="Count the rows of a table",
         description="This counts one part; the sum of all parts is the whole table.",
         query=(_table_parameter(TABLES), _AFTER, _LIMIT),
@@ -246,13 +242,10 @@ OPERATIONS = (
         },
         errors=_ERRORS,
     ),
-    Operation(
+    _row(
         name="debugProblems",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/problems",
         handler=problems,
-        tag="Server",
         summary="Check a table, or the cache",
         description="This checks that the rows are consistent with the other rows; no problems are "
         "expected.",
@@ -272,13 +265,10 @@ OPERATIONS = (
         },
         errors=_ERRORS,
     ),
-    Operation(
+    _row(
         name="debugExplain",
-        action=Action.OPERATE,
-        method="GET",
         path=f"{DEBUG}/namespaces/{{namespace}}/topics/{{topic}}/explain",
         handler=explain,
-        tag="Server",
         summary="Explain a message id",
         description="This shows the parts of the id, the stored rows, and which readers get the "
         "message.",
@@ -289,12 +279,6 @@ OPERATIONS = (
                 _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
             )
         },
-        errors=(
-            "invalid_message_id",
-            "invalid_namespace_name",
-            "invalid_topic_name",
-            "topic_not_found",
-            *_ERRORS,
-        ),
+        errors=("invalid_message_id", "topic_not_found", *_ERRORS),
     ),
 )

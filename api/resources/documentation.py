@@ -98,7 +98,6 @@ OPERATIONS = (
         description="The page is for people, in a browser.",
         success="The page.",
         answer={"text/html": {"schema": {"type": "string"}}},
-        errors=("internal",),
         is_page=True,
         is_compressed=True,
     ),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.query_parameters import values_of
 from api.openapi.parts import json_media, query_text
 from api.openapi.structs import schemas_of
@@ -118,6 +118,5 @@ OPERATIONS = (
         description="The answer has the caller's principal, which is null without authentication.",
         success="The caller.",
         answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
-        errors=SERVICE_ERRORS,
     ),
 )

@@ -1,12 +1,13 @@
 """Who may do what: rules and tokens. Bodies and answers are JSON."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import JSON_ERRORS, SERVICE_ERRORS, Json, Operation
+from api.http.operation import JSON_ERRORS, Json, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
@@ -220,30 +221,27 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
     return {"application/json": json_media(array, all=[example])}
 
 
-LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
+LIST_ERRORS = ("authentication_off", "not_found")
 _CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
+_row = partial(Operation, action=Action.GRANT, tag=TAG)
 OPERATIONS = (
-    Operation(
+    _row(
         name="listRules",
-        action=Action.GRANT,
         method="GET",
         path=RULES,
         handler=list_rules,
-        tag=TAG,
         summary="List the rules",
         description="They are in the order of the names that they are for.",
         success="The rules that hold now.",
         answer=_listed("Rule", RULE),
         errors=LIST_ERRORS,
     ),
-    Operation(
+    _row(
         name="addRule",
-        action=Action.GRANT,
         method="POST",
         path=RULES,
         handler=add_rule,
-        tag=TAG,
         summary="Allow or deny somebody some actions",
         description=(
             "The rule holds at this server when it answers, and at other servers within a second. "
@@ -254,39 +252,33 @@ OPERATIONS = (
         answer={"application/json": json_media(_SCHEMAS["Rule"], rule=RULE)},
         errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
-    Operation(
+    _row(
         name="removeRule",
-        action=Action.GRANT,
         method="DELETE",
         path=f"{RULES}/{{id}}",
         handler=remove_rule,
-        tag=TAG,
         summary="Remove a rule",
         description="Decisions that used the rule are made again; waiting polls that it allowed "
         "end within 5 s.",
         success="The rule does not hold any more.",
         errors=("rule_not_found", *_CHANGE_ERRORS),
     ),
-    Operation(
+    _row(
         name="listTokens",
-        action=Action.GRANT,
         method="GET",
         path=TOKENS,
         handler=list_tokens,
-        tag=TAG,
         summary="List the tokens",
         description="The answer has their ids and principals, but never the tokens themselves.",
         success="The tokens that are valid, and those that have expired.",
         answer=_listed("Token", _TOLD_TOKEN),
         errors=LIST_ERRORS,
     ),
-    Operation(
+    _row(
         name="addToken",
-        action=Action.GRANT,
         method="POST",
         path=TOKENS,
         handler=add_token,
-        tag=TAG,
         summary="Make a token",
         description="Only this answer shows the token, because the server keeps only its hash.",
         request={"application/json": json_media(_ASKED["Token"], token={"principal": "shop"})},
@@ -294,13 +286,11 @@ OPERATIONS = (
         answer={"application/json": json_media(_SCHEMAS["NewToken"], token=_NEW_TOKEN)},
         errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *JSON_ERRORS),
     ),
-    Operation(
+    _row(
         name="removeToken",
-        action=Action.GRANT,
         method="DELETE",
         path=f"{TOKENS}/{{id}}",
         handler=remove_token,
-        tag=TAG,
         summary="Revoke a token",
         description="Requests with the token get 401 from now on; its waiting polls end within 5 "
         "s.",

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
@@ -15,45 +16,30 @@ from tms.core.errors import TmsError
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.supervision import failing
 from tms.security.resources import Action
+from tms.wire.json_fields import TEXT, Json
 
 _TEXT_TYPE = b"text/plain; charset=utf-8"
 _OBJECT = {"application/json": {"schema": {"type": "object"}}}
-_STATUS = {
-    "application/json": {
-        "schema": {
-            "type": "object",
-            "required": ["status"],
-            "properties": {
-                "status": {"type": "string"},
-            },
-        }
-    }
-}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
-_FAILING = {
-    "type": "object",
-    "required": ["task", "since_ms", "times", "reason"],
-    "properties": {
-        "task": {"type": "string"},
-        "since_ms": _COUNT,
-        "times": _COUNT,
-        "reason": {"type": "string"},
-    },
-}
+
+
+def _object(required: Json, **optional: Json) -> Json:
+    fields = {**required, **optional}
+    return {"type": "object", "required": [*required], "properties": fields}
+
+
+_FAILING = _object({"task": TEXT, "since_ms": _COUNT, "times": _COUNT, "reason": TEXT})
+_STATUS = {"application/json": {"schema": _object({"status": TEXT})}}
 _READY = {
     "application/json": {
-        "schema": {
-            "type": "object",
-            "required": ["status"],
-            "properties": {
-                "status": {"type": "string"},
-                "failing": {"type": "array", "items": _FAILING},
-                "warnings": {"type": "array", "items": {"type": "string"}},
-            },
-        }
+        "schema": _object(
+            {"status": TEXT},
+            failing={"type": "array", "items": _FAILING},
+            warnings={"type": "array", "items": TEXT},
+        )
     }
 }
-_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+_TEXT = {"text/plain": {"schema": TEXT}}
 
 
 class _Collected(Collector):
@@ -134,43 +120,36 @@ async def openapi(exchange: Exchange) -> None:
     await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
 
 
+_row = partial(Operation, method="GET", tag="Server")
 OPERATIONS = (
-    Operation(
+    _row(
         name="welcome",
         action=None,
-        method="GET",
         path="/",
         handler=welcome,
         is_page=True,
-        tag="Server",
         summary="Show what this service is, and where to begin",
         description="The page is for people.",
         success="Some first commands.",
         answer=_OBJECT,
-        errors=("internal",),
     ),
-    Operation(
+    _row(
         name="health",
         action=None,
-        method="GET",
         path="/health",
         handler=health,
         is_probe=True,
-        tag="Server",
         summary="Is the process up?",
         description="If a process does not answer this, restart it.",
         success="The process is up.",
         answer=_STATUS,
-        errors=("internal",),
     ),
-    Operation(
+    _row(
         name="ready",
         action=None,
-        method="GET",
         path="/ready",
         handler=ready,
         is_probe=True,
-        tag="Server",
         summary="Would the server accept a publish now?",
         description="The status is 503 if it would not: then send no requests to this server for "
         "the moment. "
@@ -179,46 +158,37 @@ OPERATIONS = (
         "if they are empty.",
         success="The server would accept it.",
         answer=_READY,
-        errors=("stopping", "store_unavailable", "queue_full", "internal"),
+        errors=("stopping", "store_unavailable", "queue_full"),
     ),
-    Operation(
+    _row(
         name="metrics",
         action=Action.OPERATE,
-        method="GET",
         path="/metrics",
         handler=metrics,
-        tag="Server",
         summary="Metrics, for Prometheus",
         description="The answer is in Prometheus' text format.",
         success="The metrics.",
         answer=_TEXT,
-        errors=("internal",),
     ),
-    Operation(
+    _row(
         name="ping",
         action=None,
-        method="GET",
         path="/ping",
         handler=ping,
-        tag="Server",
         summary="Is anybody there?",
         description="CDAP's clients use this; `/health` is the same in JSON.",
         success="`OK.`",
         answer=_TEXT,
-        errors=("internal",),
     ),
-    Operation(
+    _row(
         name="openapi",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
-        method="GET",
         path="/openapi.json",
         handler=openapi,
-        tag="Server",
         summary="This document",
         description="The document is in OpenAPI 3.1.",
         success="The document.",
         answer=_OBJECT,
-        errors=("internal",),
     ),
 )

@@ -7,10 +7,11 @@ turn.
 
 import asyncio
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
@@ -161,8 +162,6 @@ _WRITE_ERRORS = (
     "transaction_unknown",
     "transaction_not_in_progress",
     "transaction_of_another",
-    *TOPIC_ERRORS,
-    *BODY_ERRORS,
 )
 _SCHEMA_ERRORS = (
     "payload_without_schema",
@@ -183,14 +182,12 @@ _MESSAGE_ERRORS = (
     "unsupported_content_type",
 )
 
+_row = partial(Operation, action=Action.PUBLISH, method="POST", is_taskless=True, tag="Messages")
 OPERATIONS = (
-    Operation(
+    _row(
         name="publish",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/publish",
         handler=publish,
-        tag="Messages",
         summary="Publish messages",
         description=(
             "When the server answers, the messages are durable, and later messages come after "
@@ -225,16 +222,12 @@ OPERATIONS = (
             *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="publishAll",
-        action=Action.PUBLISH,
         decided_by=DecidedBy.BODY,
-        method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
-        tag="Messages",
         summary="Publish messages to several topics at once",
         description=(
             "The messages are published in a transaction of their own, which is started and "
@@ -252,6 +245,7 @@ OPERATIONS = (
             "too_many_topics_at_once",
             "invalid_body",
             "invalid_message_id",
+            "invalid_topic_name",
             "invalid_owner",
             "invalid_subscription_name",
             "key_required",
@@ -265,18 +259,12 @@ OPERATIONS = (
             "schema_unusable",
             "schemas_unavailable",
             *_MESSAGE_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="store",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/store",
         handler=store,
-        tag="Messages",
         summary="Store messages under a write pointer, to be published later",
         description=(
             "The request may be sent many times with the same pointer. A publish with that pointer "
@@ -295,15 +283,11 @@ OPERATIONS = (
             *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
-        is_taskless=True,
     ),
-    Operation(
+    _row(
         name="rollback",
-        action=Action.PUBLISH,
-        method="POST",
         path=f"{TOPIC}/rollback",
         handler=rollback,
-        tag="Messages",
         summary="Roll back the messages of one publish",
         description=(
             "The body is the unchanged answer of the publish. A second rollback changes nothing."
@@ -317,6 +301,5 @@ OPERATIONS = (
             "unsupported_content_type",
             *_WRITE_ERRORS,
         ),
-        is_taskless=True,
     ),
 )

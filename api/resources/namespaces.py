@@ -1,7 +1,9 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
@@ -85,18 +87,17 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable", *SERVICE_ERRORS)
-_NAME_ERRORS = ("invalid_namespace_name", "not_found", *_STORE_ERRORS)
+_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable")
 
+_row = partial(Operation, tag="Namespaces")
 OPERATIONS = (
-    Operation(
+    _row(
         name="listNamespaces",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=NAMESPACES,
         handler=list_namespaces,
-        tag="Namespaces",
         summary="List the declared namespaces",
         description=(
             "They are in the order of their names. A namespace need not be declared: without "
@@ -106,26 +107,24 @@ OPERATIONS = (
         answer=_NAMESPACES_CONTENT,
         errors=_STORE_ERRORS,
     ),
-    Operation(
+    _row(
         name="getNamespace",
         action=Action.DESCRIBE,
         method="GET",
         path=NAMESPACE,
         handler=show,
-        tag="Namespaces",
         summary="Show a namespace's settings and its limits",
         description="This also works for a namespace that was never declared: it has no settings.",
         success="The namespace.",
         answer=_NAMESPACE_CONTENT,
-        errors=_NAME_ERRORS,
+        errors=_STORE_ERRORS,
     ),
-    Operation(
+    _row(
         name="putNamespace",
         action=Action.MANAGE,
         method="PUT",
         path=NAMESPACE,
         handler=declare,
-        tag="Namespaces",
         summary="Give a namespace settings",
         description=(
             "The settings replace the earlier ones; for those that the body does not have, the "
@@ -142,21 +141,19 @@ OPERATIONS = (
             "invalid_namespace_settings",
             "namespace_limit_reached",
             "no_metadata_store",
-            *_NAME_ERRORS,
+            *_STORE_ERRORS,
             "unsupported_content_type",
-            *BODY_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="deleteNamespace",
         action=Action.MANAGE,
         method="DELETE",
         path=NAMESPACE,
         handler=delete,
-        tag="Namespaces",
         summary="Delete a namespace's settings",
         description="Its topics stay, and the server's limits apply.",
         success="The namespace is not declared any more.",
-        errors=("namespace_not_declared", "no_metadata_store", *_NAME_ERRORS),
+        errors=("namespace_not_declared", "no_metadata_store", *_STORE_ERRORS),
     ),
 )

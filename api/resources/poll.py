@@ -15,7 +15,7 @@ from typing import Any
 from api.http.access_control import CHECK_S
 from api.http.answer import Headers
 from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.operation import Operation
 from api.http.query_parameters import (
     choice_of,
     flag_of,
@@ -331,8 +331,6 @@ OPERATIONS = (
             "transactions_elsewhere",
             "schemas_unavailable",
             "unsupported_content_type",
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
         ),
         is_taskless=True,
         is_compressed=True,

@@ -3,8 +3,10 @@
 Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.range_schemas import (
@@ -60,23 +62,16 @@ async def reach(exchange: Exchange) -> None:
     await exchange.answer(OK, encode_reach(found), JSON_TYPE)
 
 
-_RANGE_ERRORS = (
-    "topic_not_found",
-    "invalid_message_id",
-    "invalid_query",
-    "invalid_range",
-    *TOPIC_ERRORS,
-)
+_RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")
 
+_row = partial(Operation, action=Action.CONSUME, tag="Messages")
 OPERATIONS = (
-    Operation(
+    _row(
         name="getPositions",
-        action=Action.CONSUME,
         decided_by=DecidedBy.BODY,
         method="POST",
         path=f"{NAMESPACE}/positions",
         handler=ranges,
-        tag="Messages",
         summary="Show where topics begin and end",
         description=(
             "`end` is stable: a range below it has the same messages whenever it is read, until "
@@ -86,21 +81,13 @@ OPERATIONS = (
         request=RANGES_ASKED_CONTENT,
         success="The positions of each topic.",
         answer=RANGES_CONTENT,
-        errors=(
-            "invalid_body",
-            "too_many_topics",
-            "transactions_elsewhere",
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
-        ),
+        errors=("invalid_body", "invalid_topic_name", "too_many_topics", "transactions_elsewhere"),
     ),
-    Operation(
+    _row(
         name="getSplits",
-        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/splits",
         handler=splits,
-        tag="Messages",
         summary="Split a range of a topic into parts of about equal size",
         description=(
             "The answer has at most `parts` ranges, one after the other, which together are the "
@@ -112,13 +99,11 @@ OPERATIONS = (
         answer=SPLITS_CONTENT,
         errors=_RANGE_ERRORS,
     ),
-    Operation(
+    _row(
         name="getReach",
-        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/reach",
         handler=reach,
-        tag="Messages",
         summary="Find the end of a number of messages",
         description=(
             "The answer is the furthest end, at most `end`, with no more than the given number of "

@@ -1,7 +1,9 @@
 """Subscriptions: named positions of consumers in a topic. All is JSON."""
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import JSON_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import JSON_ERRORS, DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     MOVE_CONTENT,
@@ -70,18 +72,15 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_TOPIC_ERRORS = ("topic_not_found", *TOPIC_ERRORS)
-_NAME_ERRORS = ("invalid_subscription_name", *_TOPIC_ERRORS)
 _POSITION_ERRORS = ("invalid_body", "invalid_message_id", *JSON_ERRORS)
 
+_row = partial(Operation, action=Action.SUBSCRIBE, tag="Subscriptions")
 OPERATIONS = (
-    Operation(
+    _row(
         name="createSubscription",
-        action=Action.SUBSCRIBE,
         method="PUT",
         path=SUBSCRIPTION,
         handler=create,
-        tag="Subscriptions",
         summary="Create a subscription",
         description=(
             "A subscription is a position in the topic, by default before the oldest message. The "
@@ -94,56 +93,48 @@ OPERATIONS = (
         errors=(
             "subscription_exists",
             "too_many_subscriptions",
-            *_NAME_ERRORS,
+            "topic_not_found",
             *_POSITION_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="getSubscription",
-        action=Action.SUBSCRIBE,
         method="GET",
         path=SUBSCRIPTION,
         handler=show,
-        tag="Subscriptions",
         summary="Show a subscription's position",
         description="To continue, poll from `after` with `inclusive` false.",
         success="The subscription.",
         answer=SUBSCRIPTION_CONTENT,
-        errors=("subscription_not_found", *_NAME_ERRORS),
+        errors=("subscription_not_found", "topic_not_found"),
     ),
-    Operation(
+    _row(
         name="deleteSubscription",
-        action=Action.SUBSCRIBE,
         method="DELETE",
         path=SUBSCRIPTION,
         handler=delete,
-        tag="Subscriptions",
         summary="Delete a subscription",
         description="The messages stay.",
         success="The subscription was deleted.",
-        errors=("subscription_not_found", "queue_full", *_NAME_ERRORS),
+        errors=("subscription_not_found", "queue_full", "topic_not_found"),
     ),
-    Operation(
+    _row(
         name="listSubscriptions",
-        action=Action.SUBSCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=SUBSCRIPTIONS,
         handler=list_subscriptions,
-        tag="Subscriptions",
         summary="List a topic's subscriptions",
         description="They are in the order of their names.",
         success="The subscriptions.",
         answer=SUBSCRIPTIONS_CONTENT,
-        errors=_TOPIC_ERRORS,
+        errors=("topic_not_found",),
     ),
-    Operation(
+    _row(
         name="advanceSubscription",
-        action=Action.SUBSCRIBE,
         method="POST",
         path=f"{SUBSCRIPTION}/advance",
         handler=advance,
-        tag="Subscriptions",
         summary="Move a subscription's position",
         description=(
             "The position moves forwards or back, from the version that the consumer knows: if two "
@@ -153,6 +144,11 @@ OPERATIONS = (
         request=MOVE_CONTENT,
         success="The subscription with its new position.",
         answer=SUBSCRIPTION_CONTENT,
-        errors=("subscription_not_found", "subscription_moved", *_NAME_ERRORS, *_POSITION_ERRORS),
+        errors=(
+            "subscription_not_found",
+            "subscription_moved",
+            "topic_not_found",
+            *_POSITION_ERRORS,
+        ),
     ),
 )

@@ -6,16 +6,14 @@ the default properties, as it does there.
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import (
-    BODY_ERRORS,
     JSON_ERRORS,
-    NAMESPACE_ERRORS,
-    TOPIC_ERRORS,
     DecidedBy,
     Operation,
 )
@@ -140,34 +138,27 @@ _PROPERTIES_ERRORS = (
     "ttl_over_namespace_limit",
 )
 
+_row = partial(Operation, tag="Topics")
 OPERATIONS = (
-    Operation(
+    _row(
         name="createTopic",
         action=Action.MANAGE,
         method="PUT",
         path=TOPIC,
         handler=create,
-        tag="Topics",
         summary="Create a topic",
         description="The body may be empty. It is JSON, with any Content-Type.",
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
-        errors=(
-            "topic_exists",
-            "topic_limit_reached",
-            *_PROPERTIES_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
-        ),
+        errors=("topic_exists", "topic_limit_reached", *_PROPERTIES_ERRORS),
     ),
-    Operation(
+    _row(
         name="updateTopic",
         action=Action.MANAGE,
         method="PUT",
         path=f"{TOPIC}/properties",
         handler=update,
-        tag="Topics",
         summary="Replace a topic's properties",
         description=(
             "All properties are replaced: those that the body does not have are removed, and `ttl` "
@@ -176,20 +167,14 @@ OPERATIONS = (
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The properties were replaced.",
-        errors=(
-            "topic_not_found",
-            *_PROPERTIES_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
-        ),
+        errors=("topic_not_found", *_PROPERTIES_ERRORS),
     ),
-    Operation(
+    _row(
         name="trimTopic",
         action=Action.MANAGE,
         method="POST",
         path=f"{TOPIC}/trim",
         handler=trim,
-        tag="Topics",
         summary="Expire all messages before a time",
         description=(
             "Readers do not get messages from before the time, or before the time of the id, any "
@@ -206,17 +191,15 @@ OPERATIONS = (
             "invalid_start_time",
             "start_time_in_seconds",
             "invalid_message_id",
-            *TOPIC_ERRORS,
             *JSON_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="getTopic",
         action=Action.DESCRIBE,
         method="GET",
         path=TOPIC,
         handler=show,
-        tag="Topics",
         summary="Show a topic's properties",
         description=(
             "All values are strings, also `ttl` and `generation`. A server started with "
@@ -224,28 +207,26 @@ OPERATIONS = (
         ),
         success="The topic's name and properties.",
         answer=TOPIC_CONTENT,
-        errors=("topic_not_found", *TOPIC_ERRORS),
+        errors=("topic_not_found",),
     ),
-    Operation(
+    _row(
         name="deleteTopic",
         action=Action.MANAGE,
         method="DELETE",
         path=TOPIC,
         handler=delete,
-        tag="Topics",
         summary="Delete a topic and all of its messages",
         description="A new topic with the same name has none of the old messages.",
         success="The topic was deleted.",
-        errors=("topic_not_found", "topic_of_the_service", *TOPIC_ERRORS),
+        errors=("topic_not_found", "topic_of_the_service"),
     ),
-    Operation(
+    _row(
         name="listTopics",
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path=TOPICS,
         handler=list_names,
-        tag="Topics",
         summary="List the topics of a namespace",
         description=(
             "They are in the order of the metadata table's row keys, which end in `:`; so `t-1` "
@@ -253,6 +234,5 @@ OPERATIONS = (
         ),
         success="The names of the topics.",
         answer=TOPICS_CONTENT,
-        errors=NAMESPACE_ERRORS,
     ),
 )

@@ -3,6 +3,8 @@
 All is JSON, but for the whole state.
 """
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import choice_of, limit_of, values_of, with_codec
@@ -86,15 +88,14 @@ async def state(exchange: Exchange) -> None:
     await exchange.answer(OK, snapshot, _BYTES_TYPE)
 
 
+_row = partial(Operation, action=Action.OPERATE, tag="Transactions")
 # Before the path of one transaction, whose id would take their place in it.
 OPERATIONS = (
-    Operation(
+    _row(
         name="listTransactions",
-        action=Action.OPERATE,
         method="GET",
         path=TRANSACTIONS,
         handler=list_transactions,
-        tag="Transactions",
         summary="List the transactions in progress, or the invalid ones",
         description="The oldest one comes first.",
         query=(STATUS_PARAMETER, LIMIT_PARAMETER),
@@ -103,13 +104,11 @@ OPERATIONS = (
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="getTransactionState",
-        action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/state",
         handler=state,
-        tag="Transactions",
         summary="Download the state of all transactions",
         description="The form is that of Tephra's snapshots, version 4, with more data at the end.",
         success="The snapshot.",
@@ -117,26 +116,22 @@ OPERATIONS = (
         errors=MANAGER_ERRORS,
         is_compressed=True,
     ),
-    Operation(
+    _row(
         name="getInvalidSize",
-        action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/invalid/size",
         handler=invalid_size,
-        tag="Transactions",
         summary="Count the write pointers of the invalid list",
         description="Each new transaction carries all of them.",
         success="The number of write pointers.",
         answer=SIZE_CONTENT,
         errors=MANAGER_ERRORS,
     ),
-    Operation(
+    _row(
         name="truncateInvalid",
-        action=Action.OPERATE,
         method="POST",
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
-        tag="Transactions",
         summary="Remove write pointers from the invalid list",
         description=(
             "The body has their ids, or a time before which all of them started. Do it only if no "
@@ -155,13 +150,12 @@ OPERATIONS = (
             *JSON_ERRORS,
         ),
     ),
-    Operation(
+    _row(
         name="getTransaction",
         action=Action.TRANSACT,
         method="GET",
         path=TRANSACTION,
         handler=show,
-        tag="Transactions",
         summary="Show the state of a transaction",
         description=(
             "It may have ended recently: if a client has lost the answer to a commit, it can ask "
@@ -172,12 +166,6 @@ OPERATIONS = (
         query=(CODEC_PARAMETER,),
         success="The transaction.",
         answer=INFO_CONTENT,
-        errors=(
-            "invalid_query",
-            "invalid_transaction_id",
-            "transaction_unknown",
-            "transaction_of_another",
-            *MANAGER_ERRORS,
-        ),
+        errors=("invalid_query", "transaction_unknown", "transaction_of_another", *MANAGER_ERRORS),
     ),
 )

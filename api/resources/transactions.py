@@ -3,8 +3,10 @@
 All is JSON. A request without a body needs no Content-Type.
 """
 
+from functools import partial
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, JSON_ERRORS, SERVICE_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, JSON_ERRORS, Operation
 from api.http.query_parameters import with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
@@ -18,7 +20,6 @@ from api.openapi.transaction_schemas import (
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from tms.security.resources import Action
 from tms.wire import json_transactions as bodies
-from tms.wire.caps import changes_cap
 
 
 async def start(exchange: Exchange) -> None:
@@ -48,8 +49,11 @@ async def can_commit(exchange: Exchange) -> None:
     """Take a transaction's changes, or refuse them."""
     context = exchange.context
     body = await read_body(exchange)
-    cap = changes_cap(context.limits.transaction_changes_max)
-    changes = bodies.decode_changes(body, cap, base64_only=exchange.json_format().base64_only)
+    changes = bodies.decode_changes(
+        body,
+        context.limits.transaction_changes_max,
+        base64_only=exchange.json_format().base64_only,
+    )
     await context.services.transactions.can_commit(
         exchange.transaction_id, changes, caller=exchange.caller
     )
@@ -89,10 +93,9 @@ async def invalidate(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-MANAGER_ERRORS = ("transactions_elsewhere", "not_found", *SERVICE_ERRORS)
+MANAGER_ERRORS = ("transactions_elsewhere", "not_found")
 """What every operation of transactions may answer."""
 ID_ERRORS = (
-    "invalid_transaction_id",
     "transaction_unknown",
     "transaction_not_in_progress",
     "transaction_of_another",
@@ -107,14 +110,12 @@ _OWNER_ERRORS = (
     "transaction_of_another",
 )
 
+_row = partial(Operation, action=Action.TRANSACT, method="POST", tag="Transactions")
 OPERATIONS = (
-    Operation(
+    _row(
         name="startTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=TRANSACTIONS,
         handler=start,
-        tag="Transactions",
         summary="Start a transaction",
         description=(
             "The answer has the write pointer to publish with, and the snapshot to poll by. With "
@@ -134,20 +135,16 @@ OPERATIONS = (
             "invalid_timeout",
             "too_many_transactions",
             "too_many_owners",
-            "principal_rate_exceeded",
             *_OWNER_ERRORS,
             *MANAGER_ERRORS,
             *JSON_ERRORS,
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="canCommitTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/can-commit",
         handler=can_commit,
-        tag="Transactions",
         summary="Check whether a transaction can commit, by the keys of its changes",
         description=(
             "It is refused if another transaction, which committed since this one started, changed "
@@ -166,13 +163,10 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="commitTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/commit",
         handler=commit,
-        tag="Transactions",
         summary="Commit a transaction",
         description=(
             "The commit makes all its messages visible at once, and moves the positions of "
@@ -206,13 +200,10 @@ OPERATIONS = (
         ),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="abortTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/abort",
         handler=abort,
-        tag="Transactions",
         summary="Abort a transaction whose writes were rolled back",
         description=(
             "It is aborted if all its publishes were rolled back. Otherwise, or if it is a long "
@@ -220,28 +211,22 @@ OPERATIONS = (
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,
-        errors=(*ID_ERRORS, *JSON_ERRORS),
+        errors=(*ID_ERRORS, *JSON_ERRORS, *BODY_ERRORS),
         is_taskless=True,
     ),
-    Operation(
+    _row(
         name="invalidateTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/invalidate",
         handler=invalidate,
-        tag="Transactions",
         summary="End a transaction whose writes cannot be rolled back",
         description="From now on, readers with a transaction skip its messages.",
         success="The transaction is invalid.",
         errors=(*ID_ERRORS, *BODY_ERRORS),
     ),
-    Operation(
+    _row(
         name="checkpointTransaction",
-        action=Action.TRANSACT,
-        method="POST",
         path=f"{TRANSACTION}/checkpoint",
         handler=checkpoint,
-        tag="Transactions",
         summary="Give a transaction a new write pointer",
         description=(
             "Later writes have another pointer than earlier ones, and can be rolled back "
@@ -250,11 +235,6 @@ OPERATIONS = (
         query=(CODEC_PARAMETER,),
         success="The transaction with its new write pointer.",
         answer=STARTED_CONTENT,
-        errors=(
-            "invalid_query",
-            "too_many_checkpoints",
-            *ID_ERRORS,
-            *JSON_ERRORS,
-        ),
+        errors=("invalid_query", "too_many_checkpoints", *ID_ERRORS, *JSON_ERRORS, *BODY_ERRORS),
     ),
 )

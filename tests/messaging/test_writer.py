@@ -17,6 +17,7 @@ from tms.core.errors import (
     QueueFull,
     Stopping,
     StoreUnavailable,
+    TopicMoved,
     TopicNotFound,
 )
 from tms.core.limits import Limits
@@ -106,6 +107,51 @@ async def test_a_request_has_contiguous_ids_among_many(service: Service) -> None
     assert len(spans) == 50
     assert all(end[1] - start[1] == 4 for start, end in spans)
     assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))
+
+
+async def test_all_kinds_of_publications_share_a_flush(
+    service: Service, store: FaultyStore
+) -> None:
+    """Plain ones are appended together; the others by themselves, before them."""
+    await service.publish(TOPIC, [b"before"])
+    last = (await polled(service))[-1][0]
+    await service.store(TOPIC, [b"stored"], POINTER + 1)
+    store.batches.clear()
+    store.passed.clear()
+    publications = [
+        service.publish(TOPIC, [b"waits"]),
+        service.publish(TOPIC, [b"0", b"1"]),
+        service.publish(TOPIC, [b"tagged"], POINTER),
+        service.publish(TOPIC, [b"2"]),
+        service.publish(TOPIC, [b"moved"], if_last=last),
+        service.publish(TOPIC, [], POINTER + 1),
+        service.publish(TOPIC, [b"large", b"x" * 40_000]),
+        service.publish(TOPIC, [b"3", b"4", b"5"]),
+    ]
+    tasks = [asyncio.ensure_future(each) for each in publications[:1]]
+    await settle()
+    tasks += [asyncio.ensure_future(each) for each in publications[1:]]
+    await settle()
+    store.passed.set()
+    told = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert store.batches in ([1, 10], [1, 9, 1]), "the reference is looked for meanwhile"
+    assert isinstance(told[4], TopicMoved), "what waited was written before"
+    found = await polled(service)
+    assert [message_id for message_id, _ in found] == sorted({id_ for id_, _ in found})
+    by_id = dict(found)
+    published = [each for each in told if isinstance(each, Published)]
+    texts = [[by_id.get(id_, b"")[:6] for id_ in each] for each in published]
+    assert [*texts[:4], *texts[5:]] == [
+        [b"waits"],
+        [b"0", b"1"],
+        [b"tagged"],
+        [b"2"],
+        [b"large", b"xxxxxx"],
+        [b"3", b"4", b"5"],
+    ]
+    assert len(found) == 1 + 1 + 2 + 1 + 1 + 1 + 2 + 3
+    assert await service.cache_check().problems("", 10) == ([], 1, None)
 
 
 async def test_nothing_is_shown_before_it_is_durable(service: Service, store: FaultyStore) -> None:

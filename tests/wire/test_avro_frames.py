@@ -114,8 +114,9 @@ def test_damaged_bodies_are_refused_or_read(messages: list[Message], data: st.Da
 
 def test_more_messages_than_a_request_may_have_are_refused() -> None:
     body = AVRO_FRAMES.encode_publish(PublishRequest(None, bodies([Message(b"p", b"k")] * 9)))
-    with pytest.raises(TooLarge, match="more messages"):
+    with pytest.raises(TooLarge) as refused:
         AVRO_FRAMES.decode_publish(body, 8)
+    assert refused.value.problem.code == "too_many_messages"
 
 
 BLOCKS = st.lists(st.lists(st.tuples(CONTENTS, IDS), min_size=1, max_size=8), max_size=4)
@@ -192,6 +193,13 @@ def test_a_number_without_an_end_is_refused_at_its_tenth_byte(before: bytes) -> 
     decoder = AvroRunsDecoder()
     with pytest.raises(InvalidRequest, match="10 bytes"):
         decoder.feed(b"\x02\x02" + bytes(21) + b"\xff" * 200_000)
+
+
+@pytest.mark.parametrize("payload", [b"", b"a"])
+def test_a_publish_of_version_1_is_refused(payload: bytes) -> None:
+    """Also the one of a single message, which version 1 has a short way for."""
+    with pytest.raises(InvalidRequest):
+        AVRO_FRAMES.decode_publish(AVRO.encode_publish(PublishRequest(None, [payload])), MANY)
 
 
 def test_the_rest_is_as_in_version_1() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO, CONSUME_REQUEST_SCHEMA
-from tms.wire.avro_poll import decode_poll_request
 from tms.wire.bodies import PollRequest
 
 SCHEMA = fastavro.parse_schema(CONSUME_REQUEST_SCHEMA)
@@ -27,7 +26,7 @@ REQUESTS = st.builds(
 
 @given(REQUESTS)
 def test_what_the_library_writes_is_read(request: PollRequest) -> None:
-    assert decode_poll_request(AVRO.encode_poll(request)) == request
+    assert AVRO.decode_poll(AVRO.encode_poll(request)) == request
 
 
 @given(REQUESTS, st.data())
@@ -38,7 +37,7 @@ def test_damaged_bytes_are_refused_or_mean_what_the_library_says(
     at = data.draw(st.integers(0, len(body) - 1))
     body[at] = data.draw(st.integers(0, 255))
     try:
-        found = decode_poll_request(bytes(body))
+        found = AVRO.decode_poll(bytes(body))
     except InvalidRequest as error:
         assert error.problem.code == "invalid_body"
     else:
@@ -67,4 +66,4 @@ def test_damaged_bytes_are_refused_or_mean_what_the_library_says(
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        decode_poll_request(body)
+        AVRO.decode_poll(body)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.frame import bodies_of, encode_body
-from tms.wire.caps import messages_cap
+from tms.wire.bodies import too_many_messages
 
 PAYLOAD, VALUE, KEY, HEADERS = "payload", "value", "key", "headers"
 _BYTES_TYPES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
@@ -45,7 +45,8 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
             if message.type != "record batch" or _is_compressed(bytes(message.metadata)):
                 raise _invalid("batches must not be compressed or have dictionaries")
             batch = pa.ipc.read_record_batch(message, schema)
-            messages_cap(messages_max).check(len(bodies) + batch.num_rows)
+            if len(bodies) + batch.num_rows > messages_max:
+                raise too_many_messages(len(bodies) + batch.num_rows, messages_max)
             bodies += bodies_of(list(columns.bodies(batch)))
     except StopIteration:
         raise _invalid("there is no schema") from None

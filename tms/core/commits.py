@@ -8,6 +8,7 @@ Order within a flush: the transaction is decided, each part is checked, each add
 then the transaction ends. So a refusal, of whatever part, changes nothing.
 """
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
@@ -43,12 +44,12 @@ NOTHING = CommitRequest()
 class Carried(Write):
     """A part of a commit, as its carrier gives it."""
 
+    @abstractmethod
     def check(self, write_pointers: Collection[int]) -> None:
         """Raise a `TmsError` if it cannot be done with the transaction that has `write_pointers`.
 
         It is asked within the flush, before `add_rows` of any part, which then refuses nothing.
         """
-        raise NotImplementedError
 
 
 class Carrier(Protocol):

@@ -6,6 +6,7 @@ all requests before it have done.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -16,18 +17,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Write:
-    """A request to the writer. Steps that it has nothing to do in need not be there."""
-
-    size_bytes: int
-    """About how much memory it holds while it waits."""
+class _Steps:
+    """The steps of a request in which it may have nothing to do."""
 
     def on_queued(self) -> None:
         """Hold what must stay until `release`: the request is in the queue."""
-
-    def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add rows to the batch. May raise a `TmsError`, for this request alone, adding nothing."""
-        raise NotImplementedError
 
     def on_durable(self) -> None:
         """Take effect in memory: the batch is durable."""
@@ -43,8 +37,19 @@ class Write:
         return None
 
 
+class Write(_Steps, ABC):
+    """A request to the writer."""
+
+    size_bytes: int
+    """About how much memory it holds while it waits."""
+
+    @abstractmethod
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
+        """Add rows to the batch. May raise a `TmsError`, for this request alone, adding nothing."""
+
+
 class Participant:
-    """What takes part in each flush with a state of its own. Steps may be missing, as above."""
+    """What takes part in each flush with a state of its own. It may have nothing to do in a step."""
 
     def before_flush(self) -> None:
         """Before a flush: if one failed before, read again what may have changed."""

@@ -60,7 +60,7 @@ class Service:
         """
         engine = self._engine = writing.engine
         self._tables = engine.tables
-        self._limits = engine.limits
+        self._limits = limits = engine.limits
         self._clock = engine.clock
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
@@ -166,10 +166,8 @@ class Service:
         size = self._admission.payload_bytes(topic_id.namespace, payloads)
         topic = state.topic
         if payloads and if_last is None and not topic.properties:
-            published: Published = await self._writer.submit(
-                Publication(self._writing, state, payloads, write_pointer, size, checked=topic),
-                caller,
-            )
+            write = Publication(self._writing, state, payloads, write_pointer, size, checked=topic)
+            published: Published = await self._writer.submit(write, caller)
             return published
         async with self._states.held((topic_id,)) as [state]:
             topic = await self.schema_checks.admit(state, payloads, caller)

@@ -66,12 +66,6 @@ class WriteQueue(Generic[T]):
         self._requests.add(sharer)
         self._bytes.add(sharer, size_bytes)
 
-    def _next(self, queue: deque[tuple[T, int, str | None]]) -> tuple[T, int]:
-        request, size_bytes, sharer = queue.popleft()
-        self._requests.add(sharer, -1)
-        self._bytes.add(sharer, -size_bytes)
-        return request, size_bytes
-
     @property
     def has_large(self) -> bool:
         """Whether a large request waits."""
@@ -83,20 +77,23 @@ class WriteQueue(Generic[T]):
         `outstanding` is how many requests there were at the end of the last flush: those it
         answered, and those that waited.
         """
-        taken: list[T] = []
+        taken: list[tuple[T, int, str | None]] = []
         size = 0
         half = (max(outstanding, len(self)) + 1) // 2
         small = self._small
         while small and size < self._flush_bytes_max:
             if size >= HALF_FROM_BYTES and len(taken) >= half:
                 break
-            request, request_bytes = self._next(small)
-            taken.append(request)
-            size += request_bytes
+            taken.append(small.popleft())
+            size += taken[-1][1]
         is_full = taken and (self._took_large or size >= self._flush_bytes_max)
         self._took_large = with_large and self.has_large and not is_full
         if self._took_large:
-            request, request_bytes = self._next(self._large)
-            taken.append(request)
-            size += request_bytes
-        return taken
+            taken.append(self._large.popleft())
+        sizes: dict[str | None, list[int]] = {}
+        for _, request_bytes, sharer in taken:
+            sizes.setdefault(sharer, []).append(request_bytes)
+        for sharer, of_sharer in sizes.items():
+            self._requests.add(sharer, -len(of_sharer))
+            self._bytes.add(sharer, -sum(of_sharer))
+        return [request for request, _, _ in taken]

@@ -3,6 +3,9 @@
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
 (`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
 does not take writes any more: also here, after what the same flush did before.
+
+The plain messages that one flush publishes to a topic are appended together, behind all else that
+the flush appends to it: many small publications cost little more than one.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,20 +13,104 @@ from collections.abc import Collection, Sequence
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import Carried
 from tms.core.errors import StoreUnavailable
-from tms.core.group_commit import Write
+from tms.core.group_commit import Participant, Write
 from tms.core.message import KEY_BYTES, key_after
 from tms.core.messaging import Published
-from tms.core.tables import Batch
+from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
 from tms.messaging.live_references import LiveReferences
 from tms.messaging.loaded_topics import TopicState
+from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.sequence import KeySequence
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
 
 MESSAGE_OVERHEAD_BYTES = 100
 """What a queued message weighs besides its payload, about: Python's objects and the row's key."""
+_JOINED_BYTES_MAX = 32 * 1024
+"""Plain messages of so many bytes are appended without more of them: the cost of one is small."""
+
+
+class _Append:
+    """Entries that a flush adds to a topic under one write pointer, or as plain messages."""
+
+    __slots__ = ("keys", "now_ms", "payload_bytes", "payloads", "pointer", "state")
+
+    def __init__(self, state: TopicState, now_ms: int, pointer: int | None = None) -> None:
+        """Add nothing yet; without payloads, a reference to what is stored under the pointer."""
+        self.state = state
+        self.now_ms = now_ms
+        self.pointer = pointer
+        self.payloads: list[bytes] = []
+        self.payload_bytes = 0
+        self.keys: list[bytes] = []
+
+    def take(self, payloads: Sequence[bytes], payload_bytes: int) -> None:
+        """Add an entry for each payload."""
+        self.payloads += payloads
+        self.payload_bytes += payload_bytes
+
+    def put(self, batch: Batch, tables: Tables) -> None:
+        """Give the entries their keys, and add them to the batch."""
+        state, pointer = self.state, self.pointer
+        # An entry below the least live time would be born expired: a clock may have run ahead when
+        # the ttl was raised.
+        now_ms = max(self.now_ms, state.topic.live_from_ms)
+        keys = self.keys = state.sequence.take(len(self.payloads) or 1, now_ms)
+        if self.payloads:
+            tables.messages.append(batch, state.prefix, keys, self.payloads, pointer)
+        else:
+            assert pointer is not None
+            tables.messages.append_reference(batch, state.prefix, keys[0], pointer)
+        state.last_key = keys[-1]
+
+    def show(self, metrics: MessagingMetrics) -> None:
+        """Show the entries to readers of the cache."""
+        state, count, size = self.state, len(self.payloads), self.payload_bytes
+        if self.payloads:
+            state.cache.append(self.keys, self.payloads, size, self.pointer)
+        else:
+            assert self.pointer is not None
+            state.cache.append_reference(self.keys[0], self.pointer)
+        state.end = key_after(self.keys[-1])
+        for counted in (metrics, state.traffic):
+            counted.published_messages += count
+            counted.published_bytes += size
+
+
+class PlainAppends(Participant):
+    """The plain messages of each flush, by topic."""
+
+    def __init__(self, tables: Tables, metrics: MessagingMetrics) -> None:
+        self._tables = tables
+        self._metrics = metrics
+        self._all: list[_Append] = []
+        self._open: dict[TopicState, _Append] = {}
+
+    def open(self, state: TopicState, now_ms: int) -> _Append:
+        """Return what takes more of the plain messages of the flush to a topic."""
+        append = self._open.get(state)
+        if append is None or append.payload_bytes >= _JOINED_BYTES_MAX:
+            append = self._open[state] = _Append(state, now_ms)
+            self._all.append(append)
+        return append
+
+    def add_rows(self, batch: Batch) -> None:
+        """Add the messages to the batch."""
+        for append in self._all:
+            append.put(batch, self._tables)
+
+    def after_flush(self) -> None:
+        """Show the messages, behind all else, as their keys are, and begin anew."""
+        for append in self._all:
+            append.show(self._metrics)
+            append.state.changed()
+        self._all, self._open = [], {}
+
+    def flush_failed(self) -> None:
+        """Begin anew."""
+        self._all, self._open = [], {}
 
 
 class Writing:
@@ -38,6 +125,8 @@ class Writing:
         self.publications = engine.publications
         self.transactions = transactions
         self.references = LiveReferences(engine, transactions)
+        self.plain = PlainAppends(engine.tables, engine.metrics)
+        engine.writer.join(self.plain)
 
     def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
         """Return the least time, in ms, of what is written under a pointer.
@@ -103,13 +192,6 @@ class _TopicWrite(Write):
         """Let the topic's state go."""
         self._writing.states.release(self.state)
 
-    def _key_ms(self, now_ms: int) -> int:
-        """Return the least time that keys may have: an entry below it would be born expired.
-
-        A clock may have run ahead when the ttl was raised.
-        """
-        return max(now_ms, self.state.topic.live_from_ms)
-
 
 class Publication(_TopicWrite, Carried):
     """Messages for the Message table, or a reference to what was stored before."""
@@ -131,9 +213,12 @@ class Publication(_TopicWrite, Carried):
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._if_last = if_last
-        self._keys: list[bytes] = []
-        self._is_there = False
-        """Whether the reference was there before, so that nothing is added."""
+        self._is_joined = False
+        self._append: _Append | None = None
+        """What its entries are added with; None if a reference was there before."""
+        self._first = 0
+        """Which of those is the first one of its own."""
+        self._reference_key = b""
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
         """Raise `TopicNotFound`, `StoreUnavailable` where it cannot be a part of a commit now."""
@@ -145,6 +230,12 @@ class Publication(_TopicWrite, Carried):
         """Add an entry for each payload; a reference where there is none, unless one is there."""
         self.check_topic()
         write_pointer = self._write_pointer
+        if write_pointer is None and self._if_last is None:
+            self._is_joined = True
+            append = self._append = self._writing.plain.open(self.state, now_ms)
+            self._first = len(append.payloads)
+            append.take(self._payloads, self._payload_bytes)
+            return
         if write_pointer is not None:
             now_ms = max(now_ms, self._writing.check(write_pointer))
         if self._if_last is not None:
@@ -153,56 +244,41 @@ class Publication(_TopicWrite, Carried):
             assert write_pointer is not None
             key = self._writing.references.key(self.state, write_pointer)
             if key is not None:
-                self._keys, self._is_there = [key], True
+                self._reference_key = key
                 return
-        self._add_entries(batch, now_ms)
+        keys = self._put(batch, now_ms)
         if write_pointer is not None:
-            self._note(write_pointer)
+            self._note(write_pointer, keys)
 
-    def _note(self, write_pointer: int) -> None:
+    def _note(self, write_pointer: int, keys: Sequence[bytes]) -> None:
         if not self._payloads:
-            self._writing.references.noted(self.state, write_pointer, self._keys[0])
+            self._writing.references.noted(self.state, write_pointer, keys[0])
         if self._writing.transactions is None:
             return  # another manager does not say when it is to be forgotten
         publications, topic = self._writing.publications, self.state.topic
-        publications.published(write_pointer, topic, self._keys[0], self._keys[-1])
+        publications.published(write_pointer, topic, keys[0], keys[-1])
         if not self._payloads:
-            publications.referred(write_pointer, topic, self._keys[0])
+            publications.referred(write_pointer, topic, keys[0])
 
     def add_under(self, write_pointer: int, batch: Batch, now_ms: int) -> None:
         """Add the entries under a pointer committed in this flush; the topic must be current."""
         self._write_pointer = write_pointer
-        self._add_entries(batch, now_ms)
+        self._put(batch, now_ms)
 
-    def _add_entries(self, batch: Batch, now_ms: int) -> None:
-        state, write_pointer = self.state, self._write_pointer
-        messages = self._writing.tables.messages
-        keys = self._keys = state.sequence.take(len(self._payloads) or 1, self._key_ms(now_ms))
-        if self._payloads:
-            messages.append(batch, state.prefix, keys, self._payloads, write_pointer)
-        else:
-            assert write_pointer is not None
-            messages.append_reference(batch, state.prefix, keys[0], write_pointer)
-        state.last_key = keys[-1]
+    def _put(self, batch: Batch, now_ms: int) -> Sequence[bytes]:
+        """Add the entries by themselves; return their keys."""
+        append = self._append = _Append(self.state, now_ms, self._write_pointer)
+        append.take(self._payloads, self._payload_bytes)
+        append.put(batch, self._writing.tables)
+        return append.keys
 
     def on_durable(self) -> None:
-        """Show the entries to readers of the cache."""
-        state, writing = self.state, self._writing
-        if self._is_there:
-            writing.states.touch(state)  # it may stand for more than before
+        """Show the entries to readers of the cache, unless that is done with others' entries."""
+        if self._is_joined:
             return
-        if self._payloads:
-            state.cache.append(self._keys, self._payloads, self._payload_bytes, self._write_pointer)
-        else:
-            assert self._write_pointer is not None
-            state.cache.append_reference(self._keys[0], self._write_pointer)
-        state.end = key_after(self._keys[-1])
-        writing.states.touch(state)
-        writing.metrics.published_messages += len(self._payloads)
-        writing.metrics.published_bytes += self._payload_bytes
-        traffic = state.traffic
-        traffic.published_messages += len(self._payloads)
-        traffic.published_bytes += self._payload_bytes
+        if self._append is not None:
+            self._append.show(self._writing.metrics)
+        self._writing.states.touch(self.state)  # a reference may stand for more than before
 
     def on_failed(self) -> None:
         """Take note that a reference may be there, or not."""
@@ -212,7 +288,9 @@ class Publication(_TopicWrite, Carried):
 
     def result(self) -> Published:
         """Return the ids of what was written."""
-        return Published(self._keys[0], len(self._payloads), self._write_pointer)
+        append = self._append
+        first_key = self._reference_key if append is None else append.keys[self._first]
+        return Published(first_key, len(self._payloads), self._write_pointer)
 
 
 class StorePayloads(_TopicWrite):
@@ -244,7 +322,8 @@ class StorePayloads(_TopicWrite):
         # Not before the topic's last entry, also if the clock was set back: what a bound takes away
         # is older than an entry that was there when it looked at what is stored.
         least_ms = max(writing.check(self._write_pointer), self.state.sequence.last_ms)
-        keys = self._sequence.take(len(self._payloads), max(self._key_ms(now_ms), least_ms))
+        now_ms = max(now_ms, self.state.topic.live_from_ms, least_ms)
+        keys = self._sequence.take(len(self._payloads), now_ms)
         self._first_key = keys[0]
         if writing.transactions is not None:
             writing.publications.stored(self._write_pointer, self.state.topic, keys[0])

@@ -17,7 +17,7 @@ from struct import Struct
 
 from tms.core.avro_lengths import MORE_FOLLOWS, avro_length, avro_varint
 from tms.core.errors import InvalidRequest
-from tms.wire.caps import Cap
+from tms.wire.bodies import too_many_messages
 
 INT_BOUND = 1 << 31
 LONG_BOUND = 1 << 63
@@ -140,28 +140,29 @@ class AvroReader:
         self._at += 1
         return byte == b"\x01"
 
-    def items(self, cap: Cap | None = None) -> Iterator[int]:
+    def items(self, messages_max: int | None = None) -> Iterator[int]:
         """Give the number, from 0 on, of each item of an array; the caller reads the item.
 
         Items have a byte each at least, so an array ends with the body. Raises `TooLarge` before
-        the first item of a block that goes over `cap`.
+        the first item of a block that goes over `messages_max`, if each has a message at least.
         """
         total = 0
-        while count := self._block(cap, total):
+        while count := self._block(messages_max, total):
             yield from range(total, total + count)
             total += count
 
-    def messages(self, cap: Cap, before: int = 0) -> list[bytes]:
+    def messages(self, messages_max: int, before: int = 0) -> list[bytes]:
         """Return an array of messages, which are bytes.
 
-        Raises `TooLarge` if they and the `before` that the request had already are over `cap`.
+        Raises `TooLarge` if they are more than `messages_max`, together with the `before` that the
+        request had already.
         """
         found: list[bytes] = []
-        while count := self._block(cap, before + len(found)):
+        while count := self._block(messages_max, before + len(found)):
             self._add_bytes(count, found)
         return found
 
-    def _block(self, cap: Cap | None, before: int) -> int:
+    def _block(self, messages_max: int | None, before: int) -> int:
         """Return how many items the next block of an array has; 0 at its end."""
         if self._body[self._at : self._at + 1] == END:
             self._at += 1
@@ -170,8 +171,8 @@ class AvroReader:
         if count < 0:
             count = -count
             self.number()
-        if cap is not None:
-            cap.check(before + count)
+        if messages_max is not None and before + count > messages_max:
+            raise too_many_messages(before + count, messages_max)
         return count
 
     def _add_bytes(self, count: int, found: list[bytes]) -> None:

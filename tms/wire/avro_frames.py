@@ -21,8 +21,7 @@ from tms.wire.avro_bodies import (
 )
 from tms.wire.avro_framed_items import framed_items, framed_message
 from tms.wire.avro_messages_reader import MessagesReader
-from tms.wire.bodies import PublishRequest
-from tms.wire.caps import messages_cap
+from tms.wire.bodies import PublishRequest, last_of
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 
 _FRAME_FIELDS: list[dict[str, Any]] = [
@@ -93,13 +92,17 @@ class AvroFramesFormat(AvroFormat):
             [_message(body, is_framed=index in framed) for index, body in enumerate(bodies)]
         )
 
+    def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
+        """Return the content of a publish or store."""
+        return last_of(self.publish_steps(body, messages_max))
+
     def publish_steps(
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
         """Return what a publish or store asks, in steps that others may have their turn between."""
         reader = MessagesReader(body)
         pointer = reader.number() if reader.has_value() else None
-        bodies = yield from reader.steps(messages_cap(messages_max))
+        bodies = yield from reader.steps(messages_max)
         reader.end()
         return PublishRequest(pointer, bodies)
 

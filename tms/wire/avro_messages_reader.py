@@ -20,7 +20,6 @@ from tms.core.frame import (
 from tms.wire.avro import AvroReader, invalid
 from tms.wire.avro_message import MessageSpans, OtherForm, body_of, spans_of
 from tms.wire.bodies import MESSAGES_A_STEP, last_of
-from tms.wire.caps import Cap
 
 _EQUAL_RUN_MIN = 4
 _SKIPPED_MAX = 1_024
@@ -54,16 +53,16 @@ class MessagesReader(AvroReader):
         self._names: set[bytes] = set()
         """Names of single headers, behind their lengths, that are known to be UTF-8."""
 
-    def messages(self, cap: Cap, before: int = 0) -> list[bytes]:
+    def messages(self, messages_max: int, before: int = 0) -> list[bytes]:
         """Return an array of messages with keys and headers."""
-        return last_of(self.steps(cap, before))
+        return last_of(self.steps(messages_max, before))
 
-    def steps(self, cap: Cap, before: int = 0) -> Generator[None, None, list[bytes]]:
+    def steps(self, messages_max: int, before: int = 0) -> Generator[None, None, list[bytes]]:
         """Return an array of messages, in steps. Raises as `messages`."""
         bodies: list[bytes] = []
         framed: list[int] = []
         step_end = MESSAGES_A_STEP
-        while count := self._block(cap, before + len(bodies)):
+        while count := self._block(messages_max, before + len(bodies)):
             stop = len(bodies) + count
             while len(bodies) < stop:
                 left = min(stop - len(bodies), MESSAGES_A_STEP)

@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
+from tms.core.errors import TooLarge
 from tms.core.message import MessageBlock
 from tms.core.messaging import AllPublished, Published, RollbackRange
 from tms.core.payload_values import GivenValue
@@ -26,6 +27,11 @@ def last_of(steps: Generator[None, None, T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def too_many_messages(count: int, messages_max: int) -> TooLarge:
+    """Return the error of a request with more messages than one may have."""
+    return TooLarge("too_many_messages", count=count, request_messages_max=messages_max)
 
 
 class PublishRequest(NamedTuple):

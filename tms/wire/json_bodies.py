@@ -15,8 +15,8 @@ from tms.wire.bodies import (
     PublishAllRequest,
     PublishRequest,
     last_of,
+    too_many_messages,
 )
-from tms.wire.caps import messages_cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
     COUNT,
@@ -211,7 +211,8 @@ class JsonFormat:
         """Return what a publish or store asks, in steps that others may have their turn between."""
         value = decode(_publish_decoder, body, check=False)
         messages = value.messages
-        messages_cap(messages_max).check(len(messages))
+        if len(messages) > messages_max:
+            raise too_many_messages(len(messages), messages_max)
         if len(messages) > MESSAGES_A_STEP:
             yield
         _check_names(body, messages)
@@ -232,7 +233,9 @@ class JsonFormat:
     def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
         """Return the content of a publish to several topics."""
         value = decode(_publish_all_decoder, body)
-        messages_cap(messages_max).check(sum(map(len, value.topics.values())))
+        count = sum(map(len, value.topics.values()))
+        if count > messages_max:
+            raise too_many_messages(count, messages_max)
         topics = {
             name: given_payloads(messages, base64_only=self.base64_only)
             for name, messages in value.topics.items()

@@ -86,21 +86,12 @@ def _info_body(info: TransactionInfo) -> OneInfoBody:
 
 
 def _info_of(body: InfoBody) -> TransactionInfo:
-    return TransactionInfo(
-        transaction_id=pointer_of(body.transaction_id, "transaction_id"),
-        status=body.status,
-        type=TYPES[body.type],
-        write_pointers=tuple(pointer_of(one, "write_pointers") for one in body.write_pointers),
-        started_ms=body.started_ms,
-        age_ms=body.age_ms,
-        ends_in_ms=body.ends_in_ms,
-        expires_ms=body.expires_ms,
-        client=body.client,
-        owner=body.owner,
-        sequence=body.sequence,
-        topics=tuple(body.topics),
-        principal=body.principal,
-    )
+    told: dict[str, Any] = {name: getattr(body, name) for name in InfoBody.__struct_fields__}
+    told["transaction_id"] = pointer_of(body.transaction_id, "transaction_id")
+    told["type"] = TYPES[body.type]
+    told["write_pointers"] = tuple(pointer_of(one, "write_pointers") for one in body.write_pointers)
+    told["topics"] = tuple(body.topics)
+    return TransactionInfo(**told)
 
 
 def info_record(info: TransactionInfo) -> dict[str, Any]:
@@ -153,13 +144,8 @@ def decode_owners(body: bytes) -> list[OwnerInfo]:
     """Return what was told of owners."""
     return [
         OwnerInfo(
-            told.owner,
-            told.sequence,
-            pointer_of(told.transaction_id, "transaction_id"),
-            told.committed_ms,
-            told.age_ms,
-            told.origin,
-            told.principal,
+            **msgspec.structs.asdict(told)
+            | {"transaction_id": pointer_of(told.transaction_id, "transaction_id")}
         )
         for told in decode(_owners_decoder, body)
     ]

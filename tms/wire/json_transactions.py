@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from tms.core.commits import NOTHING, CommitRequest, Stored
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import parse_id
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
-from tms.wire.caps import Cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
     Count,
@@ -192,13 +191,14 @@ def encode_changes(changes: Iterable[bytes]) -> bytes:
     return encode({"changes": list(changes)})
 
 
-def decode_changes(body: bytes, cap: Cap, *, base64_only: bool) -> list[bytes]:
-    """Return the changes of a can-commit. Raises `TooLarge`.
+def decode_changes(body: bytes, changes_max: int, *, base64_only: bool) -> list[bytes]:
+    """Return the changes of a can-commit. Raises `TooLarge` (too_many_changes).
 
     `base64_only` says how strings are read, as in `JsonFormat`.
     """
     changes = decode(_changes_decoder, body).changes
-    cap.check(len(changes))
+    if len(changes) > changes_max:
+        raise TooLarge("too_many_changes", count=len(changes), transaction_changes_max=changes_max)
     return [bytes_of(value, base64_only=base64_only) for value in changes]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -9,6 +10,7 @@ import pytest
 import schemathesis
 
 from api.app import OPERATIONS
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS
 from tests.api.rest import POINTER, TOPICS, Rest, refusal
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import JSON_INTEGER_MAX
@@ -94,6 +96,18 @@ async def test_every_code_of_the_catalogue_is_told_with_its_status(rest: Rest) -
 
     unmatched = {"method_not_allowed"}
     assert told == set(CATALOGUE) - CLIENT_ONLY - METADATA - AT_OPENING - WITHOUT_SERVER - unmatched
+
+
+def test_errors_that_follow_from_path_body_and_query_are_told_and_not_listed() -> None:
+    follow = {o.name: set(replace(o, errors=()).all_errors) for o in OPERATIONS}
+    of_part = {"not_found"}  # it is also listed where a whole part of the server may be off
+
+    assert [o.name for o in OPERATIONS if follow[o.name] & set(o.errors) - of_part] == []
+    assert {"invalid_topic_name", "invalid_namespace_name", "not_found"} < follow["poll"]
+    assert set(BODY_ERRORS) < follow["poll"]
+    assert {"unknown_query_parameter", *SERVICE_ERRORS} < follow["listNamespaces"]
+    assert not {"invalid_namespace_name", *BODY_ERRORS} & follow["listNamespaces"]
+    assert not {"unknown_query_parameter", "stopping"} & follow["metrics"]
 
 
 async def test_examples_are_what_their_schemas_say(rest: Rest) -> None:
