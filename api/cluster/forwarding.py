@@ -87,13 +87,15 @@ class _Way:
 class Forwarder:
     """The way to the present leader."""
 
-    def __init__(self, instance_id: int, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, instance_id: int, tls: ssl.SSLContext | None = None, sealer: Sealer | None = None
+    ) -> None:
         """Forward for the server of that number, once `forward_to` has named a leader.
 
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
         """
         self._tls = tls
-        self.sealer: Sealer | None = None
+        self.sealer = sealer
         """Seals the caller's principal; None: callers' own credentials are forwarded."""
         self._id = b"%d" % instance_id
         self._way: _Way | None = None

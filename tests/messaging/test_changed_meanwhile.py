@@ -111,12 +111,12 @@ async def test_what_waits_to_be_written_is_refused_once_the_topic_has_changed(
     changed = asyncio.ensure_future(service.update_topic(TOPIC, dict(COMPACT)))
     await settle()
     # The state hears of it while the publish is queued.
-    state = service.states.loaded(TOPIC)
+    state = service._engine.states.loaded(TOPIC)
     assert state is not None
     asked = asyncio.ensure_future(WAYS[way](service))
     await settle()
     topic = state.topic
-    service.states.replaced(topic.changed(topic.ttl_s, COMPACT, NOW_MS))
+    service._engine.states.replaced(topic.changed(topic.ttl_s, COMPACT, NOW_MS))
     store.passed.set()
     await asyncio.gather(first, changed)
     with pytest.raises(StoreUnavailable):

@@ -117,7 +117,7 @@ async def test_a_subscription_whose_consumer_is_gone_is_told_of_after_a_restart(
     again._tables = store._tables
     async with opened(again, clock) as it:
         assert await it.lag("s") == [(7, 5)]
-        assert len(it.messaging.states) == 0, "no topic is loaded for it"
+        assert len(it.messaging._engine.states) == 0, "no topic is loaded for it"
 
 
 async def test_those_of_dead_generations_are_not_told_of() -> None:

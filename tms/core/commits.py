@@ -72,7 +72,9 @@ async def carry_all(
 
     Raises as `Carrier.carry`.
     """
-    given = (carrier.carry(request, caller) for carrier in carriers)
+    if request is NOTHING:
+        return []
+    given = [carrier.carry(request, caller) for carrier in carriers]
     return [await held.enter_async_context(part) for part in given if part is not None]
 
 

@@ -31,7 +31,7 @@ from tms.messaging.cache_check import CacheCheck
 from tms.messaging.cleaned_topics import CleanedTopics
 from tms.messaging.invert_invalid import InvalidEntries
 from tms.messaging.joint_publications import publish_all
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
@@ -93,11 +93,6 @@ class Service:
     def values(self) -> PayloadValues | None:
         """Checks and decodes values; None if no registry is installed."""
         return self.schema_checks.values
-
-    @property
-    def states(self) -> LoadedTopics:
-        """The topics in use."""
-        return self._states
 
     def cache_check(self) -> CacheCheck:
         """Return what compares the cache with the Message table."""

@@ -199,7 +199,7 @@ class Publication(_TopicWrite, Carried):
     _is_joined = False
     """Whether others' plain messages are added with its own."""
     _append: _Append | None = None
-    """What its entries are added with; None if a reference was there before."""
+    """The entries that it is a part of; None if a reference was there before."""
     _first = 0
     """Which of those is the first one of its own."""
     _reference_key = b""

@@ -260,9 +260,8 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             boot="" if parts.security is None else parts.security.boot,
         )
         await parts.open_security(stack, metadata, instance.id)
-        forwarder = Forwarder(instance.id, parts.tls.to_others)
-        if parts.security is not None:
-            forwarder.sealer = parts.security.sealer
+        sealer = None if parts.security is None else parts.security.sealer
+        forwarder = Forwarder(instance.id, parts.tls.to_others, sealer)
         stack.push_async_callback(forwarder.close)
         member = Member(
             metadata,

@@ -209,10 +209,6 @@ class TransactionJournal(Participant):
         found = known or state.invalids.by_pointer.get(transaction_id)
         return () if found is None else found.pointers
 
-    def decided(self, decide: Decide, keys_ms: int) -> Decision:
-        """Return what `decide` makes of the present state. Raises what it does."""
-        return decide(self.state, Moment(self.time.now_ms(), keys_ms))
-
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
         """Return from when on entries may be under pointers in progress, in ms.
 
@@ -349,7 +345,7 @@ class Transition(JointWrite):
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
-        edits, answer = journal.decided(self._decide, now_ms)
+        edits, answer = self._decide(journal.state, Moment(journal.time.now_ms(), now_ms))
         if self._parts:
             self.check(journal.pointers(edits[0].write_pointer))
             # Before the edits: parts may be written under pointers of what is in progress only.
