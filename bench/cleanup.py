@@ -22,7 +22,7 @@ from tables.keys import PLAIN_START, prefix
 from tables.leveldb import LevelDBStore
 from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE
-from tms.core.clock import ManualClock
+from tms.core.clock import SystemClock
 from tms.core.limits import UINT16_COUNT, Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId
@@ -38,7 +38,6 @@ _TIMES_AS_LONG = 2
 """As others measure, since LevelDB merges every few seconds what is published."""
 _IDLE_SHARE = 0.02
 _LOOK_S = 1.0
-_NOW_MS = 1_800_000_000_000
 _TOPIC = TopicId("default", "t")
 
 Row = tuple[bytes, bytes]
@@ -72,13 +71,23 @@ class _NoServices:
         return read()
 
 
+class _MovedClock(SystemClock):
+    """The machine's clock, ahead by what a benchmark lets pass."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """Return the machine's time and what was let pass, in milliseconds since 1970."""
+        return super().now_ms() + self.ahead_ms
+
+
 class _Cleaned:
     """A store and a cleaner of it, under a clock of its own."""
 
     def __init__(self, folder: Path, topics: int) -> None:
         self._folder = folder
         self.store = LevelDBStore(folder, sync=False)
-        self.clock = ManualClock(_NOW_MS)
+        self.clock = _MovedClock()
         self._cleaner = Cleaner(self.store, _NoServices(), Limits(), self.clock)
         table = StoreMetadataTable(self.store)
         for number in range(1, topics + 1):
@@ -115,10 +124,10 @@ def in_one_store(effort: Effort, folder: Path) -> None:
     one.put(count)
     seconds, _ = one.clean()
     table.row("nothing has expired, the first pass", rate(count), f"{seconds:.4f}", "")
-    one.clock.advance(1)
+    one.clock.ahead_ms += 1
     seconds, _ = one.clean()
     table.row("nothing has expired, the next", rate(count), f"{seconds:.4f}", "")
-    one.clock.advance(2 * _TTL_S * 1000)
+    one.clock.ahead_ms += 2 * _TTL_S * 1000
     seconds, dropped = one.clean()
     table.row("all have expired", rate(dropped), f"{seconds:.2f}", rate(dropped / seconds))
     one.store.close()
@@ -137,7 +146,7 @@ def disk_over_rounds(effort: Effort, folder: Path) -> None:
     for number in range(1, _DISK_ROUNDS + 1):
         cleaned.put(effort.cleaned_messages // 4)
         before = cleaned.disk_bytes()
-        cleaned.clock.advance(2 * _TTL_S * 1000)
+        cleaned.clock.ahead_ms += 2 * _TTL_S * 1000
         cleaned.clean()
         table.row(str(number), mebibytes(before), mebibytes(cleaned.disk_bytes()))
     cleaned.store.close()

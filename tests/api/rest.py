@@ -22,7 +22,7 @@ from api.http.application import Application
 from api.http.context import TopicInfo
 from api.http.server import ListeningAddress, serve
 from api.http.tls import ServerTls
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
 from tms.core.topic import TopicId

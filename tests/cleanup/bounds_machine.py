@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TmsError
 from tms.core.limits import Limits

@@ -10,7 +10,7 @@ from tests.contracts.invalid_contract import (
     pointers,
     started,
 )
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.message import KEY_BYTES
 from tms.core.topic import TopicId
 from tms.core.trusted_clock import TrustedClock

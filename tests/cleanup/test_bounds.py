@@ -10,7 +10,7 @@ import pytest
 from tests.cleanup.twins import LIMITS, NOW_MS, LevelDBTwin, Twin
 from tests.contracts.bounds_contract import *  # noqa: F403  run here on these twins
 from tests.contracts.bounds_contract import _timeouts_by_hand  # noqa: F401  as above
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture(params=[(Twin, 3), (Twin, 500), (LevelDBTwin, 500)])

@@ -10,7 +10,7 @@ import pytest
 
 from cleanup.ranges import Step
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.transactions import service

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.topic import TopicId
 
 TOPIC = TopicId("ns", "t")

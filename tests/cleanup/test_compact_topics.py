@@ -9,7 +9,7 @@ import pytest
 from cleanup.ranges import Reason
 from tests.cleanup.compaction_machine import TOMBSTONE_S, TOPIC, Write, bodies
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import InvalidRequest, TopicIsCompact
 from tms.core.message import FIRST_ID, Message
 from tms.core.reading import Reading, View, isolation_of

@@ -13,7 +13,7 @@ from tables.keys import prefix, reference_value, transactional_start
 from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE, PAYLOAD
 from tests.cli.conftest import Outcome, run_command
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.frame import bodies_of, encode_body
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, KEY, Message, MessageId, tombstone

@@ -28,7 +28,7 @@ from tests.cleanup.expiring_rows import (
     tables,
 )
 from tests.cleanup.nobody import NoServices
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.message import KEY
 from tms.core.topic import TopicId, TopicMetadata
 

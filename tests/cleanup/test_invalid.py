@@ -26,7 +26,7 @@ from tests.contracts.invalid_contract import (  # noqa: F401  run here on memory
     test_one_that_waits_holds_the_bound_and_not_the_inversion_of_others,
     test_references_are_inverted_and_their_payloads_stay,
 )
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import StoreUnavailable
 
 

@@ -8,7 +8,7 @@ import pytest
 from tables.store import MESSAGE
 from tests.cleanup.compaction_machine import bodies
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId

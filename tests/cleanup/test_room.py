@@ -11,7 +11,7 @@ from tables.leveldb import LevelDBStore
 from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE
 from tests.cleanup.nobody import NoServices
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId, TopicMetadata

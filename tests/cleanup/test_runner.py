@@ -14,7 +14,7 @@ from cleanup.metrics import CleanupMetrics
 from cleanup.ranges import Reason, Step
 from cleanup.runner import Runner
 from tests.cleanup.twins import NOW_MS
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID

@@ -19,8 +19,8 @@ from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import Row, Store
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tms.core.cleanup import WrittenSoFar
-from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange

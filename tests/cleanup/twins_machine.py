@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.cleanup.twins import NOW_MS, Twin
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import TmsError
 from tms.core.messaging import Published, RollbackRange
 from tms.core.topic import TopicId

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.hands import LEASE_S, Hands
+from tests.manual_clock import ManualClock
 from tms.cluster.lease import Lease, LeaseRecord, Sighting, SteadySeconds
-from tms.core.clock import KeyTime, ManualClock, SystemClock
+from tms.core.clock import KeyTime, SystemClock
 from tms.core.errors import NoLeader, StoreUnavailable
 from tms.core.trusted_clock import TrustedClock
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tests.core.time_machine import DAY, HOUR, MINUTE, NOW_MS, STEPS, S, TimeMachine
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.trusted_clock import TrustedClock
 
 TimeMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tms.core.clock import ManualClock, SessionTime
+from tests.manual_clock import ManualClock
+from tms.core.clock import SessionTime
 from tms.core.errors import ClockMoved
 from tms.core.trusted_clock import TrustedClock
 

@@ -12,7 +12,7 @@ from tables.memory import MemoryStore
 from tests.cleanup.nobody import NoServices
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
 from tms.settings import Settings
 

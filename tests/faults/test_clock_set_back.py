@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.message import FIRST_ID, Message
 from tms.core.reading import Reading
 from tms.core.topic import TopicId

@@ -20,12 +20,13 @@ from tests.faults.cluster_tasks import (
     renews_its_lease,
     takes_part_in_a_cluster,
 )
+from tests.manual_clock import ManualClock
 from tests.registry.registries import fixed, opened
 from tms.cluster import formats
 from tms.coordination import CoordinationService
 from tms.coordination.election import LeaderElection
 from tms.core import supervision
-from tms.core.clock import ManualClock, SystemClock
+from tms.core.clock import SystemClock
 from tms.core.cluster import Instance
 from tms.core.limits import Limits
 from tms.core.namespaces import NamespaceSettings

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.faults.ledger import Ledger, Outcome
 from tests.faults.moody_store import MoodyStore
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, Message, id_after

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues

@@ -16,10 +16,10 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
+from tests.manual_clock import ManualClock
 from tests.messaging.at_once import Gate, asked_at_once
 from tests.messaging.deleted_rows import take_in_what_was_deleted
 from tests.messaging.model import ModelTopic
-from tms.core.clock import ManualClock
 from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved, TopicNotFound
 from tms.core.frame import bodies_of
 from tms.core.limits import Limits

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import InvalidRequest, RateExceeded, TmsError, TooLarge
 from tms.core.limits import Limits
 from tms.core.namespaces import NamespaceRules, NamespaceSettings, rules_of

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
-from tms.core.clock import ManualClock
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID

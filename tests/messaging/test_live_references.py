@@ -6,9 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import FaultyStore
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, TopicMoved
 from tms.core.limits import Limits

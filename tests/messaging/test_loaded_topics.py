@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
-from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.messaging import loaded_topics

@@ -14,7 +14,7 @@ from tables.store_tables import StoreTables
 from tests.cleanup.clock_stories import elsewhere, ids_ascend, versions_ascend
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import StoreCorrupt
 from tms.core.mark import ClockElsewhere, Mark, decode_mark, encode_mark, latest_mark
 from tms.core.message import MessageId

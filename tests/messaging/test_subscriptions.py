@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tms.core.caller import ANYBODY
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,

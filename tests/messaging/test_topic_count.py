@@ -13,8 +13,8 @@ from tables.memory import MemoryStore
 from tables.store import METADATA, Row
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
-from tms.core.clock import ManualClock
 from tms.core.errors import OutcomeUnknown, TooLarge, TopicExists, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.topic import TopicId

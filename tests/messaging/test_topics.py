@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tables.metadata_table import StoreMetadataTable
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
-from tms.core.clock import ManualClock
 from tms.core.topic import TopicMetadata
 from tms.messaging.service import Service
 

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TooLarge
 from tms.core.limits import Limits

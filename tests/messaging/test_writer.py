@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, polled, settle
 from tms.core.caller import Caller
-from tms.core.clock import ManualClock
 from tms.core.errors import (
     OutcomeUnknown,
     QueueFull,

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
 import pytest
 
+from tests.manual_clock import ManualClock
 from tests.metadata.servers import Open, expire
-from tms.core.clock import ManualClock
 from tms.core.errors import MetadataUnavailable
 from tms.metadata import following
 from tms.metadata.cache import JsonCodec

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.limits import Limits, SchemaLimits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import Messaging

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
+from tests.manual_clock import ManualClock
 from tests.registry.elected_by_hand import Server
 from tests.registry.registries import Registries, fixed, opened
-from tms.core.clock import ManualClock
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import MetadataStore
 from tms.registry.ids import StoreIds

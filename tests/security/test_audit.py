@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import NoLeader
 from tms.security import audit_destinations
 from tms.security.audit import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.security import audit_refusals
 from tms.security.audit import AUTHENTICATE
 from tms.security.audit_record import AuditRecord

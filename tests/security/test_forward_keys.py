@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.contracts.metadata_store_contract import until
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import MetadataClosed, NotAuthenticated, ValueUnreadable
 from tms.metadata.host import MetadataHost
 from tms.security.forward_keys import HEARD_MS, OLD_MS, PATH, ForwardKeys

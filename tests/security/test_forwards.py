@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import NotAuthenticated
 from tms.core.trusted_clock import TrustedClock
 from tms.security.forwards import (

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
+from tests.manual_clock import ManualClock
 from tests.metadata.servers import etcd, remote, zookeeper
 from tests.security.drawn_rules import rules
 from tests.servers.proxy import Proxy
-from tms.core.clock import ManualClock, SystemClock
+from tms.core.clock import SystemClock
 from tms.core.errors import GrantNotFound, MetadataUnavailable, NoMetadataStore, TooLarge
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession

@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 
 from tests.contracts.metadata_store_contract import until
+from tests.manual_clock import ManualClock
 from tests.security.web_keys import ALL, EC, ED, RSA, KeyServer, jwk, key_set
-from tms.core.clock import ManualClock
 from tms.security.json_web_keys import KEYS_MAX, KeysUnreadable, WebKeys, keys_of
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.manual_clock import ManualClock
 from tests.security.web_keys import ALL, ED, KEYS, RSA, jwk, key_set
-from tms.core.clock import ManualClock
 from tms.core.errors import NotAuthenticated
 from tms.security.credentials import Scheme, Verified
 from tms.security.json_web_keys import WebKeys, keys_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import NotAuthenticated, RateExceeded
 from tms.security.credentials import Scheme, Verified
 from tms.security.passwords import (

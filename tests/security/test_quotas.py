@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import RateExceeded
 from tms.core.limits import PrincipalLimits
 from tms.security.quotas import PrincipalUse, Quotas, SharedBounds

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.security.replays import SENDERS_MAX, SILENCE_MS, WINDOW, Replays
 
 NEAR = st.integers(0, 3 * WINDOW) | st.integers(WINDOW - 3, WINDOW + 3) | st.integers(0, 5)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.errors import NotAuthenticated
 from tms.metadata.host import MetadataHost
 from tms.security.credentials import Scheme, Verified

@@ -11,9 +11,9 @@ from tables.sealing.seal import seal_of, topic_row
 from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tables.store import METADATA
+from tests.manual_clock import ManualClock
 from tests.simulation.gateway import PLACE, Call, Rows, SimulatedGateway
 from tms.cluster.lease import Lease, ceiling_ms
-from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange
 from tms.core.subscriptions import SubscriptionPosition

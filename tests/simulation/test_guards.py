@@ -26,10 +26,11 @@ from tests.cleanup.twins import NOW_MS, Twin
 from tests.cleanup.twins_machine import Twins
 from tests.contracts import invalid_contract
 from tests.core.time_machine import TimeMachine
+from tests.manual_clock import ManualClock
 from tests.messaging.ranges.ends_machine import Ends
 from tests.messaging.service_machine import ServiceMachine
 from tests.simulation.leaders_machine import LeadersMachine
-from tms.core.clock import KeyTime, ManualClock, SessionTime
+from tms.core.clock import KeyTime, SessionTime
 from tms.core.errors import TmsError
 from tms.core.message import KEY
 from tms.core.tables import TransactionTable

@@ -16,6 +16,7 @@ from dataclasses import replace
 import pytest
 
 from tests.faults.moody_store import MoodyStore
+from tests.manual_clock import ManualClock
 from tests.simulation.transaction_crashes import (
     FAR_MS,
     LIMITS,
@@ -33,7 +34,6 @@ from tests.simulation.transaction_crashes import (
     run_clients,
     writes_of,
 )
-from tms.core.clock import ManualClock
 from tms.core.errors import (
     TmsError,
     TransactionDuplicate,

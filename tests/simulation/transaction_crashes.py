@@ -15,7 +15,7 @@ from cleanup.topic_rules import TopicRules
 from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OutcomeUnknown,

@@ -15,9 +15,10 @@ from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
 from tables.store_tables import StoreTables
 from tests.cli.conftest import run_command
 from tests.contracts.store_contract import rows_of
+from tests.manual_clock import ManualClock
 from tests.tables.copies import ORDERS, copy, fill, seen_in
 from tests.tables.folders import make_folder
-from tms.core.clock import ManualClock, SystemClock
+from tms.core.clock import SystemClock
 from tms.core.errors import CopyRefused, StoreUnavailable
 from tms.core.mark import Mark, carry_mark, encode_mark, latest_mark
 from tms.core.topic import TopicId

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.manual_clock import ManualClock
 from tests.transactions.living import Living
 from tests.transactions.reading import NOW_MS, A, B
-from tms.core.clock import ManualClock
 from tms.server.node import OpenServices, open_services
 
 

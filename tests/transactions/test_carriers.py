@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry
 from tables.store import METADATA
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
+from tests.manual_clock import ManualClock
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
 from tms.core.caller import ANYBODY, Caller
-from tms.core.clock import ManualClock
 from tms.core.commits import Carried, Carrier, CommitRequest, Stored
 from tms.core.errors import (
     InvalidRequest,

@@ -8,7 +8,7 @@ import pytest
 from tests.cleanup.clock_stories import DAY, TOPIC, transactions_go_on
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture

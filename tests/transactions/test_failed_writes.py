@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.commits import CommitRequest
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TransactionNotInProgress
 from tms.core.limits import Limits

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.polled import settle
 from tests.transactions.reading import SHORT, A, B, everything, polled
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, QueueFull, StoreUnavailable, TopicNotFound
 from tms.core.limits import Limits

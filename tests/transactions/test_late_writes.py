@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store import MESSAGE, SUBSCRIPTION
 from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
 from tests.transactions.reading import NOW_MS, SHORT, A, everything, polled
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.manual_clock import ManualClock
 from tests.transactions.living import LONG, Living
 from tests.transactions.logs import Log
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
 from tms.core.caller import ANYBODY, Caller
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     NotPermitted,

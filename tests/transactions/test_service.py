@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tests.manual_clock import ManualClock
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled, published
-from tms.core.clock import ManualClock
 from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OwnerBusy,

@@ -13,11 +13,10 @@ time before with what has passed since.
 - `deletion_ms` is as `expiry_ms`, for whoever deletes: it is remembered, because the time may go
   back after that, and what was deleted must not be shown from a cache.
 
-Without a doubt, and always with a clock that is not trusted (`SystemClock`, `ManualClock`), all of
+Without a doubt, and always with a clock that is not trusted (`SystemClock`), all of
 these but the steady ones are the wall's time. Any thread may ask.
 """
 
-import itertools
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -135,47 +134,3 @@ class KeyTime(Clock):
         """Return the time, in milliseconds since 1970-01-01 UTC."""
         lease = self._lease
         return min(max(self._clock.keys_ms(), lease.keys_after_ms + 1), lease.keys_until_ms)
-
-
-_boots = itertools.count(1)
-
-
-class ManualClock(Clock):
-    """A clock that stands still until it is moved. For tests, ours and our users'."""
-
-    def __init__(self, now_ms: int) -> None:
-        """Start at `now_ms`, milliseconds since the epoch, on a machine that has just started."""
-        self._now_ms = now_ms
-        self._steady_ms = 0
-        self._boot = next(_boots)
-
-    def now_ms(self) -> int:
-        """Return the time last set."""
-        return self._now_ms
-
-    def steady_ms(self) -> int:
-        """Return by how much time has passed, in milliseconds."""
-        return self._steady_ms
-
-    @property
-    def boot_id(self) -> str:
-        """Which start of which machine this is."""
-        return str(self._boot)
-
-    def set(self, now_ms: int) -> None:
-        """Put the clock at `now_ms`, which may be in its past; forwards, time passes."""
-        self._steady_ms += max(0, now_ms - self._now_ms)
-        self._now_ms = now_ms
-
-    def advance(self, by_ms: int) -> None:
-        """Move the clock by `by_ms` milliseconds, backwards where negative."""
-        self.set(self._now_ms + by_ms)
-
-    def step(self, by_ms: int) -> None:
-        """Set the wall alone, forward or back, while no time passes."""
-        self._now_ms += by_ms
-
-    def reboot(self) -> None:
-        """Start the machine again: steady time begins anew."""
-        self._steady_ms = 0
-        self._boot = next(_boots)

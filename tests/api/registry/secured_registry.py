@@ -10,8 +10,8 @@ from api.registry.application import create_registry_app
 from tests.api.registry.live import LIMITS as SCHEMA_LIMITS
 from tests.api.rest import NOW_MS
 from tests.api.security.secured import LIMITS, ROOT, Server, opened_server, rule_of, serving_server
+from tests.manual_clock import ManualClock
 from tests.registry.registries import Registries, fixed, opened
-from tms.core.clock import ManualClock
 from tms.registry.service import Registry
 from tms.security.passwords import PasswordVerifier, hash_password
 from tms.security.resources import Action

@@ -27,10 +27,10 @@ from tests.api.registry.live import LIMITS as SCHEMA_LIMITS
 from tests.api.registry.secured_registry import Secured
 from tests.api.rest import NOW_MS
 from tests.api.security.secured import LIMITS, ROOT, opened_server, serving_server
+from tests.manual_clock import ManualClock
 from tests.registry.registries import opened
 from tests.security.drawn_rules import SUBJECT_PATTERNS, naive
 from tms.core.caller import Caller
-from tms.core.clock import ManualClock
 from tms.core.errors import NotPermitted, PayloadRefused
 from tms.core.message import Message
 from tms.core.payload_values import GivenValue

@@ -11,7 +11,7 @@ from api.app import create_app
 from tables.store_tables import StoreTables
 from tests.api.rest import NOW_MS, TOPIC, TOPICS, refusal, serving
 from tests.faults.moody_store import MoodyStore
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
 from tms.server.node import services_on
 

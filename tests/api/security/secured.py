@@ -20,7 +20,7 @@ from api.cluster.standby import ClusterApp
 from api.http.access_control import AccessControl
 from tests.api.cluster.standing_by import ID, Known
 from tests.api.rest import NOW_MS, Wire, serving, settings_of
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.limits import Limits, PrincipalLimits
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory

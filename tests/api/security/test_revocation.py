@@ -13,7 +13,7 @@ import pytest
 from tests.api.rest import NOW_MS, TOPIC, Wire
 from tests.api.security.asking import TIMES, quick, statuses, waiting, waiting_poll
 from tests.api.security.secured import Pair, pair_of_servers, until
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.topic import TopicId
 from tms.security.passwords import REMEMBERED_MS, PasswordVerifier, hash_password
 from tms.security.resources import Action

@@ -13,7 +13,7 @@ import pytest
 from tests.api.rest import TOPIC, refusal
 from tests.api.security.asking import waiting
 from tests.api.security.secured import Pair, until
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.topic import TopicId
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
 from tms.security.resources import Action

@@ -11,8 +11,8 @@ import pytest
 
 from tests.api.rest import NOW_MS, TOPIC, refusal
 from tests.api.security.secured import Pair, pair_of_servers
+from tests.manual_clock import ManualClock
 from tests.security.web_keys import EC, ED, KEYS, RSA, KeyServer, jwk, key_set
-from tms.core.clock import ManualClock
 from tms.core.topic import TopicId
 from tms.security.json_web_keys import UNKNOWN_EVERY_MS, WebKeys
 from tms.security.json_web_tokens import WebTokenVerifier

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
-from tms.core.clock import ManualClock
+from tests.manual_clock import ManualClock
 from tms.core.commits import CommitRequest, Stored
 from tms.core.limits import TTL_S_MAX, Limits
 from tms.core.message import FIRST_ID, Message

@@ -17,8 +17,8 @@ from tests.contracts.bounds_contract import (  # noqa: F401  run here on this tw
     test_what_is_stored_for_a_transaction_stays_until_it_has_ended,
     test_what_was_committed_behind_an_undecided_entry_stays_whole,
 )
+from tests.manual_clock import ManualClock
 from tests.tables.hbase.twins import HBaseTwin
-from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.slow

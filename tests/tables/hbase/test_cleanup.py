@@ -57,9 +57,10 @@ from tests.contracts.invalid_contract import (  # noqa: F401  run here on these 
     test_references_are_inverted_and_their_payloads_stay,
 )
 from tests.contracts.store_contract import empty
+from tests.manual_clock import ManualClock
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tests.tables.hbase.twins import WORKERS, HBaseTwin
-from tms.core.clock import ManualClock, SystemClock
+from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId

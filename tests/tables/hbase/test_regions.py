@@ -24,8 +24,8 @@ from tables.keys import prefix, transactional_start, write_pointer_of
 from tables.metadata_table import StoreMetadataTable
 from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE
+from tests.manual_clock import ManualClock
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
-from tms.core.clock import ManualClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import KEY

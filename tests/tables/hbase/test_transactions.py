@@ -17,6 +17,7 @@ from tables.hbase.connections import CallFailed, Gateway
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tests.contracts.store_contract import empty
+from tests.manual_clock import ManualClock
 from tests.simulation.transaction_crashes import (
     NOW_MS,
     Ledger,
@@ -27,7 +28,6 @@ from tests.simulation.transaction_crashes import (
 )
 from tests.tables.hbase.conftest import gateway_to
 from tests.transactions.isolation import Isolation
-from tms.core.clock import ManualClock
 from tms.core.errors import TmsError
 from tms.transactions import service
 

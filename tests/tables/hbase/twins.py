@@ -13,8 +13,8 @@ from tables.hbase.store import HBaseStore
 from tables.store import Store
 from tests.cleanup.twins import LIMITS, Twin
 from tests.contracts.store_contract import empty
+from tests.manual_clock import ManualClock
 from tests.tables.hbase.conftest import gateway_to
-from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 
 WORKERS = 2
