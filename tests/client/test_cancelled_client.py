@@ -98,9 +98,9 @@ async def test_what_fails_as_it_closes_leaves_the_rest_closed(
     async def fail(_: object) -> None:
         raise tms.StoreCorrupt(table="transaction")
 
-    client = await tms.aio.connect(url)
     with monkeypatch.context() as patched:
         patched.setattr(TransactionService, "close", fail)
+        client = await tms.aio.connect(url)
         with pytest.raises(tms.StoreCorrupt):
             await client.close()
 
