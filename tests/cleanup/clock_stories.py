@@ -91,6 +91,21 @@ def transactions_go_on(twin: Twin, step_ms: int = 400 * DAY) -> None:
     assert [payload for _, payload in shown] == [b"1", b"2"]
 
 
+def cache_and_table_show_the_same(twin: Twin) -> None:
+    """Messages expire, are deleted, and would live again after a step back: they stay away."""
+    messaging = twin.services.messaging
+    twin.await_(messaging.update_topic(TOPIC, {"ttl": DAY // 1_000}))
+    twin.await_(messaging.publish(TOPIC, [b"deleted"]))
+    believe(twin, 2 * DAY)
+    twin.await_(messaging.publish(TOPIC, [b"kept"]))
+    twin.clean()
+    believe(twin, -2 * DAY)
+    cached = twin.await_(twin.polled(TOPIC))
+    twin.reopen(crashes=False)
+
+    assert cached == twin.await_(twin.polled(TOPIC))
+
+
 def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
     """Pointers ran ahead of keys, as after a clock that was wrong when the store was opened."""
     twin.clock.advance(100 * DAY)

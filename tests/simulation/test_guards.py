@@ -14,12 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from cleanup import invalid as cleanup_invalid
 from cleanup.invalid import InvalidSweep
 from cleanup.ranges import Step
-from tables.memory import MemoryStore
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
 from tables.sealing.takeovers import Crossings
-from tables.store import Store
 from tests.cleanup import clock_stories
 from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.twins import NOW_MS, Twin
@@ -28,7 +26,6 @@ from tests.contracts import invalid_contract
 from tests.core.time_machine import TimeMachine
 from tests.manual_clock import ManualClock
 from tests.messaging.ranges.ends_machine import Ends
-from tests.messaging.service_machine import ServiceMachine
 from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.clock import KeyTime, SessionTime
 from tms.core.errors import TmsError
@@ -126,15 +123,6 @@ def test_without_a_guard_the_simulation_fails(
     assert fails(LeadersMachine, first), "nothing fails without it"
 
 
-class MemoryMachine(ServiceMachine):
-    def open_store(self) -> Store:
-        if not hasattr(self, "store"):
-            return MemoryStore()
-        assert isinstance(self.store, MemoryStore)
-        self.store._closed = False
-        return self.store
-
-
 def floor_of_transactions(patch: pytest.MonkeyPatch) -> None:
     check = TransactionJournal.check
     patch.setattr(TransactionJournal, "check", lambda self, pointer: min(0, check(self, pointer)))
@@ -185,7 +173,6 @@ def ceilings_by_the_trusted_time(patch: pytest.MonkeyPatch) -> None:
         (steps_are_held, TimeMachine, 1),
         (doubts_end, TimeMachine, 1),  # C9
         (sessions_never_step, TimeMachine, 1),  # C7
-        (line_of_the_cache, MemoryMachine, 0),  # C6
         (ceilings_by_the_trusted_time, LeadersMachine, 1),
     ],
 )
@@ -237,6 +224,7 @@ def keys_above_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
         (search_from_the_least_time, clock_stories.a_dead_message_far_from_its_pointer),  # C3
         (sessions_never_step, clock_stories.transactions_go_on),  # C7
         (search_has_no_end, clock_stories.a_dead_message_far_behind_its_pointer),  # C3
+        (line_of_the_cache, clock_stories.cache_and_table_show_the_same),  # C6
         (versions_above_the_mark, clock_stories.versions_ascend),  # C8
         (keys_above_what_is_forgotten, clock_stories.ids_ascend),  # C2
     ],
