@@ -11,7 +11,12 @@ from cleanup.invalid import bound_of
 from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, TRANSACTION
 from tables.store_tables import StoreTables
-from tests.cleanup.clock_stories import elsewhere, ids_ascend, versions_ascend
+from tests.cleanup.clock_stories import (
+    cache_and_table_show_the_same,
+    elsewhere,
+    ids_ascend,
+    versions_ascend,
+)
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
 from tests.manual_clock import ManualClock
@@ -46,6 +51,10 @@ def test_versions_of_subscriptions_ascend_over_restarts(
 @pytest.mark.parametrize("crashes", [True, False])
 def test_ids_ascend_over_a_topic_that_was_forgotten(twin: Twin, *, crashes: bool) -> None:
     ids_ascend(twin, crashes=crashes)
+
+
+def test_the_cache_shows_no_message_that_a_pass_deleted(twin: Twin) -> None:
+    cache_and_table_show_the_same(twin)
 
 
 def test_an_earlier_clock_at_a_restart_shows_what_had_not_expired(twin: Twin) -> None:

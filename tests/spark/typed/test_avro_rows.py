@@ -35,6 +35,17 @@ def test_values_come_back_from_their_columns(sample: Any, data: Any) -> None:
     assert [serde.decode(each, 0) for each in again] == [serde.decode(each, 0) for each in datas]
 
 
+@pytest.mark.parametrize("field", ["int", ["null", "int"]])
+def test_a_record_that_may_be_null_is_one_column(field: Any) -> None:
+    schema = ["null", record("R", a=field)]
+    source, serde = avro_source(schema), avro(schema)
+    values = [None, {"a": 1}, None if field == "int" else {"a": None}]
+    found = decoded(source, {1: source}, [payload(1, serde.encode(each)) for each in values])
+
+    assert found.columns["value"].to_pylist() == values
+    assert [serde.decode(each, 0) for each in encoded(source, found.columns, 3)] == values
+
+
 @few
 @given(evolved())
 def test_older_values_are_columns_of_a_later_schema(drawn: tuple[Any, Any, Any]) -> None:

@@ -28,6 +28,7 @@ from tms.spark.typed.columns import (
     JsonColumn,
     ListColumn,
     MapColumn,
+    NullableColumn,
     NumberedColumn,
     PlainColumn,
     StructColumn,
@@ -58,7 +59,12 @@ _WIDER = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "d
 
 
 def avro_form(schema: AvroTypes) -> ColumnForm:
-    """Return what the values of a schema are in a column; of a record, a `StructColumn`."""
+    """Return the form of a schema's values in a column; of a record, a `StructColumn`.
+
+    A record that may be null is one column: no columns of its fields could tell it from its nulls.
+    """
+    if isinstance(schema.top, list):
+        return NullableColumn(_form(schema, schema.top, ("",)))
     return _form(schema, schema.top, ())
 
 

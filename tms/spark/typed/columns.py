@@ -311,6 +311,14 @@ class StructColumn:
         return [next(values) if is_there else None for is_there in there]
 
 
+class NullableColumn:
+    """Values of another form, or null, in one column of their own."""
+
+    def __init__(self, form: ColumnForm) -> None:
+        """Have the values of `form`, whose column can have nulls."""
+        self.arrow, self.column, self.values = form.arrow, form.column, form.values
+
+
 @contextmanager
 def named_unfit(field: str, kind: type[Undecodable] | type[Unencodable]) -> Iterator[None]:
     """Have what does not fit told with the field's name."""
