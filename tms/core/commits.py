@@ -2,7 +2,7 @@
 
 A commit has a list of carriers. Each takes what is its own out of a `CommitRequest`, and gives it
 as a part of the write. One more thing that a commit carries is a field of `CommitRequest` and a
-carrier in the list of `tms.server.shard`: no other carrier changes, nor does who commits.
+carrier in the list of `tms.server.shard`. The other carriers and the callers do not change.
 
 Order within a flush: the transaction is decided, each part is checked, each adds its rows, and only
 then the transaction ends. So a refusal, of whatever part, changes nothing.
@@ -48,7 +48,8 @@ class Carried(Write):
     def check(self, write_pointers: Collection[int]) -> None:
         """Raise a `TmsError` if it cannot be done with the transaction that has `write_pointers`.
 
-        It is asked within the flush, before `add_rows` of any part, which then refuses nothing.
+        It is called within the flush, before `add_rows` of any part. After it, `add_rows` must not
+        refuse.
         """
 
 
@@ -58,9 +59,10 @@ class Carrier(Protocol):
     def carry(
         self, request: CommitRequest, caller: Caller
     ) -> AbstractAsyncContextManager[Carried] | None:
-        """Give the part of a request that is this carrier's, to be submitted within; None: none.
+        """Return this carrier's part of a request, or None if the request has none.
 
-        What the part needs is held meanwhile. Raises a `TmsError` if it cannot be done.
+        The part must be submitted within the context, which holds the topics that it needs. Raises
+        a `TmsError` if the part cannot be done.
         """
         ...
 
@@ -68,7 +70,7 @@ class Carrier(Protocol):
 async def carry_all(
     carriers: Sequence[Carrier], request: CommitRequest, caller: Caller, held: AsyncExitStack
 ) -> list[Carried]:
-    """Return the parts of a request, in the order of the carriers; `held` holds what they need.
+    """Return the parts of a request, in the order of the carriers; `held` keeps their contexts.
 
     Raises as `Carrier.carry`.
     """

@@ -1,9 +1,9 @@
-"""Framed messages as the items of a block have them, which is as `avro/binary;version=2` has them.
+"""Messages with a key or headers as items of a block: the form of `avro/binary;version=2`.
 
     message := key union (null, bytes), headers map of bytes, payload union (null, bytes)
 
-Key and headers are the very bytes of a frame's fields (`tms.core.frame`), so that a body becomes
-such a message, and the other way round, without a look at what they are.
+The bytes of the key and the headers are those of a frame's fields (`tms.core.frame`). So a body
+becomes such an item, and an item a body, without decoding them.
 """
 
 from tms.core.avro_lengths import MORE_FOLLOWS, avro_length, read_length

@@ -1,10 +1,10 @@
 """Keeps something up to date with a metadata store: the one way in which changes are followed.
 
-1. `bring_up_to_date` is called after each change that is told, as a connection comes back, and when
-   `wake` is called; again until it returns. So it must find what it has left undone.
-2. It is called one at a time, and what happens meanwhile has it called once more.
-3. If the store fails it is called again after `RETRY_S`, or as something happens. The log warns
-   once until it returns.
+1. `bring_up_to_date` is called after each reported change, when a connection comes back, and after
+   `wake`. If it raises, it is called again, so it must find its own unfinished work.
+2. Only one call runs at a time. If something happens during a call, there is one more call.
+3. If the store fails, the next call is after `RETRY_S`, or earlier if something happens. The log
+   warns once until a call returns.
 
 Used from the event loop of the store, which stays open when this is closed.
 """

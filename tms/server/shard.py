@@ -1,11 +1,11 @@
-"""A shard: all that there is once for a store, which one server leads at a time.
+"""A shard: the parts that a store has once. One server at a time leads it.
 
 1. Its parts are made once and in one order, each from those before it. None is set in another
    later, so whoever has a part may use it.
 2. They are closed in the other order, all of them, whatever one of them raises. The tables stay
    open: whoever opened them closes them.
 
-A process has one shard today. What it has once, however many there are, is a `Process`.
+A process has one shard today. The parts that it would share between several are its `Process`.
 """
 
 import asyncio
@@ -85,14 +85,14 @@ class Shard:
     """The services on one store, with what they stand on and what looks after it."""
 
     lease: HeldLease | None
-    """Under which all of it is done; None: this server is alone."""
+    """The lease under which the shard works; None if this server is alone."""
     engine: StoreRuntime
     messaging: Service
     subscriptions: SubscriptionService
     own_transactions: TransactionService | None
     """The transactions that are managed here; None where they are managed elsewhere."""
     upkeep: Upkeep | None
-    """None where nobody asked for it."""
+    """None if the services were opened without it."""
     cleanup: CleanupService | None
     """None without an upkeep, or if the store is only read."""
     inspection: Partwise | None
