@@ -8,13 +8,13 @@ from api.http.errors import ErrorAnswer
 from api.http.router import Router
 
 LeftOfLease = Callable[[], float]
-"""Returns how many seconds this server leads yet."""
+"""Returns the seconds that are left of this server's lease."""
 
 
 class ClusterApp:
     """The application of a server of a cluster. Each request asks anew whether this server leads.
 
-    What the leading application remembers of requests goes with it when this server leads no more.
+    When this server stops leading, the leader's application goes, with all that it remembers.
     """
 
     def __init__(self, following: App) -> None:
@@ -33,7 +33,7 @@ class ClusterApp:
 
     @property
     def routes(self) -> Router[Endpoint]:
-        """Where requests lead now: the lease is asked for each."""
+        """The routes for a request now. The lease is asked for each request."""
         leading = self._leading
         if leading is not None and self._left_s() > 0:
             return leading.routes

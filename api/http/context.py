@@ -64,10 +64,10 @@ def context_of(
     error_form: ErrorForm = answer_of,
     **options: Unpack[Options],
 ) -> Context:
-    """Return what handlers work with.
+    """Return the context of handlers.
 
-    Without `services`, whoever asks for one is told that it is not here; then `check_ready` says
-    whether a publish would be taken.
+    Without `services`, each service that a handler asks for raises `NoLeader`, and `check_ready`
+    says whether a publish would be taken.
     """
     if services is not None:
         check_ready = services.messaging.check_ready

@@ -1,4 +1,4 @@
-"""An operation as the door sees it: its name, what one must be allowed, and on what."""
+"""An operation as the door sees it: its name, the action that a caller needs, and the resource."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, t
 
 
 class DecidedBy(Enum):
-    """By what it is decided whether somebody may do an operation."""
+    """The part of a request or answer by which access to an operation is decided."""
 
     PATH = auto()
     """By the topic, namespace or subject in its path; without one, it is done to the server."""
     BODY = auto()
     """By the topics that its body names; its head needs one in the namespace that is allowed."""
     ANSWER = auto()
-    """Everybody who is known may ask: the answer has only what they may see."""
+    """Every authenticated caller may ask. The answer has only the things that they may see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from tms.core.errors import InvalidRequest
 
 T = TypeVar("T")
 Unmatched = Callable[[str, Mapping[str, Any]], T]
-"""Returns the target of what leads nowhere, by the code and the detail of the error."""
+"""Returns the target of a request that no route matches, by the error's code and detail."""
 _KEPT = 16_384
 _KEPT_CHARS_MAX = 600
 
@@ -30,7 +30,7 @@ class Route(NamedTuple, Generic[T]):
 
 
 class RouteMatch(NamedTuple, Generic[T]):
-    """Where a request leads."""
+    """The target of a request, and the names in its path."""
 
     target: T
     names: Mapping[str, str]
@@ -56,18 +56,18 @@ class Router(Generic[T]):
     """Finds the target of a method and a path. A slash at the end of a path is passed over."""
 
     def __init__(self, routes: Iterable[Route[T]] = (), unmatched: Unmatched[T] = _refused) -> None:
-        """Lead to `unmatched` what leads nowhere; by default `InvalidRequest` is raised then."""
+        """Match requests without a route by `unmatched`; by default it raises `InvalidRequest`."""
         self.routes: list[Route[T]] = []
         self.unmatched = unmatched
         self._mounted: list[tuple[list[str], Unmatched[T]]] = []
-        """The parts of prefixes, and where what leads nowhere below them leads."""
+        """The parts of prefixes, with the `unmatched` for requests below them."""
         self._root: _Node[T] = _Node()
         self._known: dict[str, dict[str, RouteMatch[T]]] = {}
         """The matches of paths; if there are too many, the oldest are dropped."""
         self.mount("", routes)
 
     def mount(self, prefix: str, routes: Iterable[Route[T]]) -> None:
-        """Add routes behind a prefix. Two of one method and path are a mistake of ours."""
+        """Add routes behind a prefix. No two may have the same method and path."""
         self._known.clear()
         for method, template, target in routes:
             path = without_last_slash(prefix + template)
@@ -84,15 +84,15 @@ class Router(Generic[T]):
             node.methods[method] = target, tuple(names)
 
     def mount_whole(self, prefix: str, other: "Router[T]") -> None:
-        """Have another table answer all below a prefix, also what leads nowhere there."""
+        """Have another table answer all requests below a prefix, also those without a route."""
         self.mount(prefix, other.routes)
         self._mounted.append((prefix.split("/"), other.unmatched))
 
     def find(self, method: str, path: str) -> RouteMatch[T]:
-        """Return where a request leads; `path` is as it came, not decoded.
+        """Return the match of a request; `path` is as it came, not decoded.
 
-        HEAD leads to where GET does. Nowhere lead not_found, method_not_allowed and
-        malformed_request.
+        HEAD has the route of GET. A request without a route has the target of `unmatched`, for
+        not_found, method_not_allowed or malformed_request.
         """
         known = self._known.get(path)
         if known is None:
@@ -105,7 +105,7 @@ class Router(Generic[T]):
         return found
 
     def _look_up(self, path: str) -> dict[str, RouteMatch[T]]:
-        """Return where a path leads, by method, and keep it if it leads somewhere."""
+        """Return the matches of a path, by method, and keep them if there are any."""
         parts = _parts_of(path)
         values: list[str] = []
         node = None if not parts or parts[0] else _walk(self._root, parts, 1, values)
@@ -122,7 +122,7 @@ class Router(Generic[T]):
         return known
 
     def _nowhere(self, method: str, path: str, known: Collection[str]) -> RouteMatch[T]:
-        """Return where what leads nowhere leads; `known` are the methods that the path has."""
+        """Return the match of a request without a route; `known` are the path's methods."""
         parts, path = _parts_of(path), without_last_slash(path)
         code, detail = "not_found", {"path": path}
         if parts is None:

@@ -35,7 +35,7 @@ Runs = AsyncGenerator[list[Any], None]
 
 
 class FollowOptions(TypedDict, total=False):
-    """Where a reader of a topic begins and which messages it is given. Each may be left out."""
+    """The start of a reader of a topic, and the messages it gets. Each option may be left out."""
 
     after: Start | None
     """Begin behind it. By default None."""
@@ -102,8 +102,8 @@ def _view_of(tx: Tx) -> View:
 def with_options(method: Method) -> Method:
     """Show the options of a method, which takes them by `Unpack`, as arguments of its own.
 
-    `help` and `inspect` show their names, types and defaults, as editors do by the types. One that
-    is not among them raises `TypeError`.
+    `help` and `inspect` show their names, types and defaults; editors know them by the types. An
+    option that is not among them raises `TypeError`.
     """
     signature = inspect.signature(method)
     *own, packed = signature.parameters.values()
