@@ -178,7 +178,7 @@ NO_SETTLE: Final = Settle()
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedMessage:
     """A message that was not settled."""
 
     delivery: int
@@ -193,7 +193,7 @@ class Settled:
 
     settled: int
     """How many messages were acknowledged."""
-    refused: Sequence[Refused] = ()
+    refused: Sequence[RefusedMessage] = ()
 
 
 @dataclass(frozen=True, slots=True)

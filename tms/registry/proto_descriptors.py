@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 from proto_schema_parser import ast
 
-from tms.registry.proto_tree import Group, Quoted
+from tms.registry.proto_tree import ProtoGroup, Quoted
 from tms.registry.proto_types import SCALAR_NAMES, is_in_oneof, label_of
 from tms.registry.questions import InvalidSchema
 
@@ -98,7 +98,7 @@ class _File:
         for field in descriptor.field:
             inner = nested.get(field.type_name)
             part = self._field(field, inner, scope)
-            if isinstance(part, ast.MapField | Group):
+            if isinstance(part, ast.MapField | ProtoGroup):
                 written.add(field.type_name)
             if is_in_oneof(field):
                 oneofs[field.oneof_index].elements.append(part)
@@ -115,7 +115,7 @@ class _File:
         elements += [_enum_of(each) for each in descriptor.enum_type]
         return elements + extensions
 
-    def _field(self, field: Any, inner: Any, scope: str) -> ast.Field | ast.MapField | Group:
+    def _field(self, field: Any, inner: Any, scope: str) -> ast.Field | ast.MapField | ProtoGroup:
         """Return a field; `inner` is its type if that is declared beside it."""
         options = _field_options(field)
         label = label_of(field, is_proto3=self._is_proto3)
@@ -127,7 +127,7 @@ class _File:
             if inner is None:
                 raise InvalidSchema(f"the group {field.name} is not declared where it is used")
             elements = self._elements(inner, f"{scope}.{inner.name}")
-            return Group(inner.name, field.number, cardinality, elements, options)
+            return ProtoGroup(inner.name, field.number, cardinality, elements, options)
         return ast.Field(field.name, field.number, _type_of(field), cardinality, options)
 
     def _extensions(self, descriptor: Any, scope: str) -> tuple[list[ast.Extension], set[str]]:
@@ -138,7 +138,7 @@ class _File:
         made, groups = [], set()
         for field in descriptor.extension:
             part: Any = self._field(field, nested.get(field.type_name), scope)
-            if isinstance(part, Group):
+            if isinstance(part, ProtoGroup):
                 groups.add(part.name)
             made.append(ast.Extension(field.extendee, [part]))
         return made, groups

@@ -68,7 +68,7 @@ def _for_double_quotes(match: re.Match[str]) -> str:
 
 
 @dataclass
-class Group(ast.Group):
+class ProtoGroup(ast.Group):
     """A group, with its options."""
 
     options: list[ast.Option] = field(default_factory=list)
@@ -124,11 +124,11 @@ class _Trees(_ASTConstructor):
         """Return a group in a oneof."""
         return self._with_options(super().visitOneofGroupDecl(ctx), ctx)
 
-    def _with_options(self, group: ast.Group, ctx: Any) -> Group:
+    def _with_options(self, group: ast.Group, ctx: Any) -> ProtoGroup:
         given = ctx.compactOptions()
         visit: Any = self.visit
         options: list[ast.Option] = visit(given) if given else []
-        return Group(group.name, group.number, group.cardinality, group.elements, options)
+        return ProtoGroup(group.name, group.number, group.cardinality, group.elements, options)
 
 
 def _decimal(token: str) -> str:
