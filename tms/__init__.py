@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AckRefused",
     "AllPublished",
     "AnswerLost",
     "AuthenticationOff",
@@ -128,6 +129,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreError",
     "StoreFileLost",
+    "StoreFormatOld",
     "StoreFormatUnknown",
     "StoreLocked",
     "StoreNotFound",
@@ -135,6 +137,8 @@ __all__ = [
     "Stored",
     "Subscription",
     "SubscriptionExists",
+    "SubscriptionIsShared",
+    "SubscriptionIsSingle",
     "SubscriptionMoved",
     "SubscriptionNotFound",
     "SubscriptionPosition",

@@ -21,6 +21,7 @@ TmsError
 │       ├── InvalidTrimTime, InvalidTruncateTime
 │       ├── TransactionsElsewhere, ClockMoved
 │       ├── SubscriptionExists, SubscriptionMoved
+│       ├── SubscriptionIsShared, SubscriptionIsSingle, AckRefused, StoreFormatOld
 │       ├── BadVersion, PathExists, PathHasChildren
 │       └── LockBusy, NoMetadataStore, AuthenticationOff, RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later

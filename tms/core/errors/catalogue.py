@@ -7,6 +7,7 @@ here.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tms.core.errors.conflict_problems import CONFLICT_PROBLEMS
 from tms.core.errors.request_problems import REQUEST_PROBLEMS
 from tms.core.errors.server_problems import SERVER_PROBLEMS
 
@@ -35,4 +36,4 @@ def _catalogue(table: Mapping[int, Mapping[str, Mapping[str, str]]]) -> dict[str
     return by_code
 
 
-CATALOGUE = _catalogue({**REQUEST_PROBLEMS, **SERVER_PROBLEMS})
+CATALOGUE = _catalogue({**REQUEST_PROBLEMS, 409: CONFLICT_PROBLEMS, **SERVER_PROBLEMS})

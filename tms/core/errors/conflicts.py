@@ -112,6 +112,33 @@ class SubscriptionMoved(Conflict):
     code = "subscription_moved"
 
 
+class SubscriptionIsShared(Conflict):
+    """Raised when the position of a group is asked for, or moved: it has none."""
+
+    code = "subscription_is_shared"
+
+
+class SubscriptionIsSingle(Conflict):
+    """Raised when a subscription with one reader is used as a group."""
+
+    code = "subscription_is_single"
+
+
+class AckRefused(Conflict):
+    """Raised when a commit acknowledges messages and some are refused: then nothing was done.
+
+    `detail` has them as `refused`: a list of `delivery`, `id` and `reason`.
+    """
+
+    code = "ack_refused"
+
+
+class StoreFormatOld(Conflict):
+    """Raised when a feature of the store is used first that a registered server does not know."""
+
+    code = "store_format_old"
+
+
 class BadVersion(Conflict):
     """Raised when a path does not have the expected version, or exists, or does not exist."""
 

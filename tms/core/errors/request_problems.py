@@ -1,6 +1,7 @@
 """The rows of the catalogue below 500, by status and then by class: errors of the caller.
 
-Codes are part of the REST interface: never change or reuse one.
+Those of 409 have a file of their own. Codes are part of the REST interface: never change or reuse
+one.
 """
 
 from collections.abc import Mapping
@@ -79,6 +80,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "invalid_time": "A time is a number of milliseconds since 1970, zero or more.",
             "invalid_subscription_name": (
                 "A subscription's name has 1 to 255 letters, digits, _, - or dots."
+            ),
+            "invalid_group": (
+                "A setting or a field of a group has a value that is not allowed; `detail` says "
+                "which."
+            ),
+            "invalid_member": (
+                "A member of a group has a name of 1 to 128 letters, digits, _, -, : or dots."
             ),
             "invalid_path": (
                 "A path starts with / and does not end with it; no part of it is empty or consists "
@@ -175,102 +183,6 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
     },
     408: {
         "InvalidRequest": {"body_too_slow": "The body did not arrive in time."},
-    },
-    409: {
-        "TopicExists": {"topic_exists": "A topic with this name exists already."},
-        "TopicMoved": {
-            "topic_moved": (
-                "The topic has entries after the id in if_last; read them, and decide again."
-            ),
-        },
-        "TransactionExpired": {
-            "transaction_expired": (
-                "The transaction is older than the longest lifetime of a transaction."
-            ),
-        },
-        "TransactionNotInProgress": {"transaction_not_in_progress": "The transaction has ended."},
-        "TransactionConflict": {
-            "transaction_conflict": (
-                "Another transaction changed the same and committed; run this one again."
-            ),
-        },
-        "TransactionDuplicate": {
-            "transaction_duplicate": "This sequence of the owner was committed before.",
-        },
-        "OwnerBusy": {
-            "owner_busy": "An older transaction of this owner is still open; fence it or join it.",
-        },
-        "OwnerElsewhere": {
-            "owner_elsewhere": (
-                "Another run of this owner committed this sequence or a later one; use another "
-                "owner."
-            ),
-        },
-        "CheckpointBehind": {
-            "checkpoint_behind": (
-                "The stream has already written a later batch: its checkpoint was set back, so new "
-                "rows would count as written. Restore the newest checkpoint, or start with a new "
-                "checkpoint and without this txnAppId."
-            ),
-        },
-        "PublicationRefused": {
-            "publication_refused": (
-                "A commit publishes only messages stored under its transaction's write pointers, "
-                "each once."
-            ),
-        },
-        "InvalidTrimTime": {
-            "invalid_trim_time": "The time to trim before must be in the past.",
-        },
-        "TopicIsCompact": {
-            "topic_is_compact": (
-                "Messages cannot be stored for a compact topic: publish them in the transaction."
-            ),
-        },
-        "InvalidTruncateTime": {
-            "invalid_truncate_time": (
-                "A transaction that started before that time is still in progress."
-            ),
-        },
-        "ClockMoved": {
-            "clock_moved": (
-                "The clock has no doubtful step of that size; look at it again before you accept."
-            ),
-        },
-        "TransactionsElsewhere": {
-            "transactions_elsewhere": (
-                "This server takes the write pointers of another transaction manager."
-            ),
-        },
-        "SubscriptionExists": {
-            "subscription_exists": "The topic already has a subscription with this name.",
-        },
-        "SubscriptionMoved": {
-            "subscription_moved": (
-                "The subscription was moved: it does not have the expected version."
-            ),
-        },
-        "BadVersion": {
-            "bad_version": "The value at this path does not have the expected version.",
-        },
-        "PathExists": {"path_exists": "There is already a value at this path."},
-        "PathHasChildren": {"path_has_children": "There are other paths below this path."},
-        "LockBusy": {"lock_busy": "Somebody else holds this lock."},
-        "AuthenticationOff": {
-            "authentication_off": (
-                "Everybody may do everything; to use rules, start the server with --auth."
-            ),
-        },
-        "NoMetadataStore": {
-            "no_metadata_store": "The server has no metadata store: start it with --metadata.",
-        },
-        "RollbackRefused": {
-            "rollback_refused": "The range contains only entries of other writers.",
-            "rollback_of_earlier_leader": (
-                "An earlier leader published this; invalidate the transaction."
-            ),
-        },
-        "CopyRefused": {"copy_refused": "The stores cannot be copied now; `detail` says why."},
     },
     410: {
         "DataLost": {
