@@ -1,7 +1,7 @@
 """The data folder of a store on local disk: its creation, its lock and its format.
 
     FOLDER/tms.lock     held by flock while a process has the folder open; says pid, host and time
-    FOLDER/format.json  {"format": 3, "layout": 2}; checked at each opening
+    FOLDER/format.json  {"format": 3, "layout": 2}; checked at each opening (`tables.store_format`)
     FOLDER/leveldb/     LevelDB's own files
     FOLDER/tms.creating only while the store is being created
 
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tables.leveldb_layout import PREFIXES
+from tables.store_format import features_of, record
 from tms.core.errors import (
     FolderUnusable,
     StoreFileLost,
@@ -44,6 +45,7 @@ from tms.core.forks import tell_in_child
 from tms.core.store_access import StoreAccess
 
 FORMAT = 3
+"""As it is recorded until a feature is used; then 4."""
 _NEWEST = max(PREFIXES)
 _LAYOUTS_UNTIL_3 = (1, 2)
 _FOLDER_MODE = 0o700
@@ -117,6 +119,8 @@ class DataFolder:
             """Whether the store must still be created."""
             self.is_raised = True
             """Whether the present format is recorded."""
+            self.features: frozenset[str] = frozenset()
+            """The features that are recorded."""
             self.layout = _NEWEST if self.is_new else self._checked_layout()
             """The layout of the tables: `tables.leveldb_layout`."""
             if self.is_new:
@@ -218,17 +222,20 @@ class DataFolder:
         try:
             recorded = json.loads(path.read_bytes())
             number = recorded["format"]
-            layout = recorded["layout"] if number == FORMAT else number
+            layout = recorded["layout"] if number >= FORMAT else number
+            if type(number) is not int or number > FORMAT + 1:
+                raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT + 1)
+            self.features = features_of(recorded, ("layout",), FORMAT)
         except FileNotFoundError:
             raise StoreFileLost(file=str(path), reason="it is missing") from None
         except (ValueError, KeyError, TypeError) as error:
             raise StoreFormatUnknown(file=str(path), reason=str(error)) from None
         except OSError as error:
             raise refused_folder(path, error) from error
-        known = PREFIXES if number == FORMAT else _LAYOUTS_UNTIL_3
-        if type(layout) is not int or type(number) is not int or layout not in known:
-            raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT)
-        self.is_raised = number == FORMAT
+        known = PREFIXES if number >= FORMAT else _LAYOUTS_UNTIL_3
+        if type(layout) is not int or layout not in known:
+            raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT + 1)
+        self.is_raised = number >= FORMAT
         return layout
 
     def record_format(self) -> None:
@@ -236,14 +243,25 @@ class DataFolder:
 
         Raises `FolderUnusable` and `StoreUnavailable`.
         """
-        self._record(self.path / _FORMAT, self.layout)
+        self._record(self.path / _FORMAT, self.features)
         self.is_raised = True
 
-    def _record(self, path: Path, layout: int) -> None:
-        """Record the present format with a layout: both or neither, whatever crashes."""
+    def add_feature(self, feature: str) -> None:
+        """Record a feature, after which versions that do not know it refuse the folder.
+
+        Raises `FolderUnusable` and `StoreUnavailable`; then it may be recorded or not.
+        """
+        features = self.features | {feature}
+        if features != self.features:
+            self._record(self.path / _FORMAT, features)
+            self.features = features
+
+    def _record(self, path: Path, features: frozenset[str]) -> None:
+        """Record the format with layout and features: all or nothing, whatever crashes."""
         draft = path.with_suffix(".draft")
+        told = record(features, FORMAT, {"layout": self.layout})
         try:
-            self._put(draft, json.dumps({"format": FORMAT, "layout": layout}).encode())
+            self._put(draft, json.dumps(told).encode())
             draft.replace(path)
             self._sync(self.path)
         except OSError as error:

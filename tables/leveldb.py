@@ -18,7 +18,7 @@ checksums, for 9 us a block: otherwise damaged bytes of a table would be returne
 import errno
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -26,9 +26,10 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from tables.data_folder import DataFolder, opened_itself
+from tables.leveldb_batch import LevelDBBatch
 from tables.leveldb_binding import plyvel
 from tables.leveldb_files import check_files
-from tables.leveldb_layout import PREFIXES, Prefixes
+from tables.leveldb_layout import PREFIXES
 from tables.raising import raise_rows
 from tables.room import want_of_room
 from tables.shared_lock import SharedLock
@@ -57,52 +58,6 @@ def _said(error: Exception) -> str:
     """Return the text of an error; plyvel gives LevelDB's as bytes."""
     said = error.args[0] if error.args else None
     return said.decode(errors="replace") if isinstance(said, bytes) else str(error)
-
-
-class LevelDBBatch:
-    """A plyvel batch for all tables, bound to the handle it was made for.
-
-    plyvel raises RuntimeError where that was closed, or exchanged, meanwhile.
-    """
-
-    def __init__(self, handle: Any, prefixes: Prefixes, *, sync: bool) -> None:
-        self.handle = handle
-        self._prefixes = prefixes
-        try:
-            self.writes = handle.write_batch(sync=sync)
-        except RuntimeError as error:
-            raise StoreUnavailable(reason=str(error)) from error
-
-    def put(self, table: str, key: bytes, value: bytes) -> None:
-        """Add a put."""
-        self.put_rows(table, ((key, value),))
-
-    def put_rows(
-        self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
-    ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`."""
-        prefix, put = self._prefixes[table] + prefix, self.writes.put
-        try:
-            for key, value in rows:
-                put(prefix + key, start + value)
-        except RuntimeError as error:
-            raise StoreUnavailable(reason=str(error)) from error
-
-    def delete(self, table: str, key: bytes) -> None:
-        """Add a delete."""
-        self.delete_rows(table, (key,))
-
-    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
-        """Add a delete for each key."""
-        prefix, delete = self._prefixes[table], self.writes.delete
-        try:
-            for key in keys:
-                delete(prefix + key)
-        except RuntimeError as error:
-            raise StoreUnavailable(reason=str(error)) from error
-
-    def require_atomic(self) -> None:
-        """Do nothing: it is atomic."""
 
 
 class LevelDBStore:
@@ -379,6 +334,16 @@ class LevelDBStore:
         if not self.is_raised:
             raise_rows(self)
             self._folder.record_format()
+
+    def features(self) -> frozenset[str]:
+        """Return the features that are recorded."""
+        return self._folder.features
+
+    def add_feature(self, feature: str) -> None:
+        """Record a feature; its tables have their place in the one LevelDB already."""
+        with self._write_lock:
+            self.check_writable()
+            self._folder.add_feature(feature)
 
     def close(self) -> None:
         """Wait for what is under way, then close the folder and let it go."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from tables.store import (
     BOUND,
     COORDINATION,
+    GROUP,
     MESSAGE,
     METADATA,
     PAYLOAD,
@@ -29,6 +30,7 @@ _OTHERS = {
     TRANSACTION: b"x",
     BOUND: b"b",
     COORDINATION: b"c",
+    GROUP: b"g",
 }
 
 PREFIXES: Mapping[int, Prefixes] = {

@@ -11,7 +11,7 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from tables.store import COORDINATION, METADATA, TABLES, Row
+from tables.store import ALL_TABLES, COORDINATION, METADATA, Row
 from tms.core.errors import StoreUnavailable
 from tms.core.tables import Batch
 
@@ -54,8 +54,9 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._tables: dict[str, SortedDict] = {
-            table: SortedDict() for table in (*TABLES, COORDINATION)
+            table: SortedDict() for table in (*ALL_TABLES, COORDINATION)
         }
+        self._features: frozenset[str] = frozenset()
         self._lock = Lock()
         self._closed = False
 
@@ -141,6 +142,15 @@ class MemoryStore:
     def raise_format(self) -> None:
         """Do nothing: none is recorded."""
         self._open_table(METADATA)
+
+    def features(self) -> frozenset[str]:
+        """Return the features that were used."""
+        return self._features
+
+    def add_feature(self, feature: str) -> None:
+        """Note a feature."""
+        self.check_writable()
+        self._features |= {feature}
 
     def close(self) -> None:
         """Forget nothing until the object goes, but refuse every call."""

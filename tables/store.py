@@ -25,10 +25,11 @@ Every implementation guarantees this, and `tests/contracts/store_contract.py` ch
 `compare_and_put` is atomic against all other writes of its key made through the same store.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from tms.core.store_features import GROUPS
 from tms.core.tables import Batch
 
 MESSAGE = "message"
@@ -37,7 +38,12 @@ METADATA = "metadata"
 SUBSCRIPTION = "subscription"
 TRANSACTION = "transaction"
 BOUND = "bound"
+GROUP = "group"
 TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION, TRANSACTION, BOUND)
+"""The tables of each store."""
+TABLES_OF_FEATURES: Mapping[str, str] = {GROUPS: GROUP}
+"""The table of each feature that has one: there from when the feature is recorded."""
+ALL_TABLES = (*TABLES, *TABLES_OF_FEATURES.values())
 COORDINATION = "coordination"
 """The values of a metadata store of this machine: only where the store is one process's."""
 
@@ -141,6 +147,23 @@ class Store(Protocol):
         """
         ...
 
+    def features(self) -> frozenset[str]:
+        """Return the features that are recorded now (`tms.core.store_features`). May ask."""
+        ...
+
+    def add_feature(self, feature: str) -> None:
+        """Make the table of a feature, if it has one, and record it, both durably.
+
+        Versions that do not know it refuse the store from then on. Repeatable, wherever it was
+        broken off. Raises as `write`; then it may be recorded or not.
+        """
+        ...
+
     def close(self) -> None:
         """Wait for what is under way, then close. Closing twice is no error."""
         ...
+
+
+def tables_with(features: Collection[str]) -> Sequence[str]:
+    """Return the tables that a store with these features has."""
+    return (*TABLES, *(t for each, t in TABLES_OF_FEATURES.items() if each in features))

@@ -1,5 +1,6 @@
 """The tables of one store, as messaging sees them (`tms.core.tables.Tables`)."""
 
+from tables.group_table import StoreGroupTable
 from tables.keys import prefix
 from tables.message_table import StoreMessageTable
 from tables.metadata_table import StoreMetadataTable
@@ -20,6 +21,7 @@ class StoreTables:
         self.payloads = StorePayloadTable(store)
         self.metadata = StoreMetadataTable(store)
         self.subscriptions = StoreSubscriptionTable(store)
+        self.groups = StoreGroupTable(store)
         self.transactions = StoreTransactionTable(store)
 
     @property
@@ -31,6 +33,14 @@ class StoreTables:
     def reads_at_once(self) -> int:
         """How many reads may wait for the store at a time, each in a thread."""
         return self.store.reads_at_once
+
+    def features(self) -> frozenset[str]:
+        """Return the features of the store that are recorded."""
+        return self.store.features()
+
+    def add_feature(self, feature: str) -> None:
+        """Record a feature, durably."""
+        self.store.add_feature(feature)
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the start of all data rows of a topic's generation."""

@@ -1,23 +1,33 @@
-"""The Subscription table: named positions of consumers, one row each, by topic and generation.
+"""The Subscription table: positions of consumers and groups, one row each, by topic and generation.
 
     row key := prefix (tables.keys), name UTF-8
     value   := version int64, id of the last consumed message (20 bytes, or none)
+             | version int64, 0x02, settings                           of a group
 
-Big-endian. A position belongs to a generation of its topic: recreated, a topic has none.
+Big-endian. Settings are a JSON object: the fields of `GroupSettings`, `after` and `created` of
+`SharedSubscription`; keys ascend, without spaces. A field that is missing has its default; one that
+is not known is told, so that the group is refused, and only the group. A subscription belongs to a
+generation of its topic: recreated, a topic has none. DO NOT CHANGE: on disk.
 """
 
+import json
 import struct
 from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
 
 from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
+from tms.core.groups import GroupSettings, Order
 from tms.core.message import ID_BYTES
-from tms.core.subscriptions import SubscriptionPosition
+from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.core.tables import Batch, StoredPosition
 from tms.core.topic import TopicId
 
 _VERSION = struct.Struct(">q")
+_SHARED = b"\x02"
+_KNOWN = tuple(field.name for field in fields(GroupSettings))
 
 
 class StoreSubscriptionTable:
@@ -56,13 +66,51 @@ def _stored(key: bytes, value: bytes) -> StoredPosition:
 
 def encoded(subscription: SubscriptionPosition) -> bytes:
     """Return the value of a subscription's row."""
-    return _VERSION.pack(subscription.version) + (subscription.after or b"")
+    version = _VERSION.pack(subscription.version)
+    if isinstance(subscription, SharedSubscription):
+        return version + _SHARED + _settings(subscription)
+    return version + (subscription.after or b"")
 
 
 def decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPosition:
     """Return the subscription of a row's name and value. Raises `StoreCorrupt`."""
-    after = value[_VERSION.size :]
-    if len(value) < _VERSION.size or len(after) not in (0, ID_BYTES):
+    rest = value[_VERSION.size :]
+    is_shared = rest.startswith(_SHARED) and len(rest) != ID_BYTES
+    if len(value) < _VERSION.size or (len(rest) not in (0, ID_BYTES) and not is_shared):
         raise StoreCorrupt(table=SUBSCRIPTION, topic=str(topic_id), name=name.hex())
     [version] = _VERSION.unpack_from(value)
-    return SubscriptionPosition(topic_id, name.decode(), after or None, version)
+    if not is_shared:
+        return SubscriptionPosition(topic_id, name.decode(), rest or None, version)
+    try:
+        return _shared(topic_id, name.decode(), version, json.loads(rest[1:]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreCorrupt(
+            table=SUBSCRIPTION, topic=str(topic_id), name=name.hex(), reason=str(error)
+        ) from None
+
+
+def _settings(group: SharedSubscription) -> bytes:
+    assert not group.unknown, "settings that are not known would be lost"
+    told = {
+        **asdict(group.settings),
+        "after": None if group.after is None else group.after.hex(),
+        "created": group.created,
+    }
+    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _shared(topic_id: TopicId, name: str, version: int, told: dict[str, Any]) -> SharedSubscription:
+    """Return the group. Raises ValueError, TypeError, KeyError."""
+    after, created = told.pop("after"), int(told.pop("created"))
+    known = {name: told.pop(name) for name in _KNOWN if name in told}
+    if "order" in known:
+        known["order"] = Order(known["order"])
+    return SharedSubscription(
+        topic_id=topic_id,
+        name=name,
+        after=None if after is None else bytes.fromhex(after),
+        version=version,
+        created=created,
+        settings=GroupSettings(**known),
+        unknown=sorted(told),
+    )

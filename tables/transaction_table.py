@@ -1,21 +1,18 @@
 """The Transaction table: the log of the state of transactions, snapshots of it, and marks of time.
 
-    log row key       := "e", number int64
-    snapshot row key  := "s", number int64, chunk uint32        chunks of 1 MiB, from 0 on
-    snapshot end key  := "s", number int64, 0xffffffff
-    snapshot end      := length uint64, crc32 uint32            of the whole snapshot
-    mark row key      := "t", token int64                       `tms.messaging.mark` has the value
+    log row key        := "e", number int64
+    snapshot keys      := "s", number int64, then as `tables.chunked_values` says
+    mark row key       := "t", token int64                       `tms.messaging.mark` has the value
 
-Big-endian. DO NOT CHANGE: on disk. The end of a snapshot is written last and deleted first, so that
-one without an end is one that was not written whole, and is no snapshot. Values are opaque here:
-`tms.transactions` encodes them.
+Big-endian. DO NOT CHANGE: on disk. A snapshot that was not written whole is none. Values are opaque
+here: `tms.transactions` encodes them.
 """
 
 import struct
 from collections.abc import Iterator
 from itertools import islice
-from zlib import crc32
 
+from tables.chunked_values import end_key, rows_of, value_of
 from tables.keys import after_prefix
 from tables.store import TRANSACTION, Store
 from tms.core.errors import StoreCorrupt
@@ -26,11 +23,7 @@ _LOG = b"e"
 _SNAPSHOT = b"s"
 _MARK = b"t"
 _NUMBER = struct.Struct(">q")
-_SNAPSHOT_KEY = struct.Struct(">cqI")
-_END_CHUNK = 2**32 - 1
-_END = struct.Struct(">QI")
 
-_CHUNK_BYTES = 1024 * 1024
 _ROWS_AT_ONCE = 100
 
 
@@ -38,12 +31,11 @@ def _log_key(sequence: int) -> bytes:
     return _LOG + _NUMBER.pack(sequence)
 
 
-def _snapshot_key(sequence: int, chunk: int) -> bytes:
-    return _SNAPSHOT_KEY.pack(_SNAPSHOT, sequence, chunk)
+def _snapshot_start(sequence: int) -> bytes:
+    return _SNAPSHOT + _NUMBER.pack(sequence)
 
 
 _LOG_STOP = _log_key(INT64_MAX)
-_SNAPSHOT_STOP = _snapshot_key(INT64_MAX, 0)
 
 
 class StoreTransactionTable:
@@ -74,13 +66,11 @@ class StoreTransactionTable:
 
     def put_snapshot(self, sequence: int, data: bytes) -> None:
         """Put the snapshot `sequence`; durable when it returns. One that is there stays."""
-        end_key = _snapshot_key(sequence, _END_CHUNK)
-        if self._store.get(TRANSACTION, end_key) is not None:
+        start = _snapshot_start(sequence)
+        if self._store.get(TRANSACTION, end_key(start)) is not None:
             return
-        chunks = [data[at : at + _CHUNK_BYTES] for at in range(0, len(data), _CHUNK_BYTES)]
-        for number, chunk in enumerate(chunks):
-            self._put(_snapshot_key(sequence, number), chunk)
-        self._put(end_key, _END.pack(len(data), crc32(data)))
+        for key, value in rows_of(start, data):
+            self._put(key, value)
 
     def _put(self, key: bytes, value: bytes) -> None:
         batch = self._store.batch()
@@ -92,12 +82,12 @@ class StoreTransactionTable:
         return [
             sequence
             for sequence in self._started_snapshots(INT64_MAX)
-            if self._store.get(TRANSACTION, _snapshot_key(sequence, _END_CHUNK)) is not None
+            if self._store.get(TRANSACTION, end_key(_snapshot_start(sequence))) is not None
         ]
 
     def _started_snapshots(self, below: int) -> Iterator[int]:
         """Give the numbers of snapshots below a number, of those not put whole too."""
-        start, stop = _snapshot_key(0, 0), _snapshot_key(below, 0)
+        start, stop = _snapshot_start(0), _snapshot_start(below)
         while True:
             with self._store.scan(TRANSACTION, start, stop, limit=1) as found:
                 key = next((key for key, _ in found), None)
@@ -105,18 +95,14 @@ class StoreTransactionTable:
                 return
             sequence = _number_of(key)
             yield sequence
-            start = _snapshot_key(sequence + 1, 0)
+            start = _snapshot_start(sequence + 1)
 
     def snapshot(self, sequence: int) -> bytes:
         """Return a snapshot that `snapshots` named. Raises `StoreCorrupt`."""
-        start, stop = _snapshot_key(sequence, 0), _snapshot_key(sequence + 1, 0)
-        with self._store.scan(TRANSACTION, start, stop) as found:
-            *chunks, (end_key, end) = list(found) or [(b"", b"")]
-        is_whole = end_key == _snapshot_key(sequence, _END_CHUNK) and len(end) == _END.size
-        length, checksum = _END.unpack(end) if is_whole else (0, 0)
-        # Chunks behind the length are left over from a longer one that was not put whole.
-        data = b"".join([chunk for _, chunk in chunks])[:length]
-        if not is_whole or len(data) != length or crc32(data) != checksum:
+        start = _snapshot_start(sequence)
+        with self._store.scan(TRANSACTION, start, _snapshot_start(sequence + 1)) as found:
+            data = value_of(start, list(found))
+        if data is None:
             raise StoreCorrupt(table=TRANSACTION, snapshot=sequence)
         return data
 
@@ -144,11 +130,11 @@ class StoreTransactionTable:
     def _keys_before(self, sequence: int, limit: int) -> Iterator[bytes]:
         """Give the keys to delete, the end of a snapshot before the rest of it."""
         for number in self._started_snapshots(sequence):
-            end_key = _snapshot_key(number, _END_CHUNK)
-            if self._store.get(TRANSACTION, end_key) is not None:
-                yield end_key
-            start = _snapshot_key(number, 0)
-            with self._store.scan(TRANSACTION, start, end_key, limit=limit) as found:
+            start = _snapshot_start(number)
+            end = end_key(start)
+            if self._store.get(TRANSACTION, end) is not None:
+                yield end
+            with self._store.scan(TRANSACTION, start, end, limit=limit) as found:
                 keys = [key for key, _ in found]
             yield from keys
         with self._store.scan(TRANSACTION, _log_key(0), _log_key(sequence), limit=limit) as found:

@@ -22,6 +22,7 @@ _STATE = answer_of(
         "Instance.address": "The URL at which the other servers reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
         "Instance.store_format": "The newest format of the store that this server knows.",
+        "Instance.features": "The features of stores that this server knows.",
         "Instance.reaches_store_since_ms": (
             "Since when it reaches the store, in milliseconds since 1970; null if it does not, or "
             "if its version cannot tell."
@@ -29,7 +30,12 @@ _STATE = answer_of(
         "Instance.boot": "An id of the process; empty without authentication.",
     },
 )
-_FORMAT = {"store_format": 2, "reaches_store_since_ms": TIMESTAMP, "boot": "0f3a5c7e9b1d2468"}
+_FORMAT = {
+    "store_format": 3,
+    "features": ["groups"],
+    "reaches_store_since_ms": TIMESTAMP,
+    "boot": "0f3a5c7e9b1d2468",
+}
 _EXAMPLE = {
     "id": 7,
     "role": "standby",

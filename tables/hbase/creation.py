@@ -5,6 +5,9 @@ only the second one takes keys to split it at. So with `admin`, the address of a
 second kind, each bucket has its region from the start. Without, HBase splits the tables when they
 have grown, or an operator does (`Created.splits`). Compression is left to the operator too.
 
+The table of a feature is created when that is first used (`HBaseStore.add_feature`), and here only
+where it is recorded and missing.
+
 What was created is recorded last: a creation that did not finish is no store, and is finished by
 being asked for again.
 """
@@ -13,14 +16,14 @@ import ssl
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import thriftpy2
-from Hbase_thrift import AlreadyExists, ColumnDescriptor, Mutation
+from Hbase_thrift import Mutation
 from thriftpy2.rpc import make_client
 from thriftpy2.thrift import TException
 
 from tables.hbase.connections import CallFailed, Gateway, Refused
+from tables.hbase.format_row import create_whole, recorded
 from tables.hbase.layout import (
     BUCKETS_DEFAULT,
     COLUMN,
@@ -29,17 +32,15 @@ from tables.hbase.layout import (
     Place,
     Salt,
     format_row,
-    recorded_buckets,
+    recorded_format,
 )
-from tables.hbase.store import recorded
-from tables.store import METADATA, TABLES
+from tables.store import METADATA, TABLES, tables_with
 from tms.core.errors import StoreUnavailable
 
 _ADMIN = thriftpy2.load(
     str(Path(__file__).with_name("admin.thrift")), module_name="hbase_admin_thrift"
 )
 _ADMIN_TIMEOUT_MS = 120_000
-_FOREVER_S = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,13 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
     where there is a store with another number of buckets, `StoreUnavailable`.
     """
     row = recorded(place, gateway)
-    buckets = recorded_buckets(place, row) if row else place.buckets or BUCKETS_DEFAULT
+    found = recorded_format(place, row) if row else None
+    buckets = place.buckets or BUCKETS_DEFAULT if found is None else found.buckets
+    tables = TABLES if found is None else tables_with(found.features)
     try:
         there = set(gateway.repeated(lambda client: client.getTableNames()))
         made, splits = [], {}
-        for table in TABLES:
+        for table in tables:
             name = place.name_of(table)
             if name in there:
                 continue
@@ -72,7 +75,7 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
             if admin is not None:
                 _create_split(admin, gateway.tls, name, keys)
             else:
-                gateway.once(partial(_create_whole, name))
+                gateway.once(partial(create_whole, name))
                 if keys:
                     splits[name.decode()] = keys
             made.append(name.decode())
@@ -81,21 +84,6 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
     return Created(buckets, made, splits)
-
-
-def _create_whole(name: bytes, client: Any) -> None:
-    family = ColumnDescriptor(
-        name=f"{FAMILY}:".encode(),
-        maxVersions=1,
-        compression="NONE",
-        bloomFilterType="ROW",
-        blockCacheEnabled=True,
-        timeToLive=_FOREVER_S,
-    )
-    try:
-        client.createTable(name, [family])
-    except AlreadyExists:
-        return
 
 
 def _create_split(
@@ -130,4 +118,4 @@ def _record(place: Place, gateway: Gateway, buckets: int) -> None:
     gateway.repeated(
         lambda client: client.checkAndPut(name, FORMAT_KEY, COLUMN, None, mutation, {})
     )
-    recorded_buckets(Place(place.host, place.port, place.prefix, buckets), recorded(place, gateway))
+    recorded_format(Place(place.host, place.port, place.prefix, buckets), recorded(place, gateway))

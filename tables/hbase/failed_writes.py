@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 
 from tables.hbase.connections import CallFailed, Refused
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
 
 _EVERY_S = 0.5
 
@@ -75,3 +75,9 @@ class FailedWrites:
     def stop(self) -> None:
         """Let the thread end."""
         self._stop.set()
+
+
+def refused_write(refusal: Refused, table: str, *, is_begun: bool) -> TmsError:
+    """Return the error for what HBase refuses for good."""
+    error = OutcomeUnknown if is_begun else StoreUnavailable
+    return error(refused=str(refusal), table=table)

@@ -13,19 +13,22 @@ DO NOT CHANGE: stored.
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
 
 from tables.keys import topic_start
 from tables.store import METADATA, TRANSACTION
+from tables.store_format import features_of, record
 from tms.core.errors import StoreFormatUnknown
 
 COLUMN = b"d:v"
 FAMILY = "d"
 FORMAT_KEY = b"\xffformat"
 FORMAT = 2
-"""The format of the rows. In format 1 some names of properties had no meaning: `tables.raising`."""
+"""The format of the rows until a feature is used; then 3 (`tables.store_format`). In format 1 some
+names of properties had no meaning: `tables.raising`."""
 _FIRST_FORMAT = 1
 BUCKETS_DEFAULT = 8
 BUCKETS_MAX = 128
@@ -101,35 +104,41 @@ class Salt:
         return [bytes((bucket,)) for bucket in range(1, self.buckets)]
 
 
-def format_row(buckets: int) -> bytes:
-    """Return what is recorded of a store when it is created."""
-    return json.dumps({"buckets": buckets, "format": FORMAT}).encode()
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The format row of a store, taken apart."""
+
+    buckets: int
+    features: frozenset[str]
+    is_raised: bool
+    """Whether it is the present format."""
 
 
-def recorded_buckets(place: Place, row: bytes | None) -> int:
-    """Return the number of buckets that `row` records.
+def format_row(buckets: int, features: Collection[str] = ()) -> bytes:
+    """Return what is recorded of a store, in the present format."""
+    return json.dumps(record(features, FORMAT, {"buckets": buckets})).encode()
 
-    Raises `StoreFormatUnknown` where there is none, it is not understood, or the URL has another.
+
+def recorded_format(place: Place, row: bytes | None) -> Recorded:
+    """Return what `row` records.
+
+    Raises `StoreFormatUnknown` where there is none, it is not understood, or the URL has another
+    number of buckets.
     """
     try:
         recorded = json.loads(row or b"")
         buckets, number = int(recorded["buckets"]), recorded["format"]
+        if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT + 1:
+            raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT + 1)
+        features = features_of(recorded, ("buckets",), FORMAT)
     except (ValueError, TypeError, KeyError):
         raise StoreFormatUnknown(
             prefix=place.prefix, reason="there is no store; `tms init` creates one"
         ) from None
-    if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT:
-        raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT)
     if place.buckets not in (None, buckets):
         raise StoreFormatUnknown(
             prefix=place.prefix,
             reason=f"it was created with {buckets} buckets, which cannot be changed: give "
             f"?buckets={buckets} or none, or another prefix for a new store",
         )
-    return buckets
-
-
-def raised(row: bytes) -> bytes:
-    """Return what records the present format in the place of `row`, which may do so already."""
-    recorded = json.loads(row)
-    return row if recorded["format"] == FORMAT else format_row(recorded["buckets"])
+    return Recorded(buckets, features, number >= FORMAT)

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
-from tables.hbase import intents, open_marks, taking_over
+from tables.hbase import format_row, intents, open_marks, taking_over
 from tables.hbase.connections import CallFailed, Gateway, Refused
-from tables.hbase.failed_writes import FailedWrites
-from tables.hbase.layout import FORMAT_KEY, Place, Salt, raised, recorded_buckets
+from tables.hbase.failed_writes import FailedWrites, refused_write
+from tables.hbase.layout import FORMAT_KEY, Place, Recorded, Salt, recorded_format
 from tables.hbase.regions import Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
 from tables.hbase.sending import Sender, Swap, cell_of, value_of
@@ -31,8 +31,8 @@ from tables.hbase.unanswered_calls import late
 from tables.hbase.writes import HBaseBatch, Run
 from tables.raising import raise_rows
 from tables.shared_lock import SharedLock
-from tables.store import METADATA, TABLES, TRANSACTION, Row
-from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
+from tables.store import ALL_TABLES, METADATA, TABLES_OF_FEATURES, TRANSACTION, Row
+from tms.core.errors import OutcomeUnknown, StoreUnavailable
 from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
 
@@ -51,17 +51,15 @@ class HBaseStore:
     def __init__(self, place: Place, gateway: Gateway) -> None:
         """Open the store that `create` made. The gateway's connections close with the store.
 
-        Raises `StoreFormatUnknown` where there is none, or it has another number of buckets than
-        the URL says, and `StoreUnavailable`.
+        Raises as `layout.recorded_format`, and `StoreUnavailable`.
         """
         self._gateway = gateway
         self.reads_at_once = max(1, gateway.size - 1)
         """One connection is for writes."""
-        self._names = {table: place.name_of(table) for table in TABLES}
+        self._names = {table: place.name_of(table) for table in ALL_TABLES}
         self._place = place
-        self.is_raised: bool
-        self._see_format(recorded(place, gateway))
-        self._salts = {table: Salt(table, self.buckets) for table in TABLES}
+        self._see(recorded_format(place, format_row.recorded(place, gateway)))
+        self._salts = {table: Salt(table, self.buckets) for table in ALL_TABLES}
         self._gate = SharedLock()
         self._writes = SharedLock()
         """Shared by writes, so that a compare-and-put has none beside it."""
@@ -95,7 +93,7 @@ class HBaseStore:
         with repeatable(), self._open(), self._intents:
             self._token, self._intent = taking_over.take_over(self, wait, token)
             self._is_server, self._is_last, self._opened_token = True, is_last, token
-            self._see_format(self.stored(METADATA, FORMAT_KEY))
+            self.recorded()
 
     def release(self) -> bool:
         """Take away what says that a cluster has the store; return whether there was anything.
@@ -186,8 +184,7 @@ class HBaseStore:
     def regions(self, table: str) -> list[Region]:
         """Return the regions that a table is in now, in order."""
         with self._open():
-            name = self._names[table]
-            return self._gateway.read(lambda client: regions_of(table, client, name))
+            return self._gateway.read(lambda client: regions_of(table, client, self._names[table]))
 
     def row_of(self, table: str, key: bytes) -> bytes:
         """Return the row that a key has in HBase."""
@@ -241,9 +238,9 @@ class HBaseStore:
                 self._fail(failure, left, is_begun=number > 0 or failure.is_in_doubt)
             except Refused as refusal:
                 is_begun = number > announcing or (number == announcing and refusal.is_in_doubt)
-                raise _refused(refusal, run.table, is_begun=is_begun) from None
+                raise refused_write(refusal, run.table, is_begun=is_begun) from None
 
-    def _fail(self, failure: CallFailed, left: Sequence[Any], *, is_begun: bool) -> None:
+    def _fail(self, failure: CallFailed, left: Sequence[Any], *, is_begun: bool) -> NoReturn:
         """Have what is left of a write that may be begun done later; the process may end before.
 
         One of which nothing was sent is given up. Others are refused until a call succeeds.
@@ -254,8 +251,7 @@ class HBaseStore:
 
     def _call(self) -> None:
         """Make a call that changes nothing. Raises `CallFailed`, `Refused`."""
-        name = self._names[METADATA]
-        self._gateway.once(lambda client: value_of(client, name, FORMAT_KEY))
+        self._gateway.once(lambda client: value_of(client, self._names[METADATA], FORMAT_KEY))
 
     def _carry_out_whole(self, runs: Sequence[Run]) -> None:
         """Carry out runs behind their intent, which counts until the next one or `_retire_intent`.
@@ -292,14 +288,20 @@ class HBaseStore:
         Alone: HBase has no delete of that kind, and takes an empty value for none.
         """
         row = self.row_of(table, key)
-        with self._open(), self._writes.exclusive():
-            self.check_writable()
-            self._retire_intent()
+        with self.changing():
             if value is None:
                 return self._remove(table, row, expected)
             if not expected and self.stored(table, row) != expected:
                 return False
-            return self._swap(Swap(table, row, expected, value))
+            return self.swap(Swap(table, row, expected, value))
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Let nobody write meanwhile."""
+        with self._open(), self._writes.exclusive():
+            self.check_writable()
+            self._retire_intent()
+            yield
 
     def _remove(self, table: str, row: bytes, expected: bytes | None) -> bool:
         """Delete a row that has that value: the cell that was read, and none that is put later.
@@ -315,35 +317,49 @@ class HBaseStore:
         except CallFailed as failure:
             self._fail(failure, [remove], is_begun=failure.is_in_doubt)
         except Refused as refusal:
-            raise _refused(refusal, table, is_begun=refusal.is_in_doubt) from None
+            raise refused_write(refusal, table, is_begun=refusal.is_in_doubt) from None
         return True
 
-    def _swap(self, swap: Swap) -> bool:
+    def swap(self, swap: Swap) -> bool:
+        """Put a value that is due; return whether it was. Nobody may write meanwhile."""
         try:
             return self._sender.swap(swap)
         except CallFailed as failure:
             left = [partial(self._sender.swap, swap)]
             self._fail(failure, left, is_begun=failure.is_in_doubt)
         except Refused as refusal:
-            raise _refused(refusal, swap.table, is_begun=refusal.is_in_doubt) from None
-        raise AssertionError
+            raise refused_write(refusal, swap.table, is_begun=refusal.is_in_doubt) from None
 
     def raise_format(self) -> None:
         """Rename properties and record the present format, where an older one is recorded."""
         with self._open():  # an earlier leader may have raised it
-            row = self._see_format(self.stored(METADATA, FORMAT_KEY))
+            self.recorded()
         if not self.is_raised:
             raise_rows(self)
-            with self._open(), self._writes.exclusive():
-                self.check_writable()
-                self._retire_intent()
-                self._swap(Swap(METADATA, FORMAT_KEY, row, raised(row)))
-            self.is_raised = True
+            with self.changing():
+                format_row.put_raised(self)
 
-    def _see_format(self, row: bytes | None) -> bytes:
-        self.buckets, row = recorded_buckets(self._place, row), row or b""
-        self.is_raised = raised(row) == row
-        return row
+    def features(self) -> frozenset[str]:
+        """Return the features that are recorded; another process may have added one."""
+        with self._open():
+            return self.recorded()[1].features
+
+    def add_feature(self, feature: str) -> None:
+        """Make the table of a feature in one region, and record the feature after that."""
+        self.raise_format()
+        if table := TABLES_OF_FEATURES.get(feature):
+            format_row.make_table(self._gateway, self._names[table], self._salts[table])
+        with self.changing():
+            format_row.put_feature(self, feature)
+
+    def recorded(self) -> tuple[bytes, Recorded]:
+        """Return the format row as HBase has it, and what it says."""
+        row = self.stored(METADATA, FORMAT_KEY) or b""
+        return row, self._see(recorded_format(self._place, row))
+
+    def _see(self, found: Recorded) -> Recorded:
+        self.buckets, self.is_raised = found.buckets, found.is_raised
+        return found
 
     def stored(self, table: str, row: bytes) -> bytes | None:
         """Return the value of a row as HBase has it, None where there is none."""
@@ -382,19 +398,3 @@ class HBaseStore:
                     self._sender.send(open_marks.taken_away({open_marks.key_of(token): b""}, token))
         except (CallFailed, Refused) as failure:
             _log.warning("the store could not be marked as closed: %s", failure)
-
-
-def _refused(refusal: Refused, table: str, *, is_begun: bool) -> TmsError:
-    """Return the error for what HBase refuses for good."""
-    error = OutcomeUnknown if is_begun else StoreUnavailable
-    return error(refused=str(refusal), table=table)
-
-
-def recorded(place: Place, gateway: Gateway) -> bytes | None:
-    """Return what is recorded of the store at `place`, None where there is none."""
-    name = place.name_of(METADATA)
-
-    def read(client: Any) -> bytes | None:
-        return value_of(client, name, FORMAT_KEY) if name in client.getTableNames() else None
-
-    return gateway.read(read)

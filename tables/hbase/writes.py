@@ -1,12 +1,12 @@
 """Batches for HBase: runs of puts or of deletes of one table, one after the other.
 
 A batch is not atomic. Its runs are carried out in the order in which they were added, each in calls
-of bounded size; puts of messages, payloads and positions, which vouch for nothing else, join an
-earlier run of their table, so that many requests make few calls. Rows of one call in one region
-become visible together. The newest rows of a topic are in one region, because they come after every
-point where its region was split. So at any moment, and after any crash, a batch has written, for
-each topic and run, its first n rows and no others; and no row of a run is there before all rows of
-the earlier runs.
+of bounded size; puts of messages, payloads, positions and groups, which vouch for nothing else,
+join an earlier run of their table, so that many requests make few calls. Rows of one call in one
+region become visible together. The newest rows of a topic are in one region, because they come
+after every point where its region was split. So at any moment, and after any crash, a batch has
+written, for each topic and run, its first n rows and no others; and no row of a run is there before
+all rows of the earlier runs.
 
 The gateway carries out the deletes of one call after its puts, and its times are in milliseconds: a
 put in the same millisecond as a delete of that row is not seen. Runs and `Deleted` prevent that.
@@ -23,12 +23,12 @@ from Hbase_thrift import BatchMutation, Mutation
 
 from tables.hbase.layout import COLUMN, Salt
 from tables.keys import topic_start
-from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Row
+from tables.store import GROUP, MESSAGE, PAYLOAD, SUBSCRIPTION, Row
 
 _CALL_ROWS = 5000
 _CALL_BYTES = 8 * 1024 * 1024
 _SAME_TIME_S = 0.003
-_JOINED = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION})
+_JOINED = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP})
 
 
 @dataclass(slots=True)

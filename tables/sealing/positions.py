@@ -2,6 +2,7 @@
 
     position row key := prefix, name, 00 "p", token int64, version int64
     position row     := version int64, id of the last consumed message (20 bytes, or none)
+                        or version int64, 02, settings                  it is a group
                         or version int64, 00                            the position is deleted
     floor row key    := prefix, 00 "p"
     floor row        := token int64
@@ -74,12 +75,12 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
 
     def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
         """Raise `StoreUnavailable` if a plain row may come late; no other does harm."""
-        if not self._token(topic_prefix):
+        if not self.token_of(topic_prefix):
             super().check_unanswered(topic_prefix, name)
 
     def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` a row of the position, whose topic was read before."""
-        token = self._token(topic_prefix)
+        token = self.token_of(topic_prefix)
         if not token:
             super().put(batch, topic_prefix, subscription)
             return
@@ -93,7 +94,7 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
 
     def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` what deletes the position."""
-        token = self._token(topic_prefix)
+        token = self.token_of(topic_prefix)
         if not token:
             super().delete(batch, topic_prefix, subscription)
             return
@@ -101,7 +102,7 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         key = _key(topic_prefix + subscription.name.encode(), token, version)
         batch.put(SUBSCRIPTION, key, _TOKEN.pack(version) + _DELETED)
 
-    def _token(self, topic_prefix: bytes) -> int:
+    def token_of(self, topic_prefix: bytes) -> int:
         """Return the token to write under; 0 where rows are plain."""
         return self._sealed.token or self._floors.get(topic_prefix, 0)
 

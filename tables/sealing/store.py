@@ -27,14 +27,14 @@ from tables.metadata_table import decoded
 from tables.sealing.edges import shown
 from tables.sealing.runs import SEAL_END, RunSeals, run_of
 from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
-from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
+from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
 from tms.core.message import KEY
 from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
 
-_OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION})
+_OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP})
 _KEYED = frozenset({MESSAGE, PAYLOAD})
 """The tables whose keys end in a time that the lease bounds."""
 _TOPICS_MAX = 200_000
@@ -349,6 +349,14 @@ class SealedStore:
     def raise_format(self) -> None:
         """Rename properties and record the present format, where an older one is recorded."""
         self.beneath.raise_format()
+
+    def features(self) -> frozenset[str]:
+        """Return the features that are recorded."""
+        return self.beneath.features()
+
+    def add_feature(self, feature: str) -> None:
+        """Make the table of a feature, and record it."""
+        self.beneath.add_feature(feature)
 
     def close(self) -> None:
         """Close the store beneath."""

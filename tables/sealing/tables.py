@@ -2,6 +2,7 @@
 
 from tables.keys import metadata_key, payload_prefix
 from tables.message_table import StoreMessageTable
+from tables.sealing.groups import SealedGroupTable
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.store import SealedBatch, SealedStore
 from tables.store_tables import StoreTables
@@ -44,3 +45,4 @@ class SealedTables(StoreTables):
         self.sealed = store
         self.messages = SealedMessageTable(store)
         self.subscriptions = SealedSubscriptionTable(store)
+        self.groups = SealedGroupTable(store, self.subscriptions)

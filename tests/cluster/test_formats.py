@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tables.hbase.layout import FORMAT
-from tms.cluster.formats import STORE_FORMAT, raise_when_all_know
+from tms.cluster.formats import RAISED_FORMAT, STORE_FORMAT, raise_when_all_know
 from tms.core.cluster import Instance
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.cache import JsonCodec
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 def test_both_places_name_the_same_format() -> None:
-    assert STORE_FORMAT == FORMAT
+    assert (RAISED_FORMAT, STORE_FORMAT) == (FORMAT, FORMAT + 1)
 
 
 async def test_the_leader_waits_for_the_last_older_server_to_go() -> None:

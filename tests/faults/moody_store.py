@@ -64,6 +64,13 @@ class MoodyStore:
     def raise_format(self) -> None:
         self._inner.raise_format()
 
+    def features(self) -> frozenset[str]:
+        return self._inner.features()
+
+    def add_feature(self, feature: str) -> None:
+        self.check_writable()
+        self._inner.add_feature(feature)
+
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
         return self._inner.size_bytes(table, start, stop)
 

@@ -55,7 +55,13 @@ def test_a_new_folder_has_the_present_format_and_layout(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "recorded",
     [
-        {"format": 4, "layout": 2},
+        {"format": 5, "layout": 2},
+        {"format": 4, "layout": 3},
+        {"features": ["groups"], "format": 3, "layout": 2},
+        {"features": ["groups", "later"], "format": 4, "layout": 2},
+        {"features": 7, "format": 4, "layout": 2},
+        {"by": "topic", "format": 4, "shards": 4},
+        {"format": 4, "layout": 2, "shard": 3},
         {"format": 3},
         {"format": 3, "layout": 3},
         {"format": 3, "layout": True},

@@ -134,9 +134,9 @@ def test_a_data_folder_is_raised_whenever_a_crash_broke_it_off(
         counted()
         return put(store, *row)  # type: ignore[arg-type]
 
-    def record_or_crash(opened: DataFolder, path: Path, layout: int) -> None:
+    def record_or_crash(opened: DataFolder, path: Path, features: frozenset[str]) -> None:
         counted()
-        record(opened, path, layout)
+        record(opened, path, features)
         counted()
 
     with monkeypatch.context() as patched:

@@ -1,8 +1,9 @@
 """The format of the store that a cluster shares: raised when all of its servers know the later one.
 
-A server says in its registration which format it knows. The leader looks on a period; when all that
-are registered know the present one, it records that in the store, once. Older versions that come
-later are refused by the store.
+A server says in its registration which format it knows, and which features. The leader looks on a
+period; when all that are registered know the present format, it records that in the store, once.
+Older versions that come later are refused by the store. A format with features is recorded when the
+first one is used (`tms.messaging.features`).
 """
 
 import asyncio
@@ -14,8 +15,10 @@ from tms.core.cluster import Instance
 from tms.core.errors import TmsError
 from tms.core.supervision import supervised
 
-STORE_FORMAT = 2
-"""The format of stores on HBase that this version writes (`tables.hbase.layout`)."""
+RAISED_FORMAT = 2
+"""The format of stores on HBase without features (`tables.hbase.layout`)."""
+STORE_FORMAT = RAISED_FORMAT + 1
+"""The newest that this version knows: the one with features."""
 _LOOK_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -33,7 +36,7 @@ async def raise_when_all_know(
     """
     while True:
         try:
-            if all(each.store_format >= STORE_FORMAT for each in await instances()):
+            if all(each.store_format >= RAISED_FORMAT for each in await instances()):
                 await raise_format()
                 return
         except TmsError as error:

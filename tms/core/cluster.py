@@ -34,6 +34,8 @@ class Instance:
     """When it registered, in milliseconds since 1970."""
     store_format: int = 1
     """The newest format of the shared store that it knows; versions that do not say it know 1."""
+    features: tuple[str, ...] = ()
+    """The features of stores that it knows (`tms.core.store_features`)."""
     reaches_store_since_ms: int | None = None
     """Since when it reaches the store, in milliseconds since 1970; None while it does not, and of
     versions that do not say it."""

@@ -6,46 +6,15 @@ start of all row keys of one topic's generation. Keys are the 10 bytes of timest
 Every call may raise `StoreUnavailable`, a read `StoreCorrupt`, a write `OutcomeUnknown`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from tms.core.batch import Batch as Batch  # noqa: PLC0414  others import it from here
 from tms.core.entries import Entries
+from tms.core.group_log import GroupTable
 from tms.core.message import MessageBlock
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId, TopicMetadata
-
-
-class Batch(Protocol):
-    """Puts and deletes to be written together, in the order they were added. Not thread-safe."""
-
-    def put(self, table: str, key: bytes, value: bytes) -> None:
-        """Add a put."""
-        ...
-
-    def put_rows(
-        self,
-        table: str,
-        rows: Iterable[tuple[bytes, bytes]],
-        prefix: bytes = b"",
-        start: bytes = b"",
-    ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`.
-
-        As `put` for many, at less cost.
-        """
-        ...
-
-    def delete(self, table: str, key: bytes) -> None:
-        """Add a delete; deleting what is not there is no error."""
-        ...
-
-    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
-        """Add a delete for each key: `delete` for many, at less cost."""
-        ...
-
-    def require_atomic(self) -> None:
-        """Let no crash leave a part of the batch. Costs more on a store that is not atomic."""
-        ...
 
 
 class LastKeys(NamedTuple):
@@ -344,8 +313,24 @@ class Tables(Protocol):
         ...
 
     @property
+    def groups(self) -> GroupTable:
+        """The Group table."""
+        ...
+
+    @property
     def transactions(self) -> TransactionTable:
         """The Transaction table."""
+        ...
+
+    def features(self) -> frozenset[str]:
+        """Return the features of the store that are recorded (`tms.core.store_features`)."""
+        ...
+
+    def add_feature(self, feature: str) -> None:
+        """Record a feature, durably; versions that do not know it refuse the store from then on.
+
+        Repeatable. Ask `tms.messaging.features` for one: it asks the cluster's other servers first.
+        """
         ...
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:

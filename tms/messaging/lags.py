@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from tms.core.errors import TmsError
 from tms.core.message import KEY, first_id_at, id_after
+from tms.core.subscriptions import SubscriptionKind
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
@@ -93,6 +94,7 @@ class SubscriptionLags:
                 before.get((each.topic_prefix, each.position.name), (each, None))[1],
             )
             for each in found
+            if each.position.kind is SubscriptionKind.SINGLE
         }
         ends_ms = self._clock.steady_ms() + SECONDS_MAX * 1000
         rows = ROWS_MAX

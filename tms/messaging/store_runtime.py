@@ -11,6 +11,7 @@ from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.messaging.cache import CacheBudget
+from tms.messaging.features import Instances, StoreFeatures
 from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.mark import StoreMark
@@ -32,14 +33,16 @@ class StoreRuntime:
         registry: CollectorRegistry,
         *,
         lease: HeldLease | None = None,
+        instances: Instances | None = None,
         mark: StoreMark | None = None,
         may_block_loop: bool = False,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Under a `lease` keys are given as that allows. `mark` is the store's, open; without one,
-        numbers ascend only as long as the process lives. Where it `may_block_loop`, nobody else's
-        work is done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
+        Under a `lease` keys are given as that allows; `instances` gives the servers of its cluster.
+        `mark` is the store's, open; without one, numbers ascend only as long as the process lives.
+        Where it `may_block_loop`, nobody else's work is done in the event loop: then that may write
+        itself (`tms.messaging.inline_flush`).
         """
         self.tables = tables
         self.limits = limits
@@ -51,6 +54,7 @@ class StoreRuntime:
         self.earlier_until_ms = 0 if lease is None else lease.keys_after_ms
         """Keys of this millisecond, and of those before, are of earlier leaders; 0: none are."""
         self.threads = StoreThreads(tables.reads_at_once)
+        self.features = StoreFeatures(tables, self.threads, instances)
         inline_flush = InlineFlushPolicy(
             self.metrics, allowed=may_block_loop and tables.is_embedded
         )

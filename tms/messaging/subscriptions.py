@@ -19,13 +19,19 @@ from tms.core.commits import Carried, CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,
     SubscriptionExists,
+    SubscriptionIsShared,
     SubscriptionMoved,
     SubscriptionNotFound,
     TooLarge,
 )
 from tms.core.group_commit import Write
 from tms.core.message import ID_BYTES
-from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
+from tms.core.subscriptions import (
+    Advance,
+    SubscriptionKind,
+    SubscriptionPosition,
+    check_subscription_name,
+)
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
@@ -49,7 +55,7 @@ class Positions:
     """The positions that readers see."""
 
     def of(self, name: str) -> SubscriptionPosition:
-        """Return the durable position. Raises `SubscriptionNotFound`."""
+        """Return the durable position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
         return _found(self.durable, self.state, name)
 
 
@@ -59,6 +65,8 @@ def _found(
     found = by_name.get(name)
     if found is None:
         raise SubscriptionNotFound(topic=str(state.topic.id), subscription=name)
+    if found.kind is not SubscriptionKind.SINGLE:
+        raise SubscriptionIsShared(topic=str(state.topic.id), subscription=name)
     return found
 
 
@@ -111,7 +119,7 @@ class Moves(_PositionsWrite, Carried):
         self._moved: list[SubscriptionPosition] = []
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise `SubscriptionMoved`, `SubscriptionNotFound`, where one cannot be made."""
+        """Raise what `Subscriptions.advance` does, where one cannot be made."""
         versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
@@ -206,7 +214,7 @@ class Deletion(_PositionsWrite):
         self._name = name
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Delete the row. Raises `SubscriptionNotFound`."""
+        """Delete the row. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
         [positions] = self._positions
         positions.state.check_current()
         now = _found(positions.current, positions.state, self._name)
@@ -259,7 +267,7 @@ class SubscriptionService:
             return positions.of(name)
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
-        """Return a topic's positions in the order of their names."""
+        """Return a topic's subscriptions in the order of their names, groups too."""
         async with self._held((topic_id,)) as [positions]:
             durable = positions.durable
             return [durable[name] for name in sorted(durable)]

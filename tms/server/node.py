@@ -22,6 +22,7 @@ from tms.core.store_url import folder_of
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import trusted
+from tms.messaging.features import Instances
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
@@ -93,14 +94,16 @@ async def open_services(
     registry: CollectorRegistry | None = None,
     values: PayloadValues | None = None,
     lease: HeldLease | None = None,
+    instances: Instances | None = None,
     may_block_loop: bool = False,
     access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
     `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
-    done but under that. If `access` is to read, no part of them writes. Say where the loop serves
-    nothing else. `values` is as `services_on` has it. Raises as `open_tables`.
+    done but under that, and `instances` gives the servers of the cluster. If `access` is to read,
+    no part of them writes. Say where the loop serves nothing else. `values` is as `services_on` has
+    it. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
@@ -125,6 +128,7 @@ async def open_services(
         namespaces,
         values=values,
         lease=lease,
+        instances=instances,
         may_block_loop=may_block_loop,
         access=access,
         upkeep=Upkeep(store, tables.store, settings),
@@ -169,6 +173,7 @@ async def services_on(
     *,
     values: PayloadValues | None = None,
     lease: HeldLease | None = None,
+    instances: Instances | None = None,
     may_block_loop: bool = False,
     access: StoreAccess = StoreAccess.CREATE,
     upkeep: Upkeep | None = None,
@@ -187,7 +192,9 @@ async def services_on(
     async with AsyncExitStack() as last_first:
         last_first.push_async_callback(asyncio.to_thread, tables.close)
         last_first.push_async_callback(namespaces.close)
-        shard = await open_shard(tables, process, lease=lease, access=access, upkeep=upkeep)
+        shard = await open_shard(
+            tables, process, lease=lease, instances=instances, access=access, upkeep=upkeep
+        )
         last_first.push_async_callback(shard.close)
         way.attach(shard.messaging)
         folder = None if upkeep is None else folder_of(upkeep.url)

@@ -27,6 +27,7 @@ from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
+from tms.core.store_features import FEATURES
 from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
@@ -257,6 +258,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             version=__version__,
             since_ms=parts.clock.now_ms(),
             store_format=STORE_FORMAT,
+            features=FEATURES,
             boot="" if parts.security is None else parts.security.boot,
         )
         await parts.open_security(stack, metadata, instance.id)
@@ -325,6 +327,7 @@ class _Part:
             registry=registry,
             values=self._parts.values,
             lease=lease,
+            instances=self._instances,
         )
         options = self._parts.options(registry, self._member)
         app = create_app(services, settings.limits(), **options)

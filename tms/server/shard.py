@@ -26,6 +26,7 @@ from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.trusted_clock import TrustedClock
+from tms.messaging.features import Instances
 from tms.messaging.joint_publications import StoredPublications
 from tms.messaging.mark import StoreMark
 from tms.messaging.service import Service
@@ -114,14 +115,15 @@ async def open_shard(
     process: Process,
     *,
     lease: HeldLease | None,
+    instances: Instances | None = None,
     access: StoreAccess,
     upkeep: Upkeep | None,
 ) -> Shard:
     """Return the shard of `tables`, within the running event loop; close it when done.
 
-    With a `lease`, nothing is done but under that. If `access` is to read, no part writes. Raises
-    `StoreCorrupt` where the log of transactions is damaged, `StoreUnavailable`; then nothing of it
-    is open.
+    With a `lease`, nothing is done but under that; `instances` gives the servers of its cluster. If
+    `access` is to read, no part writes. Raises `StoreCorrupt` where the log of transactions is
+    damaged, `StoreUnavailable`; then nothing of it is open.
     """
     limits, clock = process.limits, process.clock
     token = 0 if lease is None else lease.token
@@ -140,6 +142,7 @@ async def open_shard(
             clock,
             process.registry,
             lease=lease,
+            instances=instances,
             mark=mark,
             may_block_loop=process.may_block_loop,
         )

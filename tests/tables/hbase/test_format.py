@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tables.hbase.creation import create
+from tables.hbase.format_row import recorded
 from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.hbase.opening import open_store
-from tables.hbase.store import recorded
 from tables.hbase.writes import Run
 from tables.metadata_table import StoreMetadataTable
 from tables.store import METADATA

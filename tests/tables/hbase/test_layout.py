@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.hbase.layout import Place, Salt, format_row, parse, raised, recorded_buckets
+from tables.hbase.layout import Place, Recorded, Salt, format_row, parse, recorded_format
 from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix, topic_start
 from tables.store import BOUND, MESSAGE, METADATA, TABLES, TRANSACTION
@@ -92,15 +92,19 @@ def test_a_batch_has_each_row_in_the_bucket_of_its_key(table: str) -> None:
 
 
 def test_buckets_are_those_recorded() -> None:
-    assert recorded_buckets(Place("h", 1, "p", None), format_row(4)) == 4
-    assert recorded_buckets(Place("h", 1, "p", 4), format_row(4)) == 4
-    assert recorded_buckets(Place("h", 1, "p", 4), FORMAT_1) == 4
+    assert recorded_format(Place("h", 1, "p", None), format_row(4)).buckets == 4
+    assert recorded_format(Place("h", 1, "p", 4), format_row(4)).buckets == 4
+    assert recorded_format(Place("h", 1, "p", 4), FORMAT_1).buckets == 4
 
 
-def test_a_store_of_an_older_format_is_raised_and_no_other() -> None:
+def test_a_store_is_of_the_present_format_with_the_features_that_were_used() -> None:
+    place = Place("h", 1, "p", None)
     assert format_row(4) == b'{"buckets": 4, "format": 2}'
-    assert raised(FORMAT_1) == format_row(4)
-    assert raised(format_row(5)) == format_row(5)
+    assert format_row(4, ["groups"]) == b'{"buckets": 4, "features": ["groups"], "format": 3}'
+    assert not recorded_format(place, FORMAT_1).is_raised
+    for features in ((), ("groups",)):
+        found = recorded_format(place, format_row(4, features))
+        assert found == Recorded(4, frozenset(features), is_raised=True)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +114,17 @@ def test_a_store_of_an_older_format_is_raised_and_no_other() -> None:
         (None, "`tms init` creates one"),
         (b"", "`tms init` creates one"),
         (b"[1]", "`tms init` creates one"),
-        (b'{"buckets": 4, "format": 3}', "format=3, known=2"),
-        (b'{"buckets": 4, "format": 0}', "format=0, known=2"),
-        (b'{"buckets": 4, "format": true}', "format=True, known=2"),
+        (b'{"buckets": 4, "format": 4}', "format=4, known=3"),
+        (b'{"buckets": 4, "format": 0}', "format=0, known=3"),
+        (b'{"buckets": 4, "format": true}', "format=True, known=3"),
+        (b'{"buckets": 4, "features": [1], "format": 3}', "unknown=.1"),
+        (b'{"buckets": 4, "features": [1, "x"], "format": 3}', "`tms init` creates one"),
+        (b'{"buckets": 4, "features": 1, "format": 3}', "`tms init` creates one"),
+        (b'{"buckets": 4, "features": ["x", "groups"], "format": 3}', "unknown=.'x'.*a later"),
+        (b'{"buckets": 4, "features": ["groups"], "format": 2}', "unknown=.'features'"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "shards": 4}', "'by', 'shards'"),
     ],
 )
 def test_what_is_recorded_otherwise_is_refused(row: bytes | None, said: str) -> None:
     with pytest.raises(StoreFormatUnknown, match=said):
-        recorded_buckets(Place("h", 1, "p", 4), row)
+        recorded_format(Place("h", 1, "p", 4), row)

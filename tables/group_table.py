@@ -1,0 +1,266 @@
+"""The Group table: for each group the log of its state, and snapshots of it.
+
+    log row key     := prefix, 0x00 "g", name, 0x00, token int64, number int64
+    log fence key   := prefix, 0x00 "g", name, 0x01
+    snapshot keys   := prefix, 0x00 "s", name, 0x00, token int64, number int64, and then as
+                       `tables.chunked_values` says
+    snapshots' fence key := prefix, 0x00 "s", name, 0x01
+    snapshot value  := count uint32, older*, snapshot
+    older           := token int64, number int64, chunks uint32
+
+Big-endian. DO NOT CHANGE: on disk. `prefix` is that of `tables.keys`. Log rows and snapshots are
+opaque here: `tms.messaging.groups` encodes them. A fence has an empty value.
+
+**What counts** is the latest whole snapshot, by token and then by number, and the rows of its token
+from its number on, without a gap. What an earlier leader sends late has a smaller token. What a
+group of that name had before has smaller numbers.
+
+**What is deleted is never stepped over**, because stepping over it costs as much as if it was
+there, for as long as the store has not merged its files. The latest snapshot is found backwards
+from its fence, and rows are read up to theirs: both are always there, so no search leaves the rows
+that count. What to delete is known from the snapshot itself, which names the `older` ones that may
+still be there, with rows behind them; so nothing is searched for.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from tables import chunked_values
+from tables.keys import prefix_of
+from tables.store import GROUP, Store
+from tms.core.batch import Batch
+from tms.core.errors import StoreCorrupt
+from tms.core.group_log import StoredGroup
+
+_LOG = b"\x00g"
+_SNAPSHOT = b"\x00s"
+_ROWS = b"\x00"
+_FENCE = b"\x01"
+_PLACE = struct.Struct(">qq")
+_COUNT = struct.Struct(">I")
+_OLDER = struct.Struct(">qqI")
+
+
+class _Snapshot(NamedTuple):
+    """The place of a snapshot, whole or not."""
+
+    token: int
+    number: int
+    chunks: int
+    """Rows of so many chunks may be there."""
+
+
+class _Keys:
+    """The keys of one group."""
+
+    def __init__(self, topic_prefix: bytes, name: str) -> None:
+        log, snapshot = (
+            topic_prefix + _LOG + name.encode(),
+            topic_prefix + _SNAPSHOT + name.encode(),
+        )
+        self.log_start, self.log_fence = log + _ROWS, log + _FENCE
+        self.snapshot_start, self.snapshot_fence = snapshot + _ROWS, snapshot + _FENCE
+
+    def log(self, token: int, number: int) -> bytes:
+        """Return the key of a row of the log."""
+        return self.log_start + _PLACE.pack(token, number)
+
+    def snapshot(self, token: int, number: int) -> bytes:
+        """Return the start of the keys of a snapshot."""
+        return self.snapshot_start + _PLACE.pack(token, number)
+
+    def of_snapshot(self, snapshot: _Snapshot) -> Iterator[bytes]:
+        """Give the keys of a snapshot, its end first."""
+        start = self.snapshot(snapshot.token, snapshot.number)
+        yield chunked_values.end_key(start)
+        for number in range(snapshot.chunks):
+            yield chunked_values.chunk_key(start, number)
+
+
+class _Rows(NamedTuple):
+    """The rows of a group that may be there."""
+
+    latest: _Snapshot
+    """The one that counts, with the rows of its token from its number to before `next_number`."""
+    next_number: int
+    older: Sequence[_Snapshot] = ()
+    """Ascending. The rows behind each may be there up to the number of the next, as may its own."""
+    begun: Sequence[_Snapshot] = ()
+    """Those that were begun after `latest`, and are not whole."""
+
+
+class StoreGroupLog:
+    """The log of one group on any Store. Fulfils `tms.core.group_log.GroupLog`."""
+
+    def __init__(self, store: Store, keys: _Keys, token: int, rows: _Rows) -> None:
+        """Append under `token` to the `rows` that are there."""
+        self._store = store
+        self._keys = keys
+        self._token = token
+        self._latest, self.next_number, self._older, self._begun = rows
+        self._left: Iterator[bytes] | None = None
+        self._dropping: list[bytes] = []
+        """Taken from `_left`, and not known to be deleted yet."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether rows can be appended."""
+        return self._latest.token == self._token
+
+    @property
+    def has_older(self) -> bool:
+        """Whether there may be rows below the latest snapshot."""
+        return bool(self._older)
+
+    def append(self, batch: Batch, row: bytes) -> None:
+        """Add to `batch` the next row of the log."""
+        assert self.is_own, "a snapshot under the own token comes first"
+        batch.put(GROUP, self._keys.log(self._token, self.next_number), row)
+        self.next_number += 1
+
+    def put_snapshot(self, number: int, snapshot: bytes) -> None:
+        """Put a snapshot; durable when it returns. One that is there stays."""
+        assert self._latest.number <= number <= self.next_number
+        place = (self._token, number)
+        if place == self._latest[:2]:
+            return
+        others = sorted({*self._older, *self._begun, self._latest})
+        older = [each for each in others if each[:2] != place]
+        value = _encoded(older, snapshot)
+        for row in chunked_values.rows_of(self._keys.snapshot(*place), value):
+            batch = self._store.batch()
+            batch.put(GROUP, *row)
+            self._store.write(batch)
+        left = [each.chunks for each in self._begun if each[:2] == place]
+        chunks = max(chunked_values.chunks_of(value), *left, 0)
+        self._older, self._begun, self._latest = tuple(older), (), _Snapshot(*place, chunks)
+        self._left = None
+
+    def drop(self, limit: int) -> int:
+        """Delete at most `limit` rows below the latest snapshot; return how many keys they were."""
+        if not self._dropping:
+            if self._left is None:
+                self._left = self._older_keys()
+            self._dropping = list(islice(self._left, limit))
+        keys = self._dropping
+        if not keys:
+            self._older, self._left = (), None
+            return 0
+        self._store.check_unanswered(GROUP, keys)
+        batch = self._store.batch(durable=False)
+        batch.delete_rows(GROUP, keys)
+        self._store.write(batch)
+        self._dropping = []
+        return len(keys)
+
+    def _older_keys(self) -> Iterator[bytes]:
+        """Give the keys of all rows below the latest snapshot that may be there."""
+        for each, following in pairwise((*self._older, self._latest)):
+            for number in range(each.number, following.number):
+                yield self._keys.log(each.token, number)
+        for each in self._older:
+            yield from self._keys.of_snapshot(each)
+
+    def delete(self, batch: Batch) -> None:
+        """Add to `batch` the deletion of all rows, whose keys are known."""
+        keys, latest = self._keys, self._latest
+        log = [keys.log(latest.token, each) for each in range(latest.number, self.next_number)]
+        fences = (keys.log_fence, keys.snapshot_fence)
+        snapshots = [key for each in (*self._begun, latest) for key in keys.of_snapshot(each)]
+        all_keys = [*self._older_keys(), *log, *snapshots, *fences]
+        self._store.check_unanswered(GROUP, all_keys)
+        batch.delete_rows(GROUP, all_keys)
+
+
+class StoreGroupTable:
+    """The Group table on any Store. Fulfils `tms.core.group_log.GroupTable`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def _token(self, topic_prefix: bytes) -> int:  # noqa: ARG002  of a sealed store it depends on it
+        """Return the token to append under."""
+        return 0
+
+    def begin(
+        self, batch: Batch, topic_prefix: bytes, name: str, created: int, snapshot: bytes
+    ) -> StoreGroupLog:
+        """Add to `batch`, which will be there whole or not at all, a group's first snapshot."""
+        keys, token = _Keys(topic_prefix, name), self._token(topic_prefix)
+        value = _encoded((), snapshot)
+        rows = chunked_values.rows_of(keys.snapshot(token, created), value)
+        fences = ((keys.log_fence, b""), (keys.snapshot_fence, b""))
+        batch.put_rows(GROUP, (*fences, *rows))
+        batch.require_atomic()
+        latest = _Snapshot(token, created, chunked_values.chunks_of(value))
+        return StoreGroupLog(self._store, keys, token, _Rows(latest, created))
+
+    def read(self, topic_prefix: bytes, name: str, created: int) -> StoredGroup:
+        """Return a group as it is stored. Raises `StoreCorrupt`, `StoreUnavailable`."""
+        keys, token = _Keys(topic_prefix, name), self._token(topic_prefix)
+        named = {"topic": str(prefix_of(topic_prefix)[0]), "group": name}
+        latest, begun = self._latest(keys)
+        if latest is None or latest.number < created:
+            raise StoreCorrupt(table=GROUP, **named, reason="there is no snapshot")
+        if latest.token > token:
+            self._check_later(latest.token)
+            token = latest.token
+        start = keys.snapshot(latest.token, latest.number)
+        with self._store.scan(GROUP, start, chunked_values.end_key(start) + b"\x00") as found:
+            value = chunked_values.value_of(start, list(found))
+        if value is None or len(value) < _COUNT.size:
+            raise StoreCorrupt(table=GROUP, **named, snapshot=latest.number)
+        older, snapshot = _decoded(value)
+        latest = latest._replace(chunks=chunked_values.chunks_of(value))
+        rows = self._rows(keys, latest, named)
+        there = _Rows(latest, latest.number + len(rows), older, begun)
+        log = StoreGroupLog(self._store, keys, token, there)
+        return StoredGroup(log, latest.number, snapshot, rows)
+
+    def _check_later(self, token: int) -> None:
+        """Raise `StoreUnavailable` if the rows of a greater token are a later leader's."""
+
+    def _latest(self, keys: _Keys) -> tuple[_Snapshot | None, list[_Snapshot]]:
+        """Return the latest whole snapshot, if any; and those that were begun after it."""
+        stop = keys.snapshot_fence
+        begun: list[_Snapshot] = []
+        while True:
+            with self._store.scan(GROUP, keys.snapshot_start, stop, reverse=True, limit=1) as found:
+                key = next((key for key, _ in found), None)
+            if key is None:
+                return None, []
+            stop = chunked_values.start_of(key)
+            token, number = _PLACE.unpack_from(stop, len(keys.snapshot_start))
+            chunks = chunked_values.number_of(key) + 1
+            if key == chunked_values.end_key(stop):
+                return _Snapshot(token, number, 0), begun[::-1]
+            begun.append(_Snapshot(token, number, chunks))
+
+    def _rows(self, keys: _Keys, latest: _Snapshot, named: dict[str, str]) -> list[bytes]:
+        """Return the rows from the latest snapshot on. Raises `StoreCorrupt` at a gap."""
+        rows: list[bytes] = []
+        start = keys.log(latest.token, latest.number)
+        with self._store.scan(GROUP, start, keys.log_fence + b"\x00") as found:
+            for key, row in found:
+                if key == keys.log_fence:
+                    break
+                expected = latest.number + len(rows)
+                if key != keys.log(latest.token, expected):
+                    raise StoreCorrupt(
+                        table=GROUP, **named, number=expected, reason="a row is missing"
+                    )
+                rows.append(row)
+        return rows
+
+
+def _encoded(older: Sequence[_Snapshot], snapshot: bytes) -> bytes:
+    return b"".join([_COUNT.pack(len(older)), *(_OLDER.pack(*each) for each in older), snapshot])
+
+
+def _decoded(value: bytes) -> tuple[list[_Snapshot], bytes]:
+    [count] = _COUNT.unpack_from(value)
+    end = _COUNT.size + count * _OLDER.size
+    older = [_Snapshot(*each) for each in _OLDER.iter_unpack(value[_COUNT.size : end])]
+    return older, value[end:]

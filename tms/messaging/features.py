@@ -1,0 +1,50 @@
+"""The features of a store, each recorded when it is first used.
+
+In a cluster a leader records one only if all registered servers know it. A server that registers
+later and does not know it is refused by the store.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from tms.core.cluster import Instance
+from tms.core.errors import StoreFormatOld
+from tms.core.group_commit import BlockingCalls
+from tms.core.tables import Tables
+
+Instances = Callable[[], Awaitable[Sequence[Instance]]]
+"""Returns the servers that are registered."""
+
+
+class StoreFeatures:
+    """The features of one store. Used from the event loop's thread alone."""
+
+    def __init__(
+        self, tables: Tables, threads: BlockingCalls, instances: Instances | None = None
+    ) -> None:
+        """Ask `instances` before a feature is recorded; None: this server is alone."""
+        self._tables = tables
+        self._threads = threads
+        self._instances = instances
+        self._recorded: frozenset[str] = frozenset()
+
+    async def use(self, feature: str) -> None:
+        """Have a feature recorded, durably, before it is used. Again it costs nothing.
+
+        Raises `StoreFormatOld` if a registered server does not know it, `Unavailable`, and
+        `OutcomeUnknown`: then use it again later.
+        """
+        if feature in self._recorded:
+            return
+        recorded = await self._threads.read(self._tables.features)
+        if feature not in recorded:
+            await self._check_all_know(feature)
+            await self._threads.write(self._tables.add_feature, feature)
+        self._recorded = recorded | {feature}
+
+    async def _check_all_know(self, feature: str) -> None:
+        instances = () if self._instances is None else await self._instances()
+        without = [each for each in instances if feature not in each.features]
+        if without:
+            raise StoreFormatOld(
+                feature=feature, servers=[f"{each.id} {each.address}" for each in without]
+            )
