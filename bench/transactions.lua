@@ -22,7 +22,7 @@ end
 function request()
   if step == 0 then return start end
   if step == 1 then
-    local body = '{"transactionWritePointer":' .. id .. ',"messages":["' .. payload .. '"]}'
+    local body = '{"transactionWritePointer":"' .. id .. '","messages":["' .. payload .. '"]}'
     return wrk.format("POST", topic .. "/publish", json, body)
   end
   return wrk.format("POST", "/v1/transactions/" .. id .. verbs[step - 1], json, bodies[step - 1])
