@@ -1,8 +1,8 @@
 """Snapshots of a group's state, as bytes.
 
     snapshot := version byte (1), crc32 uint32 over what follows, through, floor int64,
-                last delivery int64, redriven (0x00), count, delivery*, ids, holders, attempts, ends,
-                waits, [digests], count of the dying (0)
+                last delivery int64, redriven (0x00), count, delivery*, ids, holders, attempts,
+                ends, waits, [digests], count of the dying (0)
     delivery := number int64, lease ms uint32, member text, [principal text], [sequence]
     holders, attempts, ends := a number for each id: 0 or 1 + index of the delivery; how many
                 attempts failed; how many of them because a lease ended
