@@ -12,6 +12,7 @@ The parts are those of `edits`; digests are there by key only. DO NOT CHANGE: on
 is read is the one that was written, with each lease begun anew.
 """
 
+from typing import NamedTuple
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
@@ -33,28 +34,53 @@ from tms.messaging.groups.varints import (
 )
 
 
-def encode_snapshot(state: OpenMessages) -> bytes:
+class Frozen(NamedTuple):
+    """A state at one moment, quickly copied, to be encoded in a thread."""
+
+    through: bytes | None
+    floor: int
+    last_delivery: int
+    deliveries: list[tuple[int, Delivery]]
+    ids: list[bytes]
+    marks: list[tuple[int, int, int, int, bytes | None]]
+    """Of each id: its delivery, attempts, ends, the time before which it waits, its digest."""
+
+
+def freeze(state: OpenMessages) -> Frozen:
+    """Return a copy of what is stored of a state."""
+    return Frozen(
+        state.through,
+        state.floor,
+        state.last_delivery,
+        list(state.deliveries.items()),
+        list(state.open),
+        [
+            (each.delivery, each.attempts, each.ends, each.not_before_ms, each.digest)
+            for each in state.open.values()
+        ],
+    )
+
+
+def encode_snapshot(frozen: Frozen) -> bytes:
     """Return the snapshot of a state."""
-    ids, opened = list(state.open), list(state.open.values())
-    index = {number: place for place, number in enumerate(state.deliveries, 1)}
-    least_ms = min((each.not_before_ms for each in opened if each.not_before_ms), default=0)
-    waits = (each.not_before_ms and 1 + each.not_before_ms - least_ms for each in opened)
-    digests = [each.digest or b"" for each in opened]
+    marks = frozen.marks
+    index = {number: place for place, (number, _) in enumerate(frozen.deliveries, 1)}
+    least_ms = min((wait_ms for _, _, _, wait_ms, _ in marks if wait_ms), default=0)
     body = b"".join(
         (
-            through_bytes(state.through),
-            state.floor.to_bytes(8),
-            state.last_delivery.to_bytes(8),
+            through_bytes(frozen.through),
+            frozen.floor.to_bytes(8),
+            frozen.last_delivery.to_bytes(8),
             b"\x00",
-            number_bytes(len(state.deliveries)),
-            *(_delivery_bytes(*each) for each in state.deliveries.items()),
-            ids_bytes(ids),
-            numbers_bytes(index.get(each.delivery, 0) for each in opened),
-            numbers_bytes(each.attempts for each in opened),
-            numbers_bytes(each.ends for each in opened),
+            number_bytes(len(frozen.deliveries)),
+            *(_delivery_bytes(*each) for each in frozen.deliveries),
+            ids_bytes(frozen.ids),
+            numbers_bytes(index.get(delivery, 0) for delivery, _, _, _, _ in marks),
+            numbers_bytes(attempts for _, attempts, _, _, _ in marks),
+            numbers_bytes(ends for _, _, ends, _, _ in marks),
             least_ms.to_bytes(8),
-            numbers_bytes(waits),
-            *digests,
+            numbers_bytes(wait_ms and 1 + wait_ms - least_ms for _, _, _, wait_ms, _ in marks),
+            *(digest for _, _, _, _, digest in marks if digest is not None),
             number_bytes(0),
         )
     )
