@@ -284,5 +284,5 @@ class GroupMachine(RuleBasedStateMachine):
 
 def test_the_rules_hold_whatever_members_do() -> None:
     run_state_machine_as_test(
-        GroupMachine, settings=settings(max_examples=150, stateful_step_count=40, deadline=None)
+        GroupMachine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
     )
