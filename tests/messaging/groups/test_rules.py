@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.messaging.groups.test_commands import MEMBERS, GroupMachine
+from tests.messaging.groups.group_machine import MEMBERS, GroupMachine
 from tms.core.groups import Acks, Nacks, Order, Refusal, Settle
 from tms.messaging.groups import commands, state
 from tms.messaging.groups.commands import Member
