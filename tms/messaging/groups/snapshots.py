@@ -43,7 +43,7 @@ class Frozen(NamedTuple):
     deliveries: list[tuple[int, Delivery]]
     ids: list[bytes]
     marks: list[tuple[int, int, int, int, bytes | None]]
-    """Of each id: its delivery, attempts, ends, the time before which it waits, its digest."""
+    """For each id: its delivery, attempts, ends, the time before which it waits, its digest."""
 
 
 def freeze(state: OpenMessages) -> Frozen:
