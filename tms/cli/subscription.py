@@ -30,8 +30,8 @@ IfAbsent = Annotated[
 
 def _facts(position: SubscriptionPosition) -> dict[str, object]:
     after = None if position.after is None else position.after.hex()
-    facts = {"name": position.name, "after": after, "version": position.version}
-    return facts | {"kind": position.kind.value}
+    name, kind = position.name, position.kind.value
+    return {"name": name, "kind": kind, "after": after, "version": position.version}
 
 
 def _row(position: SubscriptionPosition) -> tuple[str, ...]:
