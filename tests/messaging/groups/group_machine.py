@@ -1,0 +1,218 @@
+"""A model of a group that members take from; what is stored of it is read again at each step."""
+
+from itertools import pairwise
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from tms.core.groups import (
+    Acks,
+    CommitAcks,
+    GroupSettings,
+    Nacks,
+    Order,
+    Refusal,
+    Releases,
+    Settle,
+)
+from tms.core.message import MessageId
+from tms.messaging.groups.commands import GroupCommands, Member
+from tms.messaging.groups.edits import (
+    decode_row,
+)
+from tms.messaging.groups.snapshots import decode_snapshot, encode_snapshot, freeze
+from tms.messaging.groups.state import OpenMessages
+
+T = 1_700_000_000_000
+MEMBERS = [Member("a", None), Member("b", "bea"), Member("c", None)]
+
+
+class GroupMachine(RuleBasedStateMachine):
+    """Members that take, settle, fall silent and come late; the group is read again at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = T
+        self.keys: dict[bytes, bytes] = {}
+        self.settled: set[bytes] = set()
+        self.given: list[tuple[int, Member, tuple[bytes, ...]]] = []
+        self.rows: list[bytes] = []
+        self.start = b""
+
+    @initialize(order=st.sampled_from(Order), member_max=st.sampled_from((2, 1_000)))
+    def begin(self, order: Order, member_max: int) -> None:
+        self.by_key = order is Order.KEY
+        self.settings = GroupSettings(order=order, member_max=member_max, retry_s_max=4)
+        self.commands = GroupCommands(OpenMessages(by_key=self.by_key), self.settings)
+        self.snapshot()
+
+    def snapshot(self) -> None:
+        self.write()
+        self.start, self.rows = encode_snapshot(freeze(self.commands.state)), []
+
+    def write(self) -> None:
+        row = self.commands.take_row()
+        if row is not None:
+            self.rows.append(row)
+
+    def folded(self) -> OpenMessages:
+        state = decode_snapshot(self.start, self.now_ms, by_key=self.by_key)
+        for row in self.rows:
+            for edit in decode_row(row, by_key=self.by_key):
+                state.apply(edit, self.now_ms)
+        return state
+
+    @rule(keys=st.lists(st.integers(0, 2), min_size=1, max_size=6))
+    def publish(self, keys: list[int]) -> None:
+        start = len(self.keys)
+        ids = [MessageId(T, start + number).encode() for number in range(len(keys))]
+        self.keys |= {each: bytes((key,)) * 8 for each, key in zip(ids, keys, strict=True)}
+        digests = [self.keys[each] for each in ids] if self.by_key else []
+        self.commands.read(ids[-1], ids, digests, self.now_ms)
+
+    @rule(member=st.sampled_from(MEMBERS), limit=st.integers(1, 5), part=st.integers(0, 5))
+    def take(self, member: Member, limit: int, part: int) -> None:
+        commands, now_ms = self.commands, self.now_ms
+        commands.end_leases(now_ms)
+        reserved = commands.reserve(min(limit, commands.room(member)), now_ms)
+        assert list(reserved.ids) == sorted(reserved.ids)
+        ids = commands.still_open(reserved)[: max(part, 1)]
+        if not ids:
+            commands.give_up(reserved)
+            return
+        number = commands.lease(
+            reserved, ids, member, lease_ms=10_000, sequence=len(self.given), now_ms=now_ms
+        )
+        assert commands.repeated(member, len(self.given)) == number
+        self.given.append((number, member, tuple(ids)))
+        for each in ids:
+            assert each not in self.settled, "what is settled is not given"
+
+    @precondition(lambda self: self.given)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        number, member, ids = data.draw(st.sampled_from(self.given))
+        some = data.draw(st.lists(st.sampled_from(ids), unique=True, min_size=1))
+        how = data.draw(st.sampled_from(("ack", "ack all", "nack", "now", "release", "extend")))
+        state = self.commands.state
+        before = {each: state.open[each].delivery for each in some if each in state.open}
+        wanted = {
+            "ack": Settle(acks=[Acks(number, some)]),
+            "ack all": Settle(acks=[Acks(number)]),
+            "nack": Settle(nacks=[Nacks(number, some, reason="no")]),
+            "now": Settle(nacks=[Nacks(number, some, delay_s=0)]),
+            "release": Settle(releases=[Releases(number, some)]),
+            "extend": Settle(extend=[], lease_s=20),
+        }[how]
+        had = set(state.open)
+        done = self.commands.settle(member, wanted, self.now_ms)
+        gone = had - set(state.open)
+        assert len(gone) == done.settled
+        self.settled |= gone
+        refused = {each.id: each.reason for each in done.refused}
+        if how != "ack":
+            assert not gone or how == "ack all"
+            return
+        for each in some:
+            if before.get(each) not in (None, 0, number):
+                assert refused[each] is Refusal.LEASE_LOST, "only the newest holder counts"
+            elif before.get(each) is not None and not self.by_key:
+                assert each in gone or number <= state.floor
+        self.check_order(gone)
+
+    def check_order(self, gone: set[bytes]) -> None:
+        """By key, nothing is acknowledged before an earlier message of its key."""
+        if self.by_key:
+            for each in gone:
+                for earlier in self.commands.state.open:
+                    assert earlier > each or self.keys[earlier] != self.keys[each]
+
+    @precondition(lambda self: self.given)
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        number, member, ids = data.draw(st.sampled_from(self.given))
+        acks = [CommitAcks(None, "g", member.name, number, ids)]  # type: ignore[arg-type]
+        if self.commands.refusals(acks, member.principal):
+            return
+        self.commands.acknowledge(acks, self.now_ms)
+        self.settled |= set(ids)
+        self.check_order(set(ids))
+
+    @rule(member=st.sampled_from(MEMBERS))
+    def leave(self, member: Member) -> None:
+        self.commands.settle(member, Settle(leave=True), self.now_ms)
+        assert member.name not in self.commands.state.held
+
+    @rule(seconds=st.sampled_from((0, 1, 3, 11)))
+    def pass_time(self, seconds: int) -> None:
+        self.now_ms += seconds * 1000
+        self.commands.end_leases(self.now_ms)
+
+    @rule()
+    def seek_to_end(self) -> None:
+        if self.keys:
+            self.settled |= set(self.commands.state.open)
+            self.commands.seek(max(self.keys), self.now_ms)
+
+    @rule()
+    def write_snapshot(self) -> None:
+        self.snapshot()
+
+    @rule()
+    def restart(self) -> None:
+        self.write()
+        self.commands = GroupCommands(self.folded(), self.settings)
+
+    @invariant()
+    def state_is_the_fold_of_its_rows(self) -> None:
+        self.write()
+        state, folded = freeze(self.commands.state), freeze(self.folded())
+        assert state[:3] == folded[:3]
+        assert state.ids == folded.ids
+        assert state.marks == folded.marks
+        told = [
+            [(n, d.member, d.principal, d.sequence, list(d.ids)) for n, d in each.deliveries]
+            for each in (state, folded)
+        ]
+        assert told[0] == told[1]
+
+    @invariant()
+    def one_holder_each_and_keys_in_order(self) -> None:
+        state = self.commands.state
+        assert state.leased == sum(len(each.ids) for each in state.deliveries.values())
+        assert state.leased == sum(state.held.values())
+        for number, delivery in state.deliveries.items():
+            assert delivery.ids
+            assert all(state.open[each].delivery == number for each in delivery.ids)
+        for key in state.keys.values():
+            holders = [state.open[each].delivery for each in key.open]
+            assert len(set(holders) - {0}) <= 1, "one member has messages of a key"
+            assert all(later == 0 or earlier for earlier, later in pairwise(holders))
+        assert set(state.open) == set(self.keys) - self.settled
+
+    def teardown(self) -> None:
+        """A good worker gets everything, each message once more at most."""
+        if not hasattr(self, "commands"):
+            return
+        worker = Member("good", None)
+        for _ in range(400):
+            if not self.commands.state.open:
+                break
+            self.now_ms += 5_000
+            self.commands.end_leases(self.now_ms)
+            reserved = self.commands.reserve(self.commands.room(worker), self.now_ms)
+            if not reserved.ids:
+                continue
+            number = self.commands.lease(
+                reserved, reserved.ids, worker, lease_ms=10_000, sequence=None, now_ms=self.now_ms
+            )
+            done = self.commands.settle(worker, Settle(acks=[Acks(number)]), self.now_ms)
+            assert (done.settled, done.refused) == (len(reserved.ids), [])
+        assert not self.commands.state.open
+        assert not self.commands.state.keys

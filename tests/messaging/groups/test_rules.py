@@ -1,0 +1,184 @@
+"""The rules of groups as stories; each story fails if its rule is switched off."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.messaging.groups.group_machine import MEMBERS, GroupMachine
+from tms.core.groups import Acks, Nacks, Order, Refusal, Settle
+from tms.messaging.groups import commands, state
+from tms.messaging.groups.commands import Member
+
+
+def _without_refusal(reason: Refusal) -> Callable[[pytest.MonkeyPatch], None]:
+    def switch_off(patch: pytest.MonkeyPatch) -> None:
+        refusal = commands.GroupCommands._refusal
+
+        def lenient(self: commands.GroupCommands, *given: object) -> Refusal | None:
+            found = refusal(self, *given)  # type: ignore[arg-type]
+            return None if found is reason and given[0] in self.state.open else found
+
+        patch.setattr(commands.GroupCommands, "_refusal", lenient)
+
+    return switch_off
+
+
+def _without_release_behind(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commands.GroupCommands, "_behind", lambda _, ids: (list(ids), []))
+
+
+def _without_wait(patch: pytest.MonkeyPatch) -> None:
+    """A message that waits, and whose turn comes too early, is lost for ever."""
+    make_due = state.OpenMessages.make_due
+    patch.setattr(state.OpenMessages, "make_due", lambda self, _: make_due(self, 0))
+
+
+def _without_late_acks(patch: pytest.MonkeyPatch) -> None:
+    refusal = commands.GroupCommands._refusal
+
+    def strict(
+        self: commands.GroupCommands, each: bytes, number: int, *given: object
+    ) -> Refusal | None:
+        if number not in self.state.deliveries:
+            return Refusal.LEASE_LOST
+        return refusal(self, each, number, *given)  # type: ignore[arg-type]
+
+    patch.setattr(commands.GroupCommands, "_refusal", strict)
+
+
+def _without_floor(patch: pytest.MonkeyPatch) -> None:
+    seek = commands.GroupCommands.seek
+
+    def without(self: commands.GroupCommands, through: bytes | None, now_ms: int) -> None:
+        seek(self, through, now_ms)
+        self.state.floor = 0
+
+    patch.setattr(commands.GroupCommands, "seek", without)
+
+
+def _without_leaving(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commands.GroupCommands, "begin_anew", lambda *_: None)
+
+
+class Story(GroupMachine):
+    """The acts of the model, one after another by hand; its invariants are looked at after each."""
+
+    def __init__(self, order: Order = Order.NONE) -> None:
+        super().__init__()
+        self.begin(order=order, member_max=1_000)
+
+    def read(self, *keys: int) -> list[bytes]:
+        self.publish(keys=list(keys))
+        return list(self.commands.state.open)
+
+    def lease(self, member: Member, limit: int) -> int:
+        before = len(self.given)
+        self.take(member=member, limit=limit, part=limit)
+        assert len(self.given) == before + 1
+        number, holder, ids = self.given[-1]
+        assert (holder, len(ids)) == (member, limit)
+        self.look()
+        return number
+
+    def end(self, member: Member, settle: Settle) -> list[Refusal]:
+        done = self.commands.settle(member, settle, self.now_ms)
+        self.look()
+        return [each.reason for each in done.refused]
+
+    def look(self) -> None:
+        self.settled = set(self.keys) - set(self.commands.state.open)
+        self.state_is_the_fold_of_its_rows()
+        self.one_holder_each_and_keys_in_order()
+
+
+A, B, _ = MEMBERS
+
+
+def a_key_is_acknowledged_in_order() -> None:
+    story = Story(Order.KEY)
+    first, second = story.read(0, 0)
+    number = story.lease(A, 2)
+    assert story.end(A, Settle(acks=[Acks(number, [second])])) == [Refusal.EARLIER_OPEN]
+    assert story.end(A, Settle(acks=[Acks(number, [second, first])])) == []
+
+
+def only_the_newest_holder_counts() -> None:
+    story = Story()
+    [first] = story.read(0)
+    number = story.lease(A, 1)
+    story.pass_time(seconds=11)
+    story.now_ms += 5_000
+    newest = story.lease(B, 1)
+    assert story.end(A, Settle(acks=[Acks(number, [first])])) == [Refusal.LEASE_LOST]
+    assert story.end(B, Settle(acks=[Acks(newest)])) == []
+
+
+def a_late_ack_counts_if_nobody_has_the_message() -> None:
+    story = Story()
+    [first] = story.read(0)
+    number = story.lease(A, 1)
+    story.pass_time(seconds=11)
+    assert story.end(A, Settle(acks=[Acks(number, [first])])) == []
+
+
+def what_is_behind_a_failure_goes_back() -> None:
+    story = Story(Order.KEY)
+    first, *_ = story.read(0, 0, 1)
+    number = story.lease(A, 3)
+    assert story.end(A, Settle(nacks=[Nacks(number, [first])])) == []
+    assert len(story.commands.state.deliveries[number].ids) == 1
+    story.now_ms += 5_000
+    story.lease(B, 2)
+
+
+def a_message_that_failed_is_given_when_its_wait_is_over() -> None:
+    story = Story()
+    story.read(0)
+    number = story.lease(A, 1)
+    story.end(A, Settle(nacks=[Nacks(number, delay_s=3)]))
+    assert not story.commands.reserve(1, story.now_ms + 2_999).ids
+    story.now_ms += 3_000
+    story.lease(A, 1)
+
+
+def acks_from_before_a_seek_are_refused() -> None:
+    story = Story()
+    [first] = story.read(0)
+    number = story.lease(A, 1)
+    story.commands.seek(None, story.now_ms)
+    story.commands.read(first, [first], [], story.now_ms)
+    assert story.end(A, Settle(acks=[Acks(number, [first])])) == [Refusal.LEASE_LOST]
+
+
+def who_begins_anew_gives_back_what_it_had() -> None:
+    story = Story(Order.KEY)
+    story.read(0, 0)
+    story.lease(A, 2)
+    story.commands.begin_anew(A, story.now_ms)
+    story.lease(B, 2)
+    assert not any(each.attempts for each in story.commands.state.open.values())
+
+
+STORIES: dict[Callable[[], None], Callable[[pytest.MonkeyPatch], None]] = {
+    a_key_is_acknowledged_in_order: _without_refusal(Refusal.EARLIER_OPEN),
+    only_the_newest_holder_counts: _without_refusal(Refusal.LEASE_LOST),
+    a_late_ack_counts_if_nobody_has_the_message: _without_late_acks,
+    what_is_behind_a_failure_goes_back: _without_release_behind,
+    a_message_that_failed_is_given_when_its_wait_is_over: _without_wait,
+    acks_from_before_a_seek_are_refused: _without_floor,
+    who_begins_anew_gives_back_what_it_had: _without_leaving,
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_rule_holds(story: Callable[[], None]) -> None:
+    story()
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_story_fails_without_the_rule(
+    story: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    STORIES[story](monkeypatch)
+    with pytest.raises((AssertionError, ValueError)):
+        story()

@@ -1,0 +1,1 @@
+"""Groups: the messages of a topic that many members take and settle."""

@@ -1,0 +1,360 @@
+"""The rules of a group: what its members may do, decided by its state.
+
+Each command does its edits through `OpenMessages.apply` alone, and keeps them encoded until they
+are written as one row (`take_row`). Nothing here waits: a take is served by `reserve`, then the
+bodies are read, then `lease` follows.
+
+1. A late ack counts if nobody else has the message; else only the newest holder counts.
+2. By key, an ack needs that no earlier message of its key is open, and if a message fails, those
+   that are leased behind it go back, uncounted.
+3. A nack, a release and an extension need the lease.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tms.core.groups import (
+    REASON_BYTES_MAX,
+    Acks,
+    CommitAcks,
+    GroupSettings,
+    LimitedBy,
+    Nacks,
+    Refusal,
+    RefusedMessage,
+    Releases,
+    Settle,
+    Settled,
+)
+from tms.messaging.groups.edits import (
+    Edit,
+    FailedEdit,
+    How,
+    ReadEdit,
+    ReleasedEdit,
+    SettledEdit,
+    SoughtEdit,
+    TakenEdit,
+    Why,
+    encode_edit,
+    encode_row,
+)
+from tms.messaging.groups.state import Delivery, OpenMessages
+
+_DOUBLINGS_MAX = 32
+
+
+class Member(NamedTuple):
+    """Who takes and settles."""
+
+    name: str
+    principal: str | None
+
+
+class Reservation(NamedTuple):
+    """Messages that are about to be given."""
+
+    ids: Sequence[bytes]
+    """Ascending."""
+    floor: int
+    """If the group was moved meanwhile, it is another."""
+
+
+class GroupCommands:
+    """The commands of one group, and the edits that are not written yet."""
+
+    def __init__(self, state: OpenMessages, settings: GroupSettings) -> None:
+        self.state = state
+        self.settings = settings
+        self._edits: list[bytes] = []
+        self.applied = 0
+        """How many edits there were so far."""
+
+    @property
+    def has_edits(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._edits)
+
+    def take_row(self) -> bytes | None:
+        """Return the row of all edits that are not written yet; None if there are none."""
+        edits, self._edits = self._edits, []
+        return encode_row(edits) if edits else None
+
+    def _do(self, edit: Edit, now_ms: int) -> None:
+        self.state.apply(edit, now_ms)
+        self._edits.append(encode_edit(edit))
+        self.applied += 1
+
+    # -- taking
+
+    def repeated(self, member: Member, sequence: int | None) -> int | None:
+        """Return the delivery that an earlier take with `sequence` got, if it still holds."""
+        if sequence is None:
+            return None
+        for number in self.state.of_member.get(member.name, ()):
+            delivery = self.state.deliveries[number]
+            if delivery.sequence == sequence and delivery.principal == member.principal:
+                return number
+        return None
+
+    def begin_anew(self, member: Member, now_ms: int) -> None:
+        """Release all that the member's name has."""
+        self._leave(member, now_ms)
+
+    def room(self, member: Member) -> int:
+        """Return how many messages more the member may have."""
+        return max(0, self.settings.member_max - self.state.held.get(member.name, 0))
+
+    def read(
+        self,
+        through: bytes | None,
+        ids: Sequence[bytes],
+        digests: Sequence[bytes],
+        now_ms: int,
+    ) -> None:
+        """Open messages: all committed ones up to `through` have been read."""
+        if ids or through != self.state.through:
+            self._do(ReadEdit(through, ids, digests), now_ms)
+
+    def reserve(self, limit: int, now_ms: int) -> Reservation:
+        """Return the next messages to give; `lease` or `give_up` must follow."""
+        return Reservation(self.state.reserve(limit, now_ms), self.state.floor)
+
+    def give_up(self, reserved: Reservation) -> None:
+        """Let others have what was reserved."""
+        if reserved.floor == self.state.floor:
+            self.state.unreserve(reserved.ids)
+
+    def still_open(self, reserved: Reservation) -> list[bytes]:
+        """Return what was reserved and has not been settled meanwhile."""
+        if reserved.floor != self.state.floor:
+            return []
+        return [each for each in reserved.ids if each in self.state.open]
+
+    def lease(
+        self,
+        reserved: Reservation,
+        ids: Sequence[bytes],
+        member: Member,
+        *,
+        lease_ms: int,
+        sequence: int | None,
+        now_ms: int,
+    ) -> int:
+        """Lease `ids`, the first of those that are `still_open`, and return the delivery."""
+        assert ids, "a delivery has messages"
+        number = max(now_ms * 1000, self.state.last_delivery + 1)
+        taken = TakenEdit(number, lease_ms, member.name, member.principal, sequence, ids)
+        self._do(taken, now_ms)
+        self.give_up(reserved)
+        return number
+
+    def gone(self, ids: Sequence[bytes], now_ms: int) -> None:
+        """Settle messages that cannot be read any more."""
+        there = [each for each in ids if each in self.state.open]
+        if there:
+            self._do(SettledEdit(How.GONE, there), now_ms)
+
+    def short_because(self, member: Member) -> LimitedBy | None:
+        """Return why a take found less than it asked for in what is open."""
+        state = self.state
+        if self.settings.paused:
+            return LimitedBy.PAUSED
+        if not self.room(member):
+            return LimitedBy.MEMBER_MAX
+        if len(state.open) >= self.settings.open_max:
+            return LimitedBy.OPEN_MAX
+        if state.is_waiting():
+            return LimitedBy.RETRY
+        if state.by_key and len(state.open) > state.leased:
+            return LimitedBy.KEYS
+        return None
+
+    # -- settling
+
+    def settle(self, member: Member, settle: Settle, now_ms: int) -> Settled:
+        """Acknowledge, fail, release, extend and leave, in this order, as far as it may be."""
+        refused: list[RefusedMessage] = []
+        acked = self._ack(member, settle.acks, refused, now_ms)
+        for nacks in settle.nacks:
+            held = self._held(member, nacks, refused)
+            self._fail(held, Why.NACK, nacks, now_ms)
+        for releases in settle.releases:
+            self._release(self._held(member, releases, refused), now_ms)
+        if settle.extend is not None:
+            lease_s = self.settings.lease_s if settle.lease_s is None else settle.lease_s
+            self._extend(member, settle.extend, now_ms + lease_s * 1000, refused)
+        if settle.leave:
+            self._leave(member, now_ms)
+        return Settled(acked, refused)
+
+    def refusals(self, acks: Iterable[CommitAcks], principal: str | None) -> list[RefusedMessage]:
+        """Return which acks of one commit cannot be done; `acknowledge` does them if none."""
+        refused: list[RefusedMessage] = []
+        found: set[bytes] = set()
+        asked = [
+            (each, ack.delivery, Member(ack.member, principal)) for ack in acks for each in ack.ids
+        ]
+        for each, number, member in sorted(asked):
+            reason = self._refusal(each, number, member, found)
+            if reason is None and each in found:
+                reason = Refusal.SETTLED
+            if reason is not None:
+                refused.append(RefusedMessage(number, each, reason))
+            found.add(each)
+        return refused
+
+    def acknowledge(self, acks: Iterable[CommitAcks], now_ms: int) -> None:
+        """Settle messages of which none is refused."""
+        self._do(SettledEdit(How.ACK, sorted(each for ack in acks for each in ack.ids)), now_ms)
+
+    def _ack(
+        self, member: Member, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
+    ) -> int:
+        asked: list[tuple[bytes, int]] = []
+        for ack in acks:
+            delivery = self.state.deliveries.get(ack.delivery)
+            if ack.ids is not None:
+                asked += [(each, ack.delivery) for each in ack.ids]
+            elif delivery is None or not _is_of(delivery, member):
+                refused.append(RefusedMessage(ack.delivery, None, Refusal.LEASE_LOST))
+            else:
+                asked += [(each, ack.delivery) for each in delivery.ids]
+        accepted: set[bytes] = set()
+        ids: list[bytes] = []
+        for each, number in sorted(asked):
+            reason = self._refusal(each, number, member, accepted)
+            if reason is not None:
+                refused.append(RefusedMessage(number, each, reason))
+            elif each not in accepted:
+                accepted.add(each)
+                ids.append(each)
+        if ids:
+            self._do(SettledEdit(How.ACK, ids), now_ms)
+        return len(ids)
+
+    def _refusal(
+        self, each: bytes, number: int, member: Member, accepted: set[bytes]
+    ) -> Refusal | None:
+        """Return why an ack is refused; `accepted` come before it, in the order of ids."""
+        state = self.state
+        opened = state.open.get(each)
+        if opened is None:
+            is_read = state.through is not None and each <= state.through
+            return Refusal.SETTLED if is_read else Refusal.LEASE_LOST
+        if number <= state.floor or opened.delivery not in (0, number):
+            return Refusal.LEASE_LOST
+        delivery = state.deliveries.get(number)
+        if delivery is not None and not _is_of(delivery, member):
+            return Refusal.LEASE_LOST
+        if opened.digest is not None:
+            for earlier in state.keys[opened.digest].open:
+                if earlier == each:
+                    break
+                if earlier not in accepted:
+                    return Refusal.EARLIER_OPEN
+        return None
+
+    def _held(
+        self, member: Member, asked: Nacks | Releases, refused: list[RefusedMessage]
+    ) -> list[bytes]:
+        """Return what the member has of what it names, ascending."""
+        number, state = asked.delivery, self.state
+        delivery = state.deliveries.get(number)
+        if delivery is not None and not _is_of(delivery, member):
+            delivery = None
+        if asked.ids is None:
+            if delivery is None:
+                refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
+                return []
+            return list(delivery.ids)
+        held = []
+        for each in sorted(set(asked.ids)):
+            if delivery is not None and each in delivery.ids:
+                held.append(each)
+                continue
+            is_read = state.through is not None and each <= state.through
+            is_settled = each not in state.open and is_read
+            reason = Refusal.SETTLED if is_settled else Refusal.LEASE_LOST
+            refused.append(RefusedMessage(number, each, reason))
+        return held
+
+    def _fail(self, ids: Sequence[bytes], why: Why, nacks: Nacks | None, now_ms: int) -> None:
+        """Count an attempt of messages that are leased, and give back what is behind them."""
+        failed, behind = self._behind(ids)
+        delay_s = None if nacks is None else nacks.delay_s
+        reason = "" if nacks is None else _cut(nacks.reason)
+        waits: dict[int, list[bytes]] = {}
+        for each in failed:
+            wait_ms = self._back_off_ms(each) if delay_s is None else int(delay_s * 1000)
+            waits.setdefault(wait_ms, []).append(each)
+        for wait_ms, group in waits.items():
+            not_before_ms = now_ms + wait_ms if wait_ms else 0
+            self._do(FailedEdit(why, not_before_ms, group, reason), now_ms)
+        if behind:
+            self._do(ReleasedEdit(behind), now_ms)
+
+    def _behind(self, ids: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Return which of `ids` fail, and which messages go back: by key, those behind them."""
+        state = self.state
+        if not state.by_key:
+            return list(ids), []
+        first: dict[bytes, bytes] = {}
+        for each in ids:
+            digest = state.open[each].digest
+            assert digest is not None
+            first.setdefault(digest, each)
+        behind = [
+            each
+            for digest, failed in first.items()
+            for each in state.keys[digest].open
+            if each > failed and state.open[each].delivery
+        ]
+        return sorted(first.values()), sorted(behind)
+
+    def _back_off_ms(self, each: bytes) -> int:
+        settings = self.settings
+        doublings = min(self.state.open[each].attempts, _DOUBLINGS_MAX)
+        return min(settings.retry_s << doublings, settings.retry_s_max) * 1000
+
+    def _release(self, ids: Sequence[bytes], now_ms: int) -> None:
+        """Give messages back, and by key what is leased behind them."""
+        if ids:
+            first, behind = self._behind(ids)
+            self._do(ReleasedEdit(sorted({*first, *behind, *ids})), now_ms)
+
+    def _extend(
+        self, member: Member, numbers: Sequence[int], end_ms: int, refused: list[RefusedMessage]
+    ) -> None:
+        for number in numbers or tuple(self.state.of_member.get(member.name, ())):
+            delivery = self.state.deliveries.get(number)
+            if delivery is not None and _is_of(delivery, member):
+                self.state.extend(number, end_ms)
+            elif numbers:
+                refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
+
+    def _leave(self, member: Member, now_ms: int) -> None:
+        for number in tuple(self.state.of_member.get(member.name, ())):
+            delivery = self.state.deliveries[number]
+            if _is_of(delivery, member):
+                self._release(list(delivery.ids), now_ms)
+
+    # -- time, and places
+
+    def end_leases(self, now_ms: int) -> None:
+        """Fail what is leased by deliveries whose leases have ended."""
+        for number in self.state.ended(now_ms):
+            self._fail(list(self.state.deliveries[number].ids), Why.LEASE_ENDED, None, now_ms)
+
+    def seek(self, through: bytes | None, now_ms: int) -> None:
+        """Drop all that is open, and read on behind `through`."""
+        floor = max(now_ms * 1000, self.state.last_delivery)
+        self._do(SoughtEdit(through, floor), now_ms)
+
+
+def _is_of(delivery: Delivery, member: Member) -> bool:
+    return delivery.member == member.name and delivery.principal == member.principal
+
+
+def _cut(reason: str) -> str:
+    return reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")

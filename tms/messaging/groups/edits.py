@@ -1,0 +1,197 @@
+"""Edits: what changed in a group, as values and as bytes.
+
+    row       := version byte (1), crc32 uint32 over what follows, count number, edit*
+    edit      := kind byte, length number, body
+    1 READ    := through, ids, [digests]
+    2 TAKEN   := delivery int64, lease ms uint32, member text, [principal text], [sequence], ids
+    3 SETTLED := how byte (0 ack, 3 gone), ids
+    4 FAILED  := why byte (0 nack, 1 lease ended), not before int64 ms, ids, reason text
+    5 RELEASED := ids
+    7 SOUGHT  := through, floor int64
+    through   := 0x00, or 0x01 and an id of 20 bytes
+    digests   := 8 bytes each id: BLAKE2b of the key, else of the id; by key only
+    [x]       := 0x00, or 0x01 and x; sequence is a number
+
+Numbers, texts and ids are those of `varints`. Big-endian. DO NOT CHANGE: on disk. Decoding gives
+the edits that were encoded, or raises `StoreCorrupt`.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from tms.core.errors import StoreCorrupt
+from tms.core.message import ID_BYTES
+from tms.messaging.groups.varints import GroupReader, ids_bytes, number_bytes, text_bytes
+
+DIGEST_BYTES: Final = 8
+ROW_VERSION: Final = 1
+_ROW_START_BYTES: Final = 5
+_READ, _TAKEN, _SETTLED, _FAILED, _RELEASED, _SOUGHT = 1, 2, 3, 4, 5, 7
+
+
+class How(IntEnum):
+    """The end of a message. DO NOT CHANGE: on disk."""
+
+    ACK = 0
+    GONE = 3
+    """It expired, was trimmed, or a newer message took its place."""
+
+
+class Why(IntEnum):
+    """The reason why an attempt failed. DO NOT CHANGE: on disk."""
+
+    NACK = 0
+    LEASE_ENDED = 1
+
+
+class ReadEdit(NamedTuple):
+    """Messages are open now: all committed ones up to `through` have been read."""
+
+    through: bytes | None
+    ids: Sequence[bytes]
+    """Ascending, above all before."""
+    digests: Sequence[bytes] = ()
+    """One for each id by key, else none."""
+
+
+class TakenEdit(NamedTuple):
+    """A member has messages."""
+
+    delivery: int
+    lease_ms: int
+    member: str
+    principal: str | None
+    sequence: int | None
+    ids: Sequence[bytes]
+
+
+class SettledEdit(NamedTuple):
+    """Messages are done."""
+
+    how: How
+    ids: Sequence[bytes]
+
+
+class FailedEdit(NamedTuple):
+    """Attempts failed."""
+
+    why: Why
+    not_before_ms: int
+    ids: Sequence[bytes]
+    reason: str = ""
+
+
+class ReleasedEdit(NamedTuple):
+    """Messages were given back; no attempt is counted."""
+
+    ids: Sequence[bytes]
+
+
+class SoughtEdit(NamedTuple):
+    """Nothing is open, and reading goes on behind `through`."""
+
+    through: bytes | None
+    floor: int
+    """Deliveries up to this number do not count any more."""
+
+
+Edit = ReadEdit | TakenEdit | SettledEdit | FailedEdit | ReleasedEdit | SoughtEdit
+
+
+def encode_edit(edit: Edit) -> bytes:
+    """Return the bytes of an edit."""
+    match edit:
+        case TakenEdit():
+            kind = _TAKEN
+            body = b"".join(
+                (
+                    edit.delivery.to_bytes(8),
+                    edit.lease_ms.to_bytes(4),
+                    text_bytes(edit.member),
+                    b"\x00" if edit.principal is None else b"\x01" + text_bytes(edit.principal),
+                    b"\x00" if edit.sequence is None else b"\x01" + number_bytes(edit.sequence),
+                    ids_bytes(edit.ids),
+                )
+            )
+        case SettledEdit():
+            kind, body = _SETTLED, bytes((edit.how,)) + ids_bytes(edit.ids)
+        case ReadEdit():
+            kind = _READ
+            body = through_bytes(edit.through) + ids_bytes(edit.ids) + b"".join(edit.digests)
+        case FailedEdit():
+            start = bytes((edit.why,)) + edit.not_before_ms.to_bytes(8)
+            kind, body = _FAILED, start + ids_bytes(edit.ids) + text_bytes(edit.reason)
+        case ReleasedEdit():
+            kind, body = _RELEASED, ids_bytes(edit.ids)
+        case SoughtEdit():
+            kind, body = _SOUGHT, through_bytes(edit.through) + edit.floor.to_bytes(8)
+    return bytes((kind,)) + number_bytes(len(body)) + body
+
+
+def encode_row(edits: Sequence[bytes]) -> bytes:
+    """Return the row of edits that are encoded."""
+    body = number_bytes(len(edits)) + b"".join(edits)
+    return bytes((ROW_VERSION,)) + crc32(body).to_bytes(4) + body
+
+
+def decode_row(row: bytes, *, by_key: bool) -> list[Edit]:
+    """Return the edits of a row. Raises `StoreCorrupt`."""
+    try:
+        return list(_edits_of(checked(row), by_key=by_key))
+    except (ValueError, IndexError):
+        raise StoreCorrupt(table="group", row=row[:_ROW_START_BYTES].hex()) from None
+
+
+def checked(value: bytes) -> bytes:
+    """Return what follows version and checksum. Raises `ValueError` if they do not fit."""
+    body = value[_ROW_START_BYTES:]
+    if value[0] != ROW_VERSION or crc32(body) != int.from_bytes(value[1:_ROW_START_BYTES]):
+        raise ValueError
+    return body
+
+
+def _edits_of(body: bytes, *, by_key: bool) -> Iterator[Edit]:
+    reader = GroupReader(body)
+    for _ in range(reader.number()):
+        kind = reader.fixed(1)[0]
+        end = reader.number() + reader.at
+        yield _edit_of(kind, reader, by_key=by_key)
+        if reader.at != end:
+            raise ValueError
+    if not reader.is_at_end:
+        raise ValueError
+
+
+def _edit_of(kind: int, reader: GroupReader, *, by_key: bool) -> Edit:
+    if kind == _READ:
+        through, ids = through_of(reader), reader.ids()
+        digests = [reader.fixed(DIGEST_BYTES) for _ in ids] if by_key else ()
+        return ReadEdit(through, ids, digests)
+    if kind == _TAKEN:
+        delivery, lease_ms = reader.integer(8), int.from_bytes(reader.fixed(4))
+        member = reader.text()
+        principal = reader.text() if reader.flag() else None
+        sequence = reader.number() if reader.flag() else None
+        return TakenEdit(delivery, lease_ms, member, principal, sequence, reader.ids())
+    if kind == _SETTLED:
+        return SettledEdit(How(reader.fixed(1)[0]), reader.ids())
+    if kind == _FAILED:
+        why, not_before_ms = Why(reader.fixed(1)[0]), reader.integer(8)
+        return FailedEdit(why, not_before_ms, reader.ids(), reader.text())
+    if kind == _RELEASED:
+        return ReleasedEdit(reader.ids())
+    if kind == _SOUGHT:
+        return SoughtEdit(through_of(reader), reader.integer(8))
+    raise ValueError
+
+
+def through_bytes(through: bytes | None) -> bytes:
+    """Return how far a group has read."""
+    return b"\x00" if through is None else b"\x01" + through
+
+
+def through_of(reader: GroupReader) -> bytes | None:
+    """Return how far a group has read."""
+    return reader.fixed(ID_BYTES) if reader.flag() else None

@@ -1,0 +1,142 @@
+"""Snapshots of a group's state, as bytes.
+
+    snapshot := version byte (1), crc32 uint32 over what follows, through, floor int64,
+                last delivery int64, redriven (0x00), count, delivery*, ids, holders, attempts,
+                ends, waits, [digests], count of the dying (0)
+    delivery := number int64, lease ms uint32, member text, [principal text], [sequence]
+    holders, attempts, ends := a number for each id: 0 or 1 + index of the delivery; how many
+                attempts failed; how many of them because a lease ended
+    waits    := least int64 ms, then a number for each id: 0, or 1 + its time less the least
+
+The parts are those of `edits`; digests are there by key only. DO NOT CHANGE: on disk. A state that
+is read is the one that was written, with each lease begun anew.
+"""
+
+from typing import NamedTuple
+from zlib import crc32
+
+from tms.core.errors import StoreCorrupt
+from tms.messaging.groups.edits import (
+    DIGEST_BYTES,
+    ROW_VERSION,
+    TakenEdit,
+    checked,
+    through_bytes,
+    through_of,
+)
+from tms.messaging.groups.state import Delivery, Open, OpenMessages
+from tms.messaging.groups.varints import (
+    GroupReader,
+    ids_bytes,
+    number_bytes,
+    numbers_bytes,
+    text_bytes,
+)
+
+
+class Frozen(NamedTuple):
+    """A state at one moment, quickly copied, to be encoded in a thread."""
+
+    through: bytes | None
+    floor: int
+    last_delivery: int
+    deliveries: list[tuple[int, Delivery]]
+    ids: list[bytes]
+    marks: list[tuple[int, int, int, int, bytes | None]]
+    """Of each id: its delivery, attempts, ends, the time before which it waits, its digest."""
+
+
+def freeze(state: OpenMessages) -> Frozen:
+    """Return a copy of what is stored of a state."""
+    return Frozen(
+        state.through,
+        state.floor,
+        state.last_delivery,
+        list(state.deliveries.items()),
+        list(state.open),
+        [
+            (each.delivery, each.attempts, each.ends, each.not_before_ms, each.digest)
+            for each in state.open.values()
+        ],
+    )
+
+
+def encode_snapshot(frozen: Frozen) -> bytes:
+    """Return the snapshot of a state."""
+    marks = frozen.marks
+    index = {number: place for place, (number, _) in enumerate(frozen.deliveries, 1)}
+    least_ms = min((wait_ms for _, _, _, wait_ms, _ in marks if wait_ms), default=0)
+    body = b"".join(
+        (
+            through_bytes(frozen.through),
+            frozen.floor.to_bytes(8),
+            frozen.last_delivery.to_bytes(8),
+            b"\x00",
+            number_bytes(len(frozen.deliveries)),
+            *(_delivery_bytes(*each) for each in frozen.deliveries),
+            ids_bytes(frozen.ids),
+            numbers_bytes(index.get(delivery, 0) for delivery, _, _, _, _ in marks),
+            numbers_bytes(attempts for _, attempts, _, _, _ in marks),
+            numbers_bytes(ends for _, _, ends, _, _ in marks),
+            least_ms.to_bytes(8),
+            numbers_bytes(wait_ms and 1 + wait_ms - least_ms for _, _, _, wait_ms, _ in marks),
+            *(digest for _, _, _, _, digest in marks if digest is not None),
+            number_bytes(0),
+        )
+    )
+    return bytes((ROW_VERSION,)) + crc32(body).to_bytes(4) + body
+
+
+def decode_snapshot(data: bytes, now_ms: int, *, by_key: bool) -> OpenMessages:
+    """Return the state of a snapshot; its leases begin at `now_ms`. Raises `StoreCorrupt`."""
+    try:
+        return _state_of(GroupReader(checked(data)), now_ms, by_key=by_key)
+    except (ValueError, IndexError):
+        raise StoreCorrupt(table="group", snapshot=data[:5].hex()) from None
+
+
+def _delivery_bytes(number: int, delivery: Delivery) -> bytes:
+    principal, sequence = delivery.principal, delivery.sequence
+    return b"".join(
+        (
+            number.to_bytes(8),
+            delivery.lease_ms.to_bytes(4),
+            text_bytes(delivery.member),
+            b"\x00" if principal is None else b"\x01" + text_bytes(principal),
+            b"\x00" if sequence is None else b"\x01" + number_bytes(sequence),
+        )
+    )
+
+
+def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages:
+    state = OpenMessages(by_key=by_key)
+    state.through = through_of(reader)
+    state.floor, state.last_delivery = reader.integer(8), reader.integer(8)
+    if reader.flag():
+        raise ValueError
+    taken = [_delivery_of(reader) for _ in range(reader.number())]
+    ids = reader.ids()
+    holders, attempts, ends = ([reader.number() for _ in ids] for _ in range(3))
+    least_ms = reader.integer(8)
+    waits = [reader.number() for _ in ids]
+    of_delivery: list[list[bytes]] = [[] for _ in range(len(taken) + 1)]
+    for place, each in enumerate(ids):
+        opened = Open(reader.fixed(DIGEST_BYTES) if by_key else None)
+        opened.attempts, opened.ends = attempts[place], ends[place]
+        opened.not_before_ms = waits[place] and waits[place] - 1 + least_ms
+        state.restore(each, opened)
+        of_delivery[holders[place]].append(each)
+    for delivery, held in zip(taken, of_delivery[1:], strict=True):
+        delivery = delivery._replace(ids=held)  # noqa: PLW2901  now with its messages
+        state.restore_delivery(delivery.delivery, Delivery(delivery, now_ms + delivery.lease_ms))
+    if reader.number() or not reader.is_at_end:
+        raise ValueError
+    return state
+
+
+def _delivery_of(reader: GroupReader) -> TakenEdit:
+    number, lease_ms = reader.integer(8), int.from_bytes(reader.fixed(4))
+    member = reader.text()
+    principal = reader.text() if reader.flag() else None
+    sequence = reader.number() if reader.flag() else None
+    return TakenEdit(number, lease_ms, member, principal, sequence, ())

@@ -1,0 +1,363 @@
+"""The state of a group: how far it has read, which messages are open, and who has them.
+
+1. `apply` alone changes what is stored, by edits; the same edits give the same state.
+2. Beside it stands what follows from it and from the time (`is_due`, `is_reserved`), so that the
+   next message to give is found in the logarithm of their number.
+3. By key, the leased messages of a key are its first open ones, in one delivery.
+
+Time is in milliseconds since 1970, and never goes back while a state is in memory.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+
+from tms.messaging.groups.edits import (
+    Edit,
+    FailedEdit,
+    ReadEdit,
+    ReleasedEdit,
+    SettledEdit,
+    SoughtEdit,
+    TakenEdit,
+    Why,
+)
+
+
+class Open:
+    """An open message."""
+
+    __slots__ = ("attempts", "delivery", "digest", "ends", "is_due", "is_reserved", "not_before_ms")
+
+    def __init__(self, digest: bytes | None) -> None:
+        self.digest = digest
+        """The digest of its key; None if the order is not by key."""
+        self.attempts = 0
+        """How many attempts have failed."""
+        self.ends = 0
+        """How many of them because a lease ended."""
+        self.delivery = 0
+        """The number of the delivery that has it; 0 if nobody has it."""
+        self.not_before_ms = 0
+        """When it may be given again."""
+        self.is_due = False
+        """Whether it stands among those that may be given."""
+        self.is_reserved = False
+        """Whether it is about to be given."""
+
+
+class Delivery:
+    """The messages that a take leased, as far as its member still has them."""
+
+    __slots__ = ("end_ms", "ids", "lease_ms", "member", "principal", "sequence")
+
+    def __init__(self, taken: TakenEdit, end_ms: int) -> None:
+        self.member = taken.member
+        self.principal = taken.principal
+        self.sequence = taken.sequence
+        self.lease_ms = taken.lease_ms
+        self.end_ms = end_ms
+        self.ids = dict.fromkeys(taken.ids)
+        """Ascending."""
+
+
+class Key:
+    """The open messages of one key, by key."""
+
+    __slots__ = ("delivery", "is_due", "is_reserved", "open")
+
+    def __init__(self) -> None:
+        self.open: list[bytes] = []
+        """Ascending. A list, because an empty deque takes 600 bytes."""
+        self.delivery = 0
+        """The delivery that has some; 0 if nobody has one."""
+        self.is_due = False
+        self.is_reserved = False
+
+
+class OpenMessages:
+    """The state of one group."""
+
+    def __init__(self, *, by_key: bool) -> None:
+        self.by_key = by_key
+        self.through: bytes | None = None
+        self.floor = 0
+        """Deliveries up to this number do not count any more."""
+        self.last_delivery = 0
+        self.open: dict[bytes, Open] = {}
+        """By id, ascending."""
+        self.deliveries: dict[int, Delivery] = {}
+        self.keys: dict[bytes, Key] = {}
+        self.leased = 0
+        self.held: dict[str, int] = {}
+        """How many messages each member has."""
+        self.of_member: dict[str, list[int]] = {}
+        """The deliveries of each member, ascending."""
+        self._due: list[bytes] = []
+        """A heap of ids that may be given; some may not be any more."""
+        self._waiting: list[tuple[int, bytes]] = []
+        """A heap of ids by the time from which they may be given."""
+        self._ends: list[tuple[int, int]] = []
+        """A heap of deliveries by the ends of their leases, which may have been moved since."""
+        self._reserved: dict[bytes, bytes | None] = {}
+        """The digests of the messages that are about to be given."""
+
+    # -- what edits do
+
+    def apply(self, edit: Edit, now_ms: int) -> None:
+        """Change the state as `edit` says. A lease begins at `now_ms`."""
+        match edit:
+            case TakenEdit():
+                self._take(edit, now_ms)
+            case SettledEdit():
+                for each in edit.ids:
+                    self._settle(each)
+            case ReadEdit():
+                self._read(edit)
+            case FailedEdit():
+                self._fail(edit)
+            case ReleasedEdit():
+                for each in edit.ids:
+                    self._let_go(each)
+                self._made_free(edit.ids)
+            case SoughtEdit():
+                self._forget()
+                self.through, self.floor = edit.through, edit.floor
+                self.last_delivery = max(self.last_delivery, edit.floor)
+
+    def restore(self, each: bytes, opened: Open) -> None:
+        """Add a message as a snapshot has it; `restore_delivery` follows for those leased."""
+        self.open[each] = opened
+        if opened.digest is not None:
+            self.keys.setdefault(opened.digest, Key()).open.append(each)
+        self._offer(each, opened)
+
+    def restore_delivery(self, number: int, delivery: Delivery) -> None:
+        """Add a delivery as a snapshot has it, once its messages are there."""
+        for each in delivery.ids:
+            self.open[each].delivery = number
+        self._add_delivery(number, delivery)
+
+    def _forget(self) -> None:
+        for each in (self.open, self.deliveries, self.keys, self.held, self.of_member):
+            each.clear()
+        for heap in (self._due, self._waiting, self._ends):
+            heap.clear()
+        self._reserved.clear()
+        self.leased = 0
+
+    def _read(self, edit: ReadEdit) -> None:
+        self.through = edit.through
+        digests: Iterable[bytes | None] = edit.digests if self.by_key else (None for _ in edit.ids)
+        for each, digest in zip(edit.ids, digests, strict=True):
+            self.restore(each, Open(digest))
+
+    def _take(self, edit: TakenEdit, now_ms: int) -> None:
+        assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"
+        for each in edit.ids:
+            opened = self.open[each]
+            assert not opened.delivery, "one delivery has a message"
+            opened.delivery = edit.delivery
+        self.last_delivery = edit.delivery
+        self._add_delivery(edit.delivery, Delivery(edit, now_ms + edit.lease_ms))
+
+    def _add_delivery(self, number: int, delivery: Delivery) -> None:
+        if self.by_key:
+            for each in delivery.ids:
+                digest = self.open[each].digest
+                assert digest is not None
+                key = self.keys[digest]
+                assert key.delivery in (0, number), "one delivery has the messages of a key"
+                key.delivery = number
+        self.deliveries[number] = delivery
+        self.leased += len(delivery.ids)
+        member = delivery.member
+        self.held[member] = self.held.get(member, 0) + len(delivery.ids)
+        self.of_member.setdefault(member, []).append(number)
+        heappush(self._ends, (delivery.end_ms, number))
+
+    def _let_go(self, each: bytes) -> Open:
+        """Take a message from the delivery that has it, if one has."""
+        opened = self.open[each]
+        number = opened.delivery
+        if not number:
+            return opened
+        opened.delivery = 0
+        delivery = self.deliveries[number]
+        del delivery.ids[each]
+        member = delivery.member
+        self.leased -= 1
+        self.held[member] -= 1
+        if not delivery.ids:
+            del self.deliveries[number]
+            self.of_member[member].remove(number)
+            if not self.of_member[member]:
+                del self.of_member[member], self.held[member]
+        return opened
+
+    def _settle(self, each: bytes) -> None:
+        opened = self._let_go(each)
+        del self.open[each]
+        if opened.digest is None:
+            return
+        key = self.keys[opened.digest]
+        key.open.remove(each)
+        self._key_changed(opened.digest)
+
+    def _fail(self, edit: FailedEdit) -> None:
+        for each in edit.ids:
+            opened = self._let_go(each)
+            opened.attempts += 1
+            opened.ends += edit.why is Why.LEASE_ENDED
+            opened.not_before_ms = edit.not_before_ms
+        self._made_free(edit.ids)
+
+    def _made_free(self, ids: Sequence[bytes]) -> None:
+        """Offer messages that nobody has any more."""
+        for each in ids:
+            opened = self.open[each]
+            if opened.digest is None:
+                self._offer(each, opened)
+            else:
+                self._key_changed(opened.digest)
+
+    def _key_changed(self, digest: bytes) -> None:
+        """Find again who has a key, and offer its first message if nobody has."""
+        key = self.keys[digest]
+        if key.open:
+            first = key.open[0]
+            opened = self.open[first]
+            key.delivery = opened.delivery
+            self._offer(first, opened)
+        elif not key.is_reserved:
+            del self.keys[digest]
+        else:
+            key.delivery = 0
+
+    def _offer(self, each: bytes, opened: Open) -> None:
+        """Let a message be given, now or when it is due, if it may be."""
+        if opened.digest is not None:
+            key = self.keys[opened.digest]
+            if key.delivery or key.is_reserved or key.open[0] != each:
+                return
+        if opened.is_due or opened.delivery or opened.is_reserved:
+            return
+        opened.is_due = True
+        if opened.not_before_ms:
+            heappush(self._waiting, (opened.not_before_ms, each))
+        else:
+            heappush(self._due, each)
+
+    # -- what follows from it
+
+    def is_free(self, each: bytes, now_ms: int) -> bool:
+        """Whether a message may be given now."""
+        opened = self.open.get(each)
+        if opened is None or opened.delivery or opened.not_before_ms > now_ms:
+            return False
+        if opened.digest is None:
+            return True
+        key = self.keys[opened.digest]
+        return not key.delivery and key.open[0] == each
+
+    def make_due(self, now_ms: int) -> None:
+        """Let messages be given whose wait is over."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= now_ms:
+            _, each = heappop(waiting)
+            heappush(self._due, each)
+
+    def reserve(self, limit: int, now_ms: int) -> list[bytes]:
+        """Return the first at most `limit` ids that may be given, ascending. Nobody else gets them.
+
+        Each is to be given back by `unreserve`. By key they are the first open ones of their keys.
+        """
+        self.make_due(now_ms)
+        found: list[bytes] = []
+        due = self._due
+        following: list[tuple[bytes, Iterator[bytes]]] = []
+        while len(found) < limit and (due or following):
+            if following and (not due or following[0][0] < due[0]):
+                each, rest = heappop(following)
+            else:
+                each = heappop(due)
+                opened = self.open.get(each)
+                if opened is None or not opened.is_due:
+                    continue
+                opened.is_due = False
+                if opened.is_reserved or not self.is_free(each, now_ms):
+                    if opened.not_before_ms > now_ms:
+                        self._offer(each, opened)
+                    continue
+                rest = iter(())
+                if opened.digest is not None:
+                    key = self.keys[opened.digest]
+                    key.is_reserved = True
+                    rest = iter(key.open)
+                    next(rest)
+            opened = self.open[each]
+            opened.is_reserved = True
+            self._reserved[each] = opened.digest
+            found.append(each)
+            behind = next(rest, None)
+            if behind is not None and self.open[behind].not_before_ms <= now_ms:
+                heappush(following, (behind, rest))
+        return found
+
+    def unreserve(self, ids: Sequence[bytes]) -> None:
+        """End the reservation of ids; those that nobody has may be given again."""
+        digests = set()
+        for each in ids:
+            digest = self._reserved.pop(each)
+            opened = self.open.get(each)
+            if opened is not None:
+                opened.is_reserved = False
+            if digest is not None:
+                digests.add(digest)
+            elif opened is not None:
+                self._offer(each, opened)
+        for digest in digests:
+            self.keys[digest].is_reserved = False
+            self._key_changed(digest)
+
+    def is_waiting(self) -> bool:
+        """Whether a message waits for its next attempt."""
+        waiting = self._waiting
+        while waiting:
+            not_before_ms, each = waiting[0]
+            opened = self.open.get(each)
+            if opened is not None and opened.not_before_ms == not_before_ms:
+                return True
+            heappop(waiting)
+            if opened is not None:
+                opened.is_due = False
+                self._made_free([each])
+        return False
+
+    def ended(self, now_ms: int) -> list[int]:
+        """Return the deliveries whose leases have ended."""
+        found = []
+        ends = self._ends
+        while ends and ends[0][0] <= now_ms:
+            _, number = heappop(ends)
+            delivery = self.deliveries.get(number)
+            if delivery is None:
+                continue
+            if delivery.end_ms > now_ms:
+                heappush(ends, (delivery.end_ms, number))
+            else:
+                found.append(number)
+        return found
+
+    def next_change_ms(self) -> int | None:
+        """Return a time before which no lease ends and no wait is over; None: nothing will."""
+        while self._ends and self._ends[0][1] not in self.deliveries:
+            heappop(self._ends)
+        heads = [heap[0][0] for heap in (self._ends, self._waiting) if heap]
+        return min(heads, default=None)
+
+    def extend(self, number: int, end_ms: int) -> None:
+        """Move the end of a lease. It is not stored: each lease begins anew at a restart."""
+        delivery = self.deliveries[number]
+        if end_ms < delivery.end_ms:
+            heappush(self._ends, (end_ms, number))
+        delivery.end_ms = end_ms

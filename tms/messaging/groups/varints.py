@@ -1,0 +1,147 @@
+"""Unsigned numbers of seven bits a byte, low ones first, and texts and ids made of them.
+
+    number := varint
+    text   := length number, UTF-8
+    ids    := count of runs, run*                    ids ascend
+    run    := 0x00, ms, first sequence, count        ids of one millisecond, sequences one after
+              another, second half zero; ms less that of the last such run, the first one whole
+            | 0x01, id (20 bytes)
+
+DO NOT CHANGE: on disk. What is read is what was written, or `ValueError` or `IndexError` is raised.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tms.core.message import ID_BYTES, KEY, KEY_BYTES, NO_PAYLOAD_KEY
+
+_LOW, _MORE = 0x7F, 0x80
+_BITS_MAX = 63
+_PLAIN, _WHOLE = 0, 1
+_SEQUENCES = 1 << 16
+
+
+def number_bytes(value: int) -> bytes:
+    """Return a number from 0 on."""
+    if value <= _LOW:
+        return bytes((value,))
+    encoded = bytearray()
+    while value > _LOW:
+        encoded.append(value & _LOW | _MORE)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def text_bytes(text: str) -> bytes:
+    """Return a text."""
+    raw = text.encode()
+    return number_bytes(len(raw)) + raw
+
+
+def ids_bytes(ids: Sequence[bytes]) -> bytes:
+    """Return ids, which ascend."""
+    runs: list[bytes] = []
+    last_ms = 0
+    start = ms = first = count = 0
+    for each in ids:
+        if each[KEY_BYTES:] != NO_PAYLOAD_KEY:
+            if count:
+                runs.append(_run(start, first, count))
+                count = 0
+            runs.append(b"\x01" + each)
+            continue
+        now, sequence = KEY.unpack_from(each)
+        if count and now == ms and sequence == first + count:
+            count += 1
+            continue
+        if count:
+            runs.append(_run(start, first, count))
+        start, ms, first, count = now - last_ms, now, sequence, 1
+        last_ms = now
+    if count:
+        runs.append(_run(start, first, count))
+    return number_bytes(len(runs)) + b"".join(runs)
+
+
+def _run(ms: int, first: int, count: int) -> bytes:
+    return b"".join((b"\x00", number_bytes(ms), number_bytes(first), number_bytes(count)))
+
+
+def numbers_bytes(values: Iterable[int]) -> bytes:
+    """Return numbers, without their count."""
+    return b"".join([number_bytes(value) for value in values])
+
+
+class GroupReader:
+    """Reads what the functions here write."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.at = at
+        """How far it was read."""
+        self._data = data
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all was read."""
+        return self.at == len(self._data)
+
+    def number(self) -> int:
+        """Return the next number."""
+        data, at = self._data, self.at
+        byte = data[at]
+        if byte <= _LOW:
+            self.at = at + 1
+            return byte
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & _LOW) << shift
+            if byte <= _LOW:
+                break
+            shift += 7
+            if shift >= _BITS_MAX:
+                raise ValueError
+        self.at = at
+        return value
+
+    def fixed(self, length: int) -> bytes:
+        """Return the next `length` bytes."""
+        start, self.at = self.at, self.at + length
+        if self.at > len(self._data):
+            raise ValueError
+        return self._data[start : self.at]
+
+    def integer(self, length: int) -> int:
+        """Return the next `length` bytes, big-endian."""
+        return int.from_bytes(self.fixed(length), signed=True)
+
+    def flag(self) -> bool:
+        """Return the next byte, 0 or 1."""
+        byte = self.fixed(1)[0]
+        if byte > 1:
+            raise ValueError
+        return byte == 1
+
+    def text(self) -> str:
+        """Return the next text."""
+        return self.fixed(self.number()).decode()
+
+    def ids(self) -> list[bytes]:
+        """Return the next ids."""
+        ids: list[bytes] = []
+        ms = 0
+        for _ in range(self.number()):
+            if self.flag():
+                ids.append(self.fixed(ID_BYTES))
+                continue
+            ms += self.number()
+            first, count = self.number(), self.number()
+            if not 0 < count <= _SEQUENCES - first or ms >> _BITS_MAX:
+                raise ValueError
+            start = ms.to_bytes(8)
+            ids += [
+                start + sequence.to_bytes(2) + NO_PAYLOAD_KEY
+                for sequence in range(first, first + count)
+            ]
+        return ids
