@@ -24,10 +24,10 @@ def balanced(
     """How many shards each instance has so far."""
     wished = {shard for shard in range(shards) if wishes.get(shard) in led}
     for shard in range(shards):
-        instance = wishes[shard] if shard in wished else holders.get(shard)
-        if instance in led:
-            leaders[shard] = instance
-            led[instance] += 1
+        named = wishes if shard in wished else holders
+        if named.get(shard) in led:
+            leaders[shard] = named[shard]
+            led[leaders[shard]] += 1
     for shard in range(shards):
         if shard not in leaders:
             leaders[shard] = min(led, key=led.__getitem__)

@@ -49,6 +49,7 @@ def recover(
     now_ms: int,
     token: int = 0,
     access: StoreAccess = StoreAccess.CREATE,
+    *,
     ids: OwnIds = EVERY_ID,
 ) -> RecoveredState:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
