@@ -32,11 +32,11 @@ def balanced(
         if shard not in leaders:
             leaders[shard] = min(led, key=led.__getitem__)
             led[leaders[shard]] += 1
-    while (shard := _to_move(leaders, led, wished)) is not None:
+    while (moving := _to_move(leaders, led, wished)) is not None:
         emptiest = min(led, key=led.__getitem__)
-        led[leaders[shard]] -= 1
+        led[leaders[moving]] -= 1
         led[emptiest] += 1
-        leaders[shard] = emptiest
+        leaders[moving] = emptiest
     return leaders
 
 
