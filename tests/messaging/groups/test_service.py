@@ -39,7 +39,7 @@ from tms.core.groups import (
 from tms.core.message import Message
 from tms.core.subscriptions import Advance
 from tms.core.transactions import StartRequest
-from tms.messaging.groups import loaded, takes
+from tms.messaging.groups import feed, loaded, takes
 
 pytestmark = pytest.mark.anyio
 
@@ -342,7 +342,7 @@ async def test_after_a_failed_flush_a_group_is_read_again() -> None:
 async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, reached, goes_on = takes.bodies_of, asyncio.Event(), asyncio.Event()
+    whole, reached, goes_on = feed.bodies_of, asyncio.Event(), asyncio.Event()
 
     async def slow(*given: Any) -> Any:
         reached.set()
