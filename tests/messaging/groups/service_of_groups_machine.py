@@ -56,7 +56,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
     store: Any
 
     def open_store(self) -> StoreTables:
-        raise NotImplementedError
+        raise AssertionError("a subclass gives the store")
 
     @initialize()
     def begin(self) -> None:
