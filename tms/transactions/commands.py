@@ -131,7 +131,8 @@ class TransactionState(AskedState):
         check(busy.id, busy.status, Event.INVALIDATE)
 
     def _next_write_pointer(self, now_ms: int) -> int:
-        return max(self.last_write_pointer + 1, now_ms * WRITE_POINTERS_PER_MS)
+        now = now_ms * WRITE_POINTERS_PER_MS
+        return self.ids.first_from(max(self.last_write_pointer + 1, now))
 
     def _visibility_upper_bound(self) -> int:
         first = self.opened.first

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
+from tms.core.shards import EVERY_ID, OwnIds
 from tms.core.store_access import StoreAccess
 from tms.core.tables import TransactionTable
 from tms.transactions.commands import TransactionState
@@ -48,23 +49,25 @@ def recover(
     now_ms: int,
     token: int = 0,
     access: StoreAccess = StoreAccess.CREATE,
+    *,
+    ids: OwnIds = EVERY_ID,
 ) -> RecoveredState:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
 
     No transaction expires later than its timeout from now. Where the table is empty, the state
     begins, with all written before visible, and is put as the first snapshot, so that the log never
     stands alone; but not if `access` is to read, when there will be no log. Under the `token` of a
-    lease a segment of the log begins, unless it has: see `tms.transactions.segments`. Raises
-    `StoreCorrupt`, `StoreUnavailable`.
+    lease a segment of the log begins, unless it has: see `tms.transactions.segments`. New
+    transactions have the write pointers `ids`. Raises `StoreCorrupt`, `StoreUnavailable`.
     """
     snapshots = table.snapshots()
     if snapshots:
         first = snapshots[-1]
-        state = decode_snapshot(table.snapshot(first), limits)
+        state = decode_snapshot(table.snapshot(first), limits, ids)
     else:
         # Behind the first row of the segment, which nothing comes before.
         first = first_of(token) + 1 if token else 0
-        state = TransactionState(limits, now_ms)
+        state = TransactionState(limits, now_ms, ids)
         for sequence, _ in table.rows(0):
             raise StoreCorrupt(table="transaction", sequence=sequence, reason="no snapshot")
         if access is not StoreAccess.READ:

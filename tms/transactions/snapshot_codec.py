@@ -20,6 +20,7 @@ from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
+from tms.core.shards import EVERY_ID, OwnIds
 from tms.core.transaction import TransactionType
 from tms.transactions.change_sets import CommittedSet
 from tms.transactions.commands import TransactionState
@@ -97,13 +98,13 @@ def begin_snapshot(state: TransactionState, now_ms: int) -> Callable[[], bytes]:
     return finish
 
 
-def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
+def decode_snapshot(data: bytes, limits: Limits, ids: OwnIds = EVERY_ID) -> TransactionState:
     """Return the state that `data` is of, to go on with `limits`. Raises `StoreCorrupt`."""
     body, checksum = data[: -_CRC.size], data[-_CRC.size :]
     if checksum != _CRC.pack(crc32(body)):
         raise StoreCorrupt(table="transaction", reason="a snapshot is damaged")
     try:
-        return _decoded(body, limits)
+        return _decoded(body, TransactionState(limits, 0, ids))
     except (ValueError, LookupError, struct.error):
         raise StoreCorrupt(table="transaction", reason="a snapshot cannot be read") from None
 
@@ -241,12 +242,11 @@ def _committed_part(state: TransactionState, texts: Texts) -> bytes:
     return encode_rows(rows, _COMMITTED_COLUMNS)
 
 
-def _decoded(body: bytes, limits: Limits) -> TransactionState:
+def _decoded(body: bytes, state: TransactionState) -> TransactionState:
     reader = VarintReader(body)
     if reader.long() != _TEPHRA_VERSION:
         raise ValueError
     reader.long()  # when it was made
-    state = TransactionState(limits, 0)
     state.read_pointer, state.last_write_pointer = reader.long(), reader.long()
     invalid_pointers = reader.longs()
     in_progress = [

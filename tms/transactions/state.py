@@ -12,6 +12,7 @@ order; ours are in the order in which they were made.
 from collections.abc import Callable
 
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.shards import EVERY_ID, OwnIds
 from tms.core.shares import Shares
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionStatus
@@ -27,9 +28,11 @@ from tms.transactions.snapshot_history import Excluded, Past
 class AppliedState:
     """The known state. Times are milliseconds since 1970; used from one thread at a time."""
 
-    def __init__(self, limits: Limits, now_ms: int) -> None:
+    def __init__(self, limits: Limits, now_ms: int, ids: OwnIds = EVERY_ID) -> None:
         """Begin with nothing known at `now_ms`: all written before is visible."""
         self.limits = limits
+        self.ids = ids
+        """The write pointers that new transactions may have."""
         self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
         self.read_pointer = self.last_write_pointer
         self.kept_changes = Shares(limits.transaction_changes_kept_bytes_max)

@@ -2,16 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from tables.leveldb import LevelDBStore
 from tables.store_tables import StoreTables
-from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tms.core.caller import Caller
 from tms.core.commits import CommitRequest
 from tms.core.errors import (
@@ -38,77 +34,13 @@ from tms.core.groups import (
     SeekTo,
     Settle,
     Take,
-    Taken,
 )
-from tms.core.limits import Limits
 from tms.core.message import Message
 from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.messaging.groups import loaded
-from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
-BILLS = TopicId("default", "bills")
-
-
-class World:
-    """Services on one store that are opened again at will."""
-
-    def __init__(self, tables: Callable[[], StoreTables]) -> None:
-        self.tables = tables
-        self.clock = ManualClock(NOW_MS)
-        self.services: OpenServices
-
-    async def open(self) -> None:
-        self.services = await services_on(self.tables(), Limits(), self.clock, CollectorRegistry())
-
-    async def again(self) -> None:
-        await self.services.close()
-        await self.open()
-
-    async def publish(self, *payloads: bytes, topic_id: TopicId = TOPIC) -> list[bytes]:
-        return list(await self.services.messaging.publish(topic_id, payloads))
-
-    async def take(self, member: str = "a", messages: int = 1, **more: object) -> Taken:
-        wait_s = more.pop("wait_s", 0)
-        take = Take(member, messages, **more)  # type: ignore[arg-type]
-        return await self.services.groups.take(TOPIC, "g", take, wait_s=wait_s)  # type: ignore[arg-type]
-
-    async def settle(self, member: str = "a", **parts: object) -> list[Refusal]:
-        settle = Settle(**parts)  # type: ignore[arg-type]
-        done = await self.services.groups.settle(TOPIC, "g", member, settle)
-        return [each.reason for each in done.refused]
-
-
-def payloads(taken: Taken) -> list[bytes]:
-    return [message.payload for block in taken.blocks for message in block]
-
-
-def number(taken: Taken) -> int:
-    assert taken.delivery is not None
-    return taken.delivery
-
-
-def ids(taken: Taken) -> list[bytes]:
-    return [message.id for block in taken.blocks for message in block]
-
-
-@pytest.fixture(params=["memory", "leveldb"])
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    kept = FaultyStore()
-    kept.close = lambda: None  # type: ignore[method-assign]  what it has must survive
-
-    def tables() -> StoreTables:
-        return StoreTables(kept if request.param == "memory" else LevelDBStore(tmp_path / "db"))
-
-    world = World(tables)
-    await world.open()
-    for topic_id in (TOPIC, BILLS):
-        await world.services.messaging.create_topic(topic_id)
-    await world.services.groups.create_group(TOPIC, "g")
-    yield world
-    await world.services.close()
 
 
 async def test_two_members_share_the_work_and_it_is_done_once_also_after_a_restart(

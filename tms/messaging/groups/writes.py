@@ -155,6 +155,7 @@ class GroupDeletion(PositionsWrite):
         super().__init__(writing, [positions])
         self._group = group
         self._groups = groups
+        self._last_number = 0
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Delete its rows."""
@@ -165,12 +166,18 @@ class GroupDeletion(PositionsWrite):
         group.log.delete(batch)
         batch.require_atomic()
         del positions.current[group.name]
-        self._versions.known(now.version + 1)
+        # A group made again has numbers above all rows of this one.
+        self._last_number = max(now.version + 1, group.log.next_number)
+        self._versions.known(self._last_number)
+        if self._mark is not None:
+            self._mark.cover(batch, self._last_number)
         self._table.delete(batch, positions.state.prefix, now)
         self._groups.drop(group)
 
     def on_durable(self) -> None:
         """Hide it."""
+        if self._mark is not None:
+            self._mark.is_durable(self._last_number)
         self._positions[0].durable.pop(self._group.name, None)
 
 
