@@ -117,7 +117,9 @@ OWN = {
     "Client.__enter__": Own("return self"),
     "TopicGroup.take": Own("""
         runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
-        return (GroupMessage(taken, self._bridge) for taken in self._bridge.iterate(runs))
+        with closing(self._bridge.iterate(runs)) as taken:
+            for each in taken:
+                yield GroupMessage(each, self._bridge)
         """),
     "TopicGroup.worker": Own("""
         begin = self._group.begin if transaction else None
@@ -209,6 +211,7 @@ HOMES = {
     "COMMIT_S": "tms.client.commit_outcome",
     "CallingThread": "tms.client.callback_thread",
     "Worker": "tms.client.worker",
+    "closing": "contextlib",
     "Commit": "tms.client.commit_outcome",
     "Iterator": "collections.abc",
     "Retrying": "tenacity",

@@ -4,6 +4,7 @@ Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, Literal
 
 from tms.client.async_group import HOLD_S_MAX, PREFETCH, AsyncTopicGroup, Participants, Place
@@ -119,7 +120,9 @@ class TopicGroup:
         is away, this waits for it.
         """
         runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
-        return (GroupMessage(taken, self._bridge) for taken in self._bridge.iterate(runs))
+        with closing(self._bridge.iterate(runs)) as taken:
+            for each in taken:
+                yield GroupMessage(each, self._bridge)
 
     def worker(
         self,

@@ -17,6 +17,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -121,6 +122,7 @@ class HeldMessages:
         self.member = member_name()
         self._pid = os.getpid()
         self._sequence = 0
+        self._under_way: Take | None = None
         self._buffer: dict[bytes, AsyncGroupMessage] = {}
         self._busy: set[bytes] = set()
         """Keys of messages that are worked on."""
@@ -181,11 +183,11 @@ class HeldMessages:
                 lease_s=self._settings.lease_s,
                 sequence=self._sequence,
             )
-            asked_s = monotonic()
+            asked_s, self._under_way = monotonic(), take
             taken = await repeat(partial(self._take, take), when=self._goes_on, for_s=None)
-            if taken.delivery is not None:
-                self._hold(taken, taken.delivery)
-            else:
+            self._under_way = None
+            self._hold(taken)
+            if taken.delivery is None:
                 self._tell_limit(taken)
                 if monotonic() < asked_s + EMPTY_S_MIN:
                     await asyncio.sleep(EMPTY_S_MIN)
@@ -197,7 +199,10 @@ class HeldMessages:
     def _goes_on(self, error: BaseException) -> bool:
         return may_pass(error) and not self._is_closed()
 
-    def _hold(self, taken: Taken, number: int) -> None:
+    def _hold(self, taken: Taken) -> None:
+        number = taken.delivery
+        if number is None:
+            return
         messages = [message for block in taken.blocks for message in block]
         attempts = taken.attempts or [1] * len(messages)
         delivery = _Delivery(number, taken.lease_s, monotonic() + taken.lease_s)
@@ -277,8 +282,10 @@ class HeldMessages:
         """Hold it no more."""
         self._buffer.pop(message.id, None)
         delivery = self._deliveries.get(message.delivery)
-        if delivery is not None and delivery.held.pop(message.id, None) and not delivery.held:
-            del self._deliveries[message.delivery]
+        if delivery is not None:
+            delivery.held.pop(message.id, None)
+            if not delivery.held:
+                del self._deliveries[message.delivery]
         if message.key is not None:
             self._busy.discard(message.key)
         self._changed.set()
@@ -346,9 +353,9 @@ class HeldMessages:
                 for each in batch:
                     if each.done.done():
                         continue
-                    number, [message_id] = each.part.delivery, each.part.ids or [None]
-                    why = refused.get((number, message_id)) or refused.get((number, None))
-                    each.done.set_result(why)
+                    number, ids = each.part.delivery, each.part.ids or ()
+                    reasons = (refused.get((number, which)) for which in (*ids, None))
+                    each.done.set_result(next(filter(None, reasons), None))
         finally:
             self._settler = None
 
@@ -359,6 +366,14 @@ class HeldMessages:
     async def stop_taking(self) -> None:
         """Take no more, and give back what nobody was given."""
         await self._end(self._tasks[:1])
+        if self._under_way is not None and os.getpid() == self._pid:
+            # It may have been answered all the same: the same again tells.
+            with (
+                move_on_after(CLOSE_S_MAX),
+                suppress(TmsError, RuntimeError),
+            ):  # the client is closed
+                groups, take = self._services.groups, self._under_way
+                self._hold(await groups.take(self._topic_id, self._name, take))
         given_back = list(self._buffer.values())
         self._lose(given_back)
         await self._give_back(
@@ -389,5 +404,5 @@ class HeldMessages:
         with move_on_after(CLOSE_S_MAX):
             try:
                 await self._send(settle)
-            except TmsError as error:
+            except (TmsError, RuntimeError) as error:  # the client may be closed
                 _log.info("What is held is not given back; its lease ends: %s", error)
