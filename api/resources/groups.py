@@ -247,7 +247,7 @@ OPERATIONS = (
         handler=settle,
         summary="Acknowledge, fail, release or extend messages",
         description=(
-            "What was acknowledged is durable when it is answered. Messages that cannot be settled "
+            "Acks are durable when it is answered. Messages that cannot be settled "
             "are told one by one in `refused`; the others are settled."
         ),
         request=SETTLE_CONTENT,

@@ -59,7 +59,7 @@ def handling(
     return handle
 
 
-class AsyncWorker:
+class AsyncGroupWorker:
     """A function that works on a group's messages. Made by `AsyncTopicGroup.worker`."""
 
     def __init__(
@@ -83,12 +83,12 @@ class AsyncWorker:
     async def run(self) -> None:
         """Work until `stop` is called or SIGTERM comes. Raises what a take raises."""
         loop = asyncio.get_running_loop()
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread
+        with suppress(RuntimeError, ValueError):  # not the main thread
             loop.add_signal_handler(signal.SIGTERM, self.stop)
         try:
             await self.run_on()
         finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
+            with suppress(RuntimeError, ValueError):
                 loop.remove_signal_handler(signal.SIGTERM)
 
     async def run_on(self) -> None:

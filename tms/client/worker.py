@@ -1,4 +1,4 @@
-"""A worker for threads: `AsyncWorker` in the client's loop, with the function in threads."""
+"""A worker for threads: `AsyncGroupWorker` in the client's loop, with the function in threads."""
 
 import asyncio
 import signal
@@ -8,15 +8,16 @@ from typing import Any
 
 from tms.client.async_group_message import AsyncGroupMessage, Settling
 from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.async_worker import AsyncWorker, WorkerSettings
+from tms.client.async_worker import AsyncGroupWorker, WorkerSettings
 from tms.client.bridge import Bridge
+from tms.client.daemon_threads import DaemonThreads
 from tms.client.group_message import GroupMessage
 from tms.client.held_messages import HeldMessages, TakeSettings
 from tms.client.participants import TransactionAware
 from tms.client.transaction import TransactionContext
 
 
-class Worker:
+class GroupWorker:
     """A function that works on a group's messages. Made by `TopicGroup.worker`."""
 
     def __init__(
@@ -34,7 +35,8 @@ class Worker:
         self._function = function
         self._begin = begin
         self._participants = participants
-        self._worker = AsyncWorker(hold, self._handle_in_thread, settings)
+        self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings)
+        self._concurrency = settings.concurrency
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self) -> None:
@@ -61,13 +63,17 @@ class Worker:
 
     async def _run_in_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
+        # Of its own: those of the loop are few, and the loop needs them.
+        self._threads = DaemonThreads("tms-group-worker", self._concurrency + 1)
         try:
             await self._worker.run_on()
         finally:
             self._loop = None
+            self._threads.shutdown(wait=False)
 
     async def _handle_in_thread(self, message: AsyncGroupMessage) -> None:
-        await asyncio.to_thread(self._handle, message)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, self._handle, message)
 
     def _handle(self, taken: AsyncGroupMessage) -> None:
         message = GroupMessage(taken, self._bridge)
