@@ -42,6 +42,11 @@ class Settling(Enum):
     LOST = "is not held any more: its lease has ended, or it was taken back"
 
 
+UNSETTLED = (Settling.HELD, Settling.LOST)
+"""Where the function of a worker has not settled its message. If it is lost, the ack raises: the work
+on it must not be committed."""
+
+
 class Holder(Protocol):
     """The member that took messages."""
 

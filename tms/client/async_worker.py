@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tms.client.async_group_message import AsyncGroupMessage, Retry, Settling
+from tms.client.async_group_message import UNSETTLED, AsyncGroupMessage, Retry
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.held_messages import HeldMessages, TakeSettings
 from tms.client.participants import TransactionAware
@@ -48,12 +48,12 @@ def handling(
     async def handle(message: AsyncGroupMessage) -> None:
         if begin is None:
             await function(message)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 await message.ack()
             return
         async with begin(participants=participants()) as tx:
             await function(message, tx)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 await message.ack(tx)
 
     return handle

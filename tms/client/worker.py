@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from threading import current_thread, main_thread
 from typing import Any
 
-from tms.client.async_group_message import AsyncGroupMessage, Settling
+from tms.client.async_group_message import UNSETTLED, AsyncGroupMessage
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.async_worker import AsyncGroupWorker, WorkerSettings
 from tms.client.bridge import Bridge
@@ -79,11 +79,11 @@ class GroupWorker:
         message = GroupMessage(taken, self._bridge)
         if self._begin is None:
             self._function(message)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 message.ack()
             return
         begun = self._begin(participants=self._participants())
         with TransactionContext(begun, self._bridge) as tx:
             self._function(message, tx)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 message.ack(tx)
