@@ -43,8 +43,8 @@ class Settling(Enum):
 
 
 UNSETTLED = (Settling.HELD, Settling.LOST)
-"""Where the function of a worker has not settled its message. If it is lost, the ack raises: the work
-on it must not be committed."""
+"""Where the function of a worker has not settled its message. If it is lost, the ack raises: the
+work on it must not be committed."""
 
 
 class Holder(Protocol):
