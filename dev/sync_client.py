@@ -59,6 +59,13 @@ MADE = (
     Made(
         "tms.client.async_subscription", "tms.client.subscription", "Subscription", "subscription"
     ),
+    Made("tms.client.async_group", "tms.client.group", "TopicGroup", "group"),
+    Made(
+        "tms.client.async_group_message",
+        "tms.client.group_message",
+        "GroupMessage",
+        "taken",
+    ),
     Made(
         "tms.client.async_transaction",
         "tms.client.transaction",
@@ -70,7 +77,7 @@ MADE = (
     Made("tms.core.schemas", "tms.client.schemas", "Schemas", "schemas"),
     Made("tms.core.namespaces", "tms.client.namespaces", "Namespaces", "namespaces"),
 )
-LEFT_OUT = ("calling_by",)
+LEFT_OUT = ("calling_by", "hold", "commit_acks", "committed", "rolled_back", "settle_as")
 SERVERS_ONLY = "caller"
 
 
@@ -108,6 +115,30 @@ OWN = {
         "without closing does it as it ends.",
     ),
     "Client.__enter__": Own("return self"),
+    "TopicGroup.take": Own("""
+        runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
+        with closing(self._bridge.iterate(runs)) as taken:
+            for each in taken:
+                yield GroupMessage(each, self._bridge)
+        """),
+    "TopicGroup.worker": Own("""
+        begin = self._group.begin if transaction else None
+        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
+
+        def worker_of(function: Callable[..., Any]) -> GroupWorker:
+            hold = self._group.hold
+            return GroupWorker(hold, self._bridge, function, begin, participants, settings=settings)
+
+        return worker_of
+        """),
+    "GroupMessage.__enter__": Own("return self"),
+    "Subscription.run": Own("""
+        def begin(participants: Iterable[TransactionAware]) -> TransactionContext:
+            made = self._subscription.begin(participants=participants)
+            return TransactionContext(made, self._bridge)
+
+        run_in_thread(self, handler, begin, participants, limit)
+        """),
     "Client.__exit__": Own("self.close()"),
     "TransactionContext.__init__": Own("""
         self._home = CallingThread(bridge)
@@ -169,7 +200,7 @@ SENTENCES = {
     ),
 }
 WORDS = {
-    r"\basync (?=with\b|for\b)": "",
+    r"\basync (?=with\b|for\b|def\b)": "",
     r"\bawait ": "",
     r"\btms\.aio\.": "tms.",
     r"\bAsync(?=[A-Z])": "",
@@ -179,10 +210,13 @@ HOMES = {
     "Bridge": "tms.client.bridge",
     "COMMIT_S": "tms.client.commit_outcome",
     "CallingThread": "tms.client.callback_thread",
+    "GroupWorker": "tms.client.worker",
+    "closing": "contextlib",
     "Commit": "tms.client.commit_outcome",
     "Iterator": "collections.abc",
     "Retrying": "tenacity",
     "open_in_thread": "tms.client.in_process",
+    "run_in_thread": "tms.client.subscription_loop",
     **{made.name: made.module for made in MADE},
 }
 """Where what the made files name is from, if their sources do not import it."""

@@ -5,13 +5,24 @@ async with await tms.aio.connect("http://127.0.0.1:11015") as client:
         print(message.payload)
 """
 
-from tms.client import AsyncClient, AsyncSubscription, AsyncTopic, AsyncTransactionContext
+from tms.client import (
+    AsyncClient,
+    AsyncGroupMessage,
+    AsyncGroupWorker,
+    AsyncSubscription,
+    AsyncTopic,
+    AsyncTopicGroup,
+    AsyncTransactionContext,
+)
 from tms.client import connect_async as connect
 
 __all__ = [
     "AsyncClient",
+    "AsyncGroupMessage",
+    "AsyncGroupWorker",
     "AsyncSubscription",
     "AsyncTopic",
+    "AsyncTopicGroup",
     "AsyncTransactionContext",
     "connect",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from api.http.errors import RETRY_AFTER_S, error_body
 from api.http.operation import Json, Operation
 from api.openapi.document import ENCODING, SECURITY, Info, document_of
+from api.openapi.group_schemas import SCHEMAS as GROUP_SCHEMAS
 from api.openapi.parts import WRITE_POINTER, parameter, path_parameters
 from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
 from api.openapi.schemas import SCHEMAS
@@ -23,7 +24,16 @@ from tms.wire.json_ids import POINTER
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
-_TAGS = ("Namespaces", "Topics", "Messages", "Transactions", "Subscriptions", "Access", "Server")
+_TAGS = (
+    "Namespaces",
+    "Topics",
+    "Messages",
+    "Transactions",
+    "Subscriptions",
+    "Groups",
+    "Access",
+    "Server",
+)
 _PATH_PARAMETERS = path_parameters(
     {
         "namespace": {
@@ -86,7 +96,7 @@ def service_document(operations: Sequence[Operation], version: str = __version__
         components={SECURITY: _SECURITY_SCHEMES},
         errors=_errors,
     )
-    schemas = {**SCHEMAS, **RANGE_SCHEMAS, **TRANSACTION_SCHEMAS}
+    schemas = {**SCHEMAS, **GROUP_SCHEMAS, **RANGE_SCHEMAS, **TRANSACTION_SCHEMAS}
     document = document_of(operations, info, schemas)
     document["components"]["examples"] = {
         code: {"value": json.loads(error_body(error_of(code, {})))}

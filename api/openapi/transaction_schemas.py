@@ -18,7 +18,7 @@ from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
 from tms.core.transactions import TransactionStatus
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody
-from tms.wire.json_subscriptions import MoveBody, PositionBody, SubscriptionBody
+from tms.wire.json_subscriptions import MoveBody, SubscriptionBody
 from tms.wire.json_transactions import (
     ChangesBody,
     CommitBody,
@@ -36,7 +36,6 @@ _REQUESTS = schemas_of(
         "CanCommitRequest": ChangesBody,
         "CommitRequest": CommitBody,
         "TruncateRequest": TruncationBody,
-        "SubscriptionRequest": PositionBody,
         "AdvanceRequest": MoveBody,
     },
     answered=False,

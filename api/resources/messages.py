@@ -24,9 +24,9 @@ from api.openapi.schemas import (
     STORE_CONTENT,
     WRITE_QUERY,
 )
+from api.resources.carried import touch_carried
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
-from tms.core.commits import CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
 from tms.security.resources import Action
@@ -116,14 +116,13 @@ async def publish_all(exchange: Exchange) -> None:
     request = body_format.decode_publish_all(body, context.limits.request_messages_max)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     exchange.touches(Action.PUBLISH, list(topics))
-    moved = [each.topic_id for each in request.advances]
-    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in request.advances])
+    touch_carried(exchange, request.carried)
     _take(exchange, [each for messages in topics.values() for each in messages])
     published = await context.services.messaging.publish_all(
         topics,
         owner=request.owner,
         sequence=request.sequence,
-        request=CommitRequest(request.advances),
+        request=request.carried,
         caller=exchange.caller,
     )
     answer = body_format.encode_published_all(published)

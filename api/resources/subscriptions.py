@@ -1,4 +1,4 @@
-"""Subscriptions: named positions of consumers in a topic. All is JSON."""
+"""Subscriptions of both kinds: positions of consumers in a topic, and groups. All is JSON."""
 
 from functools import partial
 
@@ -13,10 +13,12 @@ from api.openapi.transaction_schemas import (
     SUBSCRIPTIONS_CONTENT,
 )
 from api.resources.paths import TOPIC
+from tms.core.errors import SubscriptionIsShared
 from tms.core.subscriptions import SubscriptionPosition
 from tms.security.resources import Action, topic_resource
 from tms.security.rule_book import SOME
 from tms.wire import json_subscriptions as bodies
+from tms.wire.json_groups import decode_new, encode_group
 
 SUBSCRIPTIONS = f"{TOPIC}/subscriptions"
 SUBSCRIPTION = f"{SUBSCRIPTIONS}/{{subscription}}"
@@ -30,18 +32,28 @@ async def create(exchange: Exchange) -> None:
     """Create a subscription."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
-    created = await exchange.context.services.subscriptions.create_subscription(
-        exchange.topic_id, exchange.subscription, bodies.decode_position(body)
+    new, services = decode_new(body), exchange.context.services
+    if new.settings is not None:
+        group = await services.groups.create_group(
+            exchange.topic_id, exchange.subscription, new.settings, new.after
+        )
+        await exchange.answer(OK, encode_group(group), JSON_TYPE)
+        return
+    after = new.after if isinstance(new.after, bytes) else None
+    created = await services.subscriptions.create_subscription(
+        exchange.topic_id, exchange.subscription, after
     )
     await _answer(exchange, created)
 
 
 async def show(exchange: Exchange) -> None:
     """Answer with a position."""
-    found = await exchange.context.services.subscriptions.subscription(
-        exchange.topic_id, exchange.subscription
-    )
-    await _answer(exchange, found)
+    services, place = exchange.context.services, (exchange.topic_id, exchange.subscription)
+    try:
+        await _answer(exchange, await services.subscriptions.subscription(*place))
+    except SubscriptionIsShared:
+        group = await services.groups.group(*place)
+        await exchange.answer(OK, encode_group(group), JSON_TYPE)
 
 
 async def list_subscriptions(exchange: Exchange) -> None:
@@ -67,9 +79,11 @@ async def advance(exchange: Exchange) -> None:
 
 async def delete(exchange: Exchange) -> None:
     """Delete a position."""
-    await exchange.context.services.subscriptions.delete_subscription(
-        exchange.topic_id, exchange.subscription
-    )
+    services, place = exchange.context.services, (exchange.topic_id, exchange.subscription)
+    try:
+        await services.subscriptions.delete_subscription(*place)
+    except SubscriptionIsShared:
+        await services.groups.delete_group(*place)
     await exchange.answer(OK)
 
 

@@ -17,6 +17,7 @@ from api.openapi.transaction_schemas import (
     STARTED_CONTENT,
     STATUS_CONTENT,
 )
+from api.resources.carried import touch_carried
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from tms.security.resources import Action
 from tms.wire import json_transactions as bodies
@@ -65,9 +66,7 @@ async def commit(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
     request = bodies.decode_commit(body)
-    moved = [each.topic_id for each in request.advances]
-    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in request.advances])
-    exchange.touches(Action.PUBLISH, [each.topic_id for each in request.publish])
+    touch_carried(exchange, request)
     await exchange.context.services.transactions.commit(
         exchange.transaction_id, request, caller=exchange.caller
     )

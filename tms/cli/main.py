@@ -20,6 +20,7 @@ from tms.cli import (
     copy,
     debug,
     failure,
+    group,
     init,
     metadata,
     namespace,
@@ -134,6 +135,7 @@ app = typer.Typer(
 app.add_typer(topic.app, name="topic")
 app.add_typer(namespace.app, name="namespace")
 app.add_typer(subscription.app, name="subscription")
+app.add_typer(group.app, name="group")
 app.add_typer(tx.app, name="tx")
 app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")

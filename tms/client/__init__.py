@@ -7,11 +7,16 @@ server's packages are loaded only by `connect("leveldb:…")` and `connect("memo
 
 from tms.client.async_client import AsyncClient
 from tms.client.async_client import connect as connect_async
+from tms.client.async_group import AsyncTopicGroup
+from tms.client.async_group_message import AsyncGroupMessage, Retry
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.async_worker import AsyncGroupWorker
 from tms.client.client import Client, connect
 from tms.client.database_recovery import Recovered
+from tms.client.group import TopicGroup
+from tms.client.group_message import GroupMessage
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.schemas import Schemas
@@ -20,19 +25,27 @@ from tms.client.subscription import Subscription
 from tms.client.topic import Topic
 from tms.client.transaction import TransactionContext
 from tms.client.transactions import Transactions
+from tms.client.worker import GroupWorker
 
 __all__ = [
     "AsyncClient",
+    "AsyncGroupMessage",
+    "AsyncGroupWorker",
     "AsyncSubscription",
     "AsyncTopic",
+    "AsyncTopicGroup",
     "AsyncTransactionContext",
     "Client",
+    "GroupMessage",
+    "GroupWorker",
     "Namespaces",
     "Recovered",
+    "Retry",
     "Schemas",
     "Start",
     "Subscription",
     "Topic",
+    "TopicGroup",
     "TransactionAware",
     "TransactionContext",
     "Transactions",

@@ -13,6 +13,7 @@ from tms.client.access import Certificate, access_of
 from tms.client.addresses import is_of_servers
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.client_parts import ClientParts
 from tms.client.credentials import Auth
 from tms.client.embedded import open_embedded
 from tms.client.given_messages import GivenMessages, bodies
@@ -67,8 +68,14 @@ class AsyncClient:
         self._namespace = check_namespace(namespace)
         self._commit_for_s = max(seconds_of(commit_for_s), COMMIT_S_MIN)
         self._closed = False
-        self._records = ClientRecords(services)
         self._stops = Stops(services)
+        self._parts = ClientParts(
+            services,
+            ClientRecords(services),
+            self._stops,
+            lambda: self._closed,
+            self.transaction,
+        )
 
     def __repr__(self) -> str:
         """Return the class, the URL without credentials and the namespace."""
@@ -105,9 +112,7 @@ class AsyncClient:
         Raises `InvalidRequest` (invalid_topic_name).
         """
         topic_id = TopicId(self._namespace, name)
-        return AsyncTopic(
-            topic_id, self._services, self._records, self._stops, lambda: self._closed
-        )
+        return AsyncTopic(topic_id, self._parts)
 
     async def topics(self) -> list[str]:
         """Return the names of the namespace's topics.

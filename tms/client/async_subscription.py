@@ -3,10 +3,12 @@
 `tms.client.subscription` is made from it.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import Unpack
+from typing import Any, Unpack
 
+from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.participants import TransactionAware
 from tms.client.poll import (
     Blocks,
     SubscriptionPollOptions,
@@ -18,6 +20,7 @@ from tms.client.poll import (
 )
 from tms.client.start import WhichMessage, id_of
 from tms.client.stops import Stops
+from tms.client.subscription_loop import run_in_loop
 from tms.client.transaction_work import OpenTransaction
 from tms.core.errors import SubscriptionExists
 from tms.core.message import Message, position_of
@@ -37,12 +40,21 @@ class AsyncSubscription:
     something `OutcomeUnknown`.
     """
 
-    def __init__(self, services: Services, stops: Stops, topic_id: TopicId, name: str) -> None:
+    def __init__(
+        self,
+        services: Services,
+        stops: Stops,
+        topic_id: TopicId,
+        name: str,
+        begin: Callable[..., AsyncTransactionContext],
+    ) -> None:
         """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
         self._services = services
         self._stops = stops
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
+        self.begin = begin
+        """Makes a transaction of its client."""
         self._seen: SubscriptionPosition | None = None
 
     def __repr__(self) -> str:
@@ -128,6 +140,25 @@ class AsyncSubscription:
         else:
             tx.gathered.advances[self._topic_id, self._name] = advance
             self._seen = None  # it depends on how the transaction ends
+
+    async def run(
+        self,
+        handler: Callable[[Message, AsyncTransactionContext], Awaitable[Any]],
+        *,
+        limit: int = 100,
+        participants: Callable[[], Iterable[TransactionAware]] = tuple,
+    ) -> None:
+        """Call `handler` with each message and a transaction, for ever, as the only reader.
+
+        Up to `limit` messages are one transaction, which moves the position too: what the handler
+        does with the transaction, and with those that `participants` returns for it, is done if and
+        only if the position moves. While there are no messages, nothing is written.
+
+        What the handler raises rolls the transaction back, and is raised, but for `tms.Retry`,
+        after which it is called again with the same messages. While the server is away this waits
+        for it. Raises `SubscriptionMoved` if another reader uses the name.
+        """
+        await run_in_loop(self, handler, self.begin, participants, limit)
 
     async def delete(self) -> None:
         """Delete it."""

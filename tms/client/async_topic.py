@@ -3,10 +3,12 @@
 `tms.client.topic` is made from it.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Literal, Unpack, overload
 
+from tms.client.async_group import AsyncTopicGroup
 from tms.client.async_subscription import AsyncSubscription
+from tms.client.client_parts import ClientParts, with_ttl, write_pointer_of
 from tms.client.columns import batches_of
 from tms.client.follow import followed
 from tms.client.given_messages import GivenMessages, bodies
@@ -21,18 +23,17 @@ from tms.client.poll import (
     with_options,
 )
 from tms.client.start import IfLast, Start, last_id_of, place_of, position
-from tms.client.stops import Stops
-from tms.client.topic_values import ClientRecords, Decode, TopicValues
-from tms.core.durations import Duration, whole_seconds_of
+from tms.client.topic_values import Decode, TopicValues
+from tms.core.durations import Duration
 from tms.core.errors import TopicExists, TopicNotFound
+from tms.core.groups import Group
 from tms.core.message import Message
 from tms.core.messaging import NO_IDS, Messaging, Published, RollbackRange
 from tms.core.ranges import Reach, Split, TopicRange
 from tms.core.reading import isolation_of
 from tms.core.records import Decoding, Encoding, GivenSchema, Record
-from tms.core.services import Services
 from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TTL, TopicId
+from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
 
 
@@ -44,24 +45,17 @@ class AsyncTopic:
     change something `OutcomeUnknown` (it may or may not have been done).
     """
 
-    def __init__(
-        self,
-        topic_id: TopicId,
-        services: Services,
-        records: ClientRecords,
-        stops: Stops,
-        is_closed: Callable[[], bool],
-    ) -> None:
+    def __init__(self, topic_id: TopicId, parts: ClientParts) -> None:
         """Name a topic; nothing is sent."""
         self._id = topic_id
-        self._services = services
-        self._stops = stops
-        self._values = TopicValues(topic_id, records)
-        self._is_closed = is_closed
+        self._parts = parts
+        self._services = parts.services
+        self._stops = parts.stops
+        self._values = TopicValues(topic_id, parts.records)
 
     @property
-    def _messaging(self) -> Messaging:
-        return self._services.messaging  # asked each time: a child of os.fork() may have none
+    def _messaging(self) -> Messaging:  # asked each time: a child of os.fork() may have none
+        return self._services.messaging
 
     def __repr__(self) -> str:
         """Return the class and `namespace:name`."""
@@ -88,7 +82,7 @@ class AsyncTopic:
         (invalid_ttl, invalid_properties).
         """
         try:
-            await self._messaging.create_topic(self._id, _with_ttl(ttl, properties))
+            await self._messaging.create_topic(self._id, with_ttl(ttl, properties))
         except TopicExists:
             if not exist_ok:
                 raise
@@ -109,7 +103,7 @@ class AsyncTopic:
         default again. Repeated while the server is unavailable. Raises `TopicNotFound`,
         `InvalidRequest`.
         """
-        await self._messaging.update_topic(self._id, _with_ttl(ttl, properties))
+        await self._messaging.update_topic(self._id, with_ttl(ttl, properties))
 
     async def trim(self, before: Start) -> None:
         """Let all messages expire that are older than a time, a message or an id.
@@ -189,7 +183,7 @@ class AsyncTopic:
 
     async def _publish(self, payloads: list[bytes], tx: Tx | None, last: bytes | None) -> Published:
         if tx is None or isinstance(tx, int | Transaction):
-            pointer = None if tx is None else _write_pointer(tx)
+            pointer = None if tx is None else write_pointer_of(tx)
             return await self._messaging.publish(self._id, payloads, pointer, if_last=last)
         return await tx.gathered.messages.publish(self._messaging, self._id, payloads, last)
 
@@ -226,7 +220,7 @@ class AsyncTopic:
 
     async def _store(self, payloads: list[bytes], tx: Tx) -> None:
         if isinstance(tx, int | Transaction):
-            await self._messaging.store(self._id, payloads, _write_pointer(tx))
+            await self._messaging.store(self._id, payloads, write_pointer_of(tx))
         else:
             await tx.gathered.messages.store(self._messaging, self._id, payloads)
 
@@ -376,7 +370,7 @@ class AsyncTopic:
     ) -> Runs:
         """Give what `follow` gives, in runs as they arrive."""
         first = reading(**options)
-        blocks = followed(self._services, self._id, first, self._stops, self._is_closed)
+        blocks = followed(self._services, self._id, first, self._stops, self._parts.is_closed)
         return self._values.decoded(blocks, how=decode)
 
     def subscription(self, name: str) -> AsyncSubscription:
@@ -384,16 +378,20 @@ class AsyncTopic:
 
         Raises `InvalidRequest` (invalid_subscription_name).
         """
-        return AsyncSubscription(self._services, self._stops, self._id, name)
+        return AsyncSubscription(self._services, self._stops, self._id, name, self._parts.begin)
 
     async def subscriptions(self) -> list[SubscriptionPosition]:
         """Return the positions of all its subscriptions, sorted by name. Raises `TopicNotFound`."""
         return list(await self._services.subscriptions.subscriptions(self._id))
 
+    def group(self, name: str) -> AsyncTopicGroup:
+        """Return the group `name`, whether it exists or not; nothing is sent.
 
-def _with_ttl(ttl: Duration | None, properties: dict[str, str | float]) -> dict[str, object]:
-    return {**properties} if ttl is None else {**properties, TTL: whole_seconds_of(ttl)}
+        Raises `InvalidRequest` (invalid_subscription_name).
+        """
+        parts = self._parts
+        return AsyncTopicGroup(self._services, self._id, name, parts.begin, parts.is_closed)
 
-
-def _write_pointer(tx: Transaction | int) -> int:
-    return tx if isinstance(tx, int) else tx.write_pointer
+    async def groups(self) -> list[Group]:
+        """Return all its groups, sorted by name. Raises `TopicNotFound`."""
+        return list(await self._services.groups.groups(self._id))

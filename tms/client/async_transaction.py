@@ -20,6 +20,7 @@ first.
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -259,6 +260,8 @@ class AsyncTransactionContext:
                 await self._try(
                     participant.post_commit, f"{participant.name} failed after the commit"
                 )
+            for ack in self._gathered.acks:
+                ack.committed()
         self._raise_interruption()
 
     async def _roll_back(self, cause: BaseException | None) -> None:
@@ -269,6 +272,9 @@ class AsyncTransactionContext:
                 what = f"{participant.name} could not be rolled back"
                 await self._try(participant.rollback, what)
             await self._end(all_undone=not self._suppressed)
+            for ack in self._gathered.acks:
+                what = "a message could not be given back: its lease will end"
+                await self._try(partial(ack.rolled_back, cause), what)
         if cause is not None:
             _note(cause, self._suppressed)
         self._raise_interruption()

@@ -19,6 +19,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
+    Generator,
     Iterable,
     Iterator,
     Mapping,
@@ -188,7 +189,9 @@ class Bridge:
         if self._program_ends and current_thread() is not main_thread():
             raise SystemExit
 
-    def iterate(self, blocks: AsyncGenerator[Iterable[Result], None]) -> Iterator[Result]:
+    def iterate(
+        self, blocks: AsyncGenerator[Iterable[Result], None]
+    ) -> Generator[Result, None, None]:
         """Give what is in `blocks`, crossing to the loop once a block. Raises as `call`.
 
         In a child of `os.fork()` it does not go on with what its parent began: `RuntimeError`.
@@ -253,6 +256,8 @@ class Bridge:
             # One that runs has been cancelled, and ends without this.
             with suppress(RuntimeError):
                 await blocks.aclose()
+        if self.life.loop is not None:
+            await self.life.loop.finish_closings(CANCEL_S_MAX)
         if self._last is not None:
             await self._last()
 

@@ -9,6 +9,7 @@ import os
 from tms.core import extras
 from tms.core.event_loops import OwnLoop
 from tms.core.forks import tell_in_child
+from tms.core.groups import Groups
 from tms.core.messaging import Messaging
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
@@ -63,6 +64,11 @@ class EmbeddedServices:
     def subscriptions(self) -> Subscriptions:
         """Positions of consumers."""
         return self._services.subscriptions
+
+    @property
+    def groups(self) -> Groups:
+        """Groups of consumers."""
+        return self._services.groups
 
     @property
     def ranges(self) -> Ranges:

@@ -168,6 +168,12 @@ class LoopThread:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(begin)
 
+    async def finish_closings(self, within_s: float) -> None:
+        """Wait for what `start_closing` began: it may have something to give back."""
+        left = self._closings - {asyncio.current_task()}
+        if left:
+            await asyncio.wait(left, timeout=within_s)
+
     def stop(self) -> None:
         """Have what runs cancelled and the thread ended soon. It waits for nothing."""
         with suppress(RuntimeError):  # it has ended

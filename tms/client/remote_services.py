@@ -4,6 +4,7 @@ from tms.client.access import ANYBODY, Access
 from tms.client.calls import Calls
 from tms.client.http import Http
 from tms.client.remote import RemoteMessaging
+from tms.client.remote_groups import RemoteGroups
 from tms.client.remote_namespaces import RemoteNamespaces
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.remote_schemas import RemoteSchemas
@@ -30,6 +31,7 @@ class RemoteServices:
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)
         self.subscriptions = RemoteSubscriptions(calls)
+        self.groups = RemoteGroups(calls)
         self.ranges = RemoteRanges(calls)
         self.namespaces = RemoteNamespaces(calls)
         self.schemas = RemoteSchemas(calls)

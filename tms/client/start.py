@@ -34,10 +34,10 @@ def position(*, after: Start | None, start: Start | None) -> bytes:
     another type.
     """
     if after is None:
-        return position_of(None if start is None else _id_or_ms(start))
+        return position_of(None if start is None else id_or_ms(start))
     if start is not None:
         raise ValueError("give either after or start")
-    return position_of(_id_or_ms(after), inclusive=False)
+    return position_of(id_or_ms(after), inclusive=False)
 
 
 def place_of(given: Start) -> bytes:
@@ -45,7 +45,7 @@ def place_of(given: Start) -> bytes:
 
     Any 20 bytes may be, for the end of a topic's range is behind its last message.
     """
-    return given if isinstance(given, bytes) else position_of(_id_or_ms(given))
+    return given if isinstance(given, bytes) else position_of(id_or_ms(given))
 
 
 def last_id_of(if_last: IfLast) -> bytes:
@@ -73,7 +73,8 @@ def ms_of(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _id_or_ms(given: Start) -> bytes | int:
+def id_or_ms(given: Start) -> bytes | int:
+    """Return the id, or the time in milliseconds since 1970. Raises as `position`."""
     match given:
         case Message() | MessageId() | str() | bytes():
             return id_of(given)

@@ -3,13 +3,16 @@
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
-from collections.abc import Iterator
-from typing import Unpack
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Unpack
 
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.bridge import Bridge
+from tms.client.participants import TransactionAware
 from tms.client.poll import SubscriptionPollOptions, with_options
 from tms.client.start import WhichMessage
+from tms.client.subscription_loop import run_in_thread
+from tms.client.transaction import TransactionContext
 from tms.client.transaction_work import OpenTransaction
 from tms.core.message import Message
 from tms.core.subscriptions import SubscriptionPosition
@@ -71,6 +74,30 @@ class Subscription:
         tells where it is.
         """
         self._bridge.call(self._subscription.advance, to, tx)
+
+    def run(
+        self,
+        handler: Callable[[Message, TransactionContext], Any],
+        *,
+        limit: int = 100,
+        participants: Callable[[], Iterable[TransactionAware]] = tuple,
+    ) -> None:
+        """Call `handler` with each message and a transaction, for ever, as the only reader.
+
+        Up to `limit` messages are one transaction, which moves the position too: what the handler
+        does with the transaction, and with those that `participants` returns for it, is done if and
+        only if the position moves. While there are no messages, nothing is written.
+
+        What the handler raises rolls the transaction back, and is raised, but for `tms.Retry`,
+        after which it is called again with the same messages. While the server is away this waits
+        for it. Raises `SubscriptionMoved` if another reader uses the name.
+        """
+
+        def begin(participants: Iterable[TransactionAware]) -> TransactionContext:
+            made = self._subscription.begin(participants=participants)
+            return TransactionContext(made, self._bridge)
+
+        run_in_thread(self, handler, begin, participants, limit)
 
     def delete(self) -> None:
         """Delete it."""

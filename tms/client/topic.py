@@ -9,11 +9,13 @@ from typing import Any, Literal, Unpack, overload
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
 from tms.client.given_messages import GivenMessages
+from tms.client.group import TopicGroup
 from tms.client.poll import FollowOptions, PollOptions, Tx, with_options
 from tms.client.start import IfLast, Start
 from tms.client.subscription import Subscription
 from tms.client.topic_values import Decode
 from tms.core.durations import Duration
+from tms.core.groups import Group
 from tms.core.message import Message
 from tms.core.messaging import Published, RollbackRange
 from tms.core.ranges import Reach, Split, TopicRange
@@ -302,3 +304,14 @@ class Topic:
     def subscriptions(self) -> list[SubscriptionPosition]:
         """Return the positions of all its subscriptions, sorted by name. Raises `TopicNotFound`."""
         return self._bridge.call(self._topic.subscriptions)
+
+    def group(self, name: str) -> TopicGroup:
+        """Return the group `name`, whether it exists or not; nothing is sent.
+
+        Raises `InvalidRequest` (invalid_subscription_name).
+        """
+        return TopicGroup(self._topic.group(name), self._bridge)
+
+    def groups(self) -> list[Group]:
+        """Return all its groups, sorted by name. Raises `TopicNotFound`."""
+        return self._bridge.call(self._topic.groups)

@@ -22,6 +22,11 @@ from tms.core.topic import TopicId
 
 MEMBER_CHARS_MAX: Final = 128
 REASON_BYTES_MAX: Final = 200
+DELAY_S_MAX: Final = 30 * 86_400
+LEASE_S_MAX: Final = 43_200
+TAKE_MESSAGES_MAX: Final = 1_000
+OPEN_MAX: Final = 100_000
+"""The most open messages of one group."""
 _MEMBER = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MEMBER_CHARS_MAX}}}", re.ASCII)
 
 

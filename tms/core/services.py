@@ -32,6 +32,11 @@ class Services(Protocol):
         ...
 
     @property
+    def groups(self) -> Groups:
+        """Groups of consumers that share a topic's messages."""
+        ...
+
+    @property
     def ranges(self) -> Ranges:
         """The readable ranges of topics, in parts."""
         ...
@@ -57,11 +62,6 @@ class ServerServices(Services, Protocol):
     @property
     def messaging(self) -> MessagingService:
         """Topics and messages."""
-        ...
-
-    @property
-    def groups(self) -> Groups:
-        """Groups of consumers that share a topic's messages."""
         ...
 
     async def refresh_metrics(self) -> None:

@@ -1,7 +1,7 @@
 """The actions and the resources of access control: topics, subjects and the server.
 
 resource        actions
-a topic         publish, consume, subscribe, manage, describe
+a topic         publish, consume, subscribe, take, manage, describe
 a namespace     manage, describe: its settings, and topics that may come
 the server      transact, transact-any, operate, grant
 a subject       read, write, compatibility, delete
@@ -29,6 +29,8 @@ class Action(StrEnum):
     """Poll, and ask for positions and parts."""
     SUBSCRIBE = "subscribe"
     """Make, move and delete subscriptions."""
+    TAKE = "take"
+    """Take and settle messages of groups, which gives their payloads."""
     MANAGE = "manage"
     """Create, delete and trim topics, and set properties and settings."""
     DESCRIBE = "describe"
@@ -50,7 +52,14 @@ class Action(StrEnum):
 
 ACTIONS_OF: Mapping[Kind, frozenset[Action]] = {
     Kind.TOPIC: frozenset(
-        (Action.PUBLISH, Action.CONSUME, Action.SUBSCRIBE, Action.MANAGE, Action.DESCRIBE)
+        (
+            Action.PUBLISH,
+            Action.CONSUME,
+            Action.SUBSCRIBE,
+            Action.TAKE,
+            Action.MANAGE,
+            Action.DESCRIBE,
+        )
     ),
     Kind.SERVER: frozenset((Action.TRANSACT, Action.TRANSACT_ANY, Action.OPERATE, Action.GRANT)),
     Kind.SUBJECT: frozenset((Action.READ, Action.WRITE, Action.COMPATIBILITY, Action.DELETE)),

@@ -89,9 +89,11 @@ class Rule:
                 raise _wrong(
                     self, pattern=pattern, expected="a name, a prefix that ends with *, or *"
                 )
-        if self.subscription != ANY and self.actions != {Action.SUBSCRIBE}:
+        if self.subscription != ANY and not self.actions <= {Action.SUBSCRIBE, Action.TAKE}:
             raise _wrong(
-                self, subscription=self.subscription, expected="the action subscribe alone"
+                self,
+                subscription=self.subscription,
+                expected="subscribe or take alone",
             )
 
     def __str__(self) -> str:

@@ -226,6 +226,11 @@ class AvroReader:
         found += [body[at : at + length] for at in range(first, first + rest * size, size)]
         return found
 
+    def rest(self) -> bytes:
+        """Return what is left."""
+        start, self._at = self._at, len(self._body)
+        return self._body[start:]
+
     def end(self) -> None:
         """Raise `InvalidRequest` unless all has been read."""
         if self._at != len(self._body):

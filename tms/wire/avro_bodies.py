@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
 from tms.core.avro_lengths import LENGTHS, avro_length, read_length
+from tms.core.commits import NOTHING
 from tms.core.errors import InvalidRequest
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import ID_BYTES, KEY, MessageBlock
@@ -151,7 +152,7 @@ class AvroFormat:
 
     def encode_publish_all(self, request: PublishAllRequest) -> bytes:
         """Return the body of a publish to several topics, for the client."""
-        assert not request.advances, "positions move in JSON alone"
+        assert request.carried is NOTHING, "more is done in JSON alone"
         topics = [
             sized(name.encode()) + self.encode_messages(bodies)
             for name, bodies in request.topics.items()

@@ -8,11 +8,11 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import TooLarge
 from tms.core.message import MessageBlock
 from tms.core.messaging import AllPublished, Published, RollbackRange
 from tms.core.payload_values import GivenValue
-from tms.core.subscriptions import Advance
 
 MESSAGES_A_STEP = 2_000
 """So many messages are decoded before others have their turn."""
@@ -50,8 +50,8 @@ class PublishAllRequest(NamedTuple):
     """Messages by the topic's name."""
     owner: str | None = None
     sequence: int | None = None
-    advances: Sequence[Advance] = ()
-    """Positions that move with it. Avro has none."""
+    carried: CommitRequest = NOTHING
+    """Other work that is done with it. Avro has none."""
 
 
 class PollRequest(NamedTuple):

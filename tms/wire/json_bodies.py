@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tms.core.commits import CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import AllPublished, Published, RollbackRange
@@ -46,6 +47,7 @@ from tms.wire.json_messages import (
     given_values,
 )
 from tms.wire.json_ranges import IsolationName
+from tms.wire.json_takes import CommitAcksBody, commit_acks_of
 from tms.wire.json_transactions import AdvanceBody, advances_of
 from tms.wire.json_values import (
     check_body,
@@ -97,6 +99,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     owner: Owner = None
     sequence: OwnersSequence = None
     advances: list[AdvanceBody] = []
+    acks: list[CommitAcksBody] = []
 
 
 class PublishedAllBody(msgspec.Struct):
@@ -240,8 +243,8 @@ class JsonFormat:
             name: given_payloads(messages, base64_only=self.base64_only)
             for name, messages in value.topics.items()
         }
-        advances = tuple(advances_of(value.advances))
-        return PublishAllRequest(topics, value.owner, value.sequence, advances)
+        carried = CommitRequest(advances_of(value.advances), (), commit_acks_of(value.acks))
+        return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to a publish to several topics."""

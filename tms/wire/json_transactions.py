@@ -31,6 +31,7 @@ from tms.wire.json_fields import (
     described_by,
 )
 from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, pointer_of
+from tms.wire.json_takes import CommitAcksBody, commit_acks_bodies, commit_acks_of
 from tms.wire.json_values import Int64, bytes_of, decode, decode_answer, encode
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
@@ -116,6 +117,10 @@ class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
             description="The topics and write pointers of this transaction whose stored messages "
             "to publish."
         ),
+    ] = []
+    acks: Annotated[
+        list[CommitAcksBody],
+        msgspec.Meta(description="The messages of groups to acknowledge: all, or none."),
     ] = []
 
 
@@ -222,6 +227,7 @@ def encode_commit(request: CommitRequest) -> bytes:
                 )
                 for stored in request.publish
             ],
+            commit_acks_bodies(request.acks),
         )
     )
 
@@ -251,7 +257,7 @@ def decode_commit(body: bytes) -> CommitRequest:
         )
         for stored in value.publish
     ]
-    return CommitRequest(advances_of(value.advances), publish)
+    return CommitRequest(advances_of(value.advances), publish, commit_acks_of(value.acks))
 
 
 def encode_ended(status: TransactionStatus) -> bytes:

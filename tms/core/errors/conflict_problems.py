@@ -96,6 +96,12 @@ CONFLICT_PROBLEMS: Mapping[str, Mapping[str, str]] = {
             "were refused, and why."
         ),
     },
+    "LeaseLost": {
+        "lease_lost": (
+            "The message is not acknowledged, because its lease has ended and another member may "
+            "have it; `detail` says why."
+        ),
+    },
     "StoreFormatOld": {
         "store_format_old": (
             "Servers of the cluster are registered that do not know this feature of the store; "

@@ -133,6 +133,15 @@ class AckRefused(Conflict):
     code = "ack_refused"
 
 
+class LeaseLost(Conflict):
+    """Raised by a client when a message cannot be acknowledged: its member does not have it now.
+
+    `detail` has `id`, `delivery` and `reason`, as `tms.core.groups.Refusal` names them.
+    """
+
+    code = "lease_lost"
+
+
 class StoreFormatOld(Conflict):
     """Raised when a feature of the store is used first that a registered server does not know."""
 

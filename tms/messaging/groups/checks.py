@@ -1,21 +1,31 @@
 """Checks of what members and those who look after groups ask for. Pure."""
 
 from tms.core.errors import InvalidRequest
-from tms.core.groups import Acks, GroupSettings, Nacks, Order, Releases, Settle, Take
-from tms.core.limits import JSON_INTEGER_MAX, Limits
+from tms.core.groups import (
+    DELAY_S_MAX,
+    LEASE_S_MAX,
+    OPEN_MAX,
+    TAKE_MESSAGES_MAX,
+    Acks,
+    GroupSettings,
+    Nacks,
+    Order,
+    Releases,
+    Settle,
+    Take,
+)
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import check_id
 
-_DELAY_S_MAX = 86_400 * 30
 
-
-def check_settings(settings: GroupSettings, limits: Limits) -> None:
+def check_settings(settings: GroupSettings) -> None:
     """Raise `InvalidRequest` (invalid_group)."""
     bounds = {
-        "lease_s": (1, limits.group_lease_s_max),
-        "retry_s": (0, _DELAY_S_MAX),
-        "retry_s_max": (0, _DELAY_S_MAX),
-        "open_max": (1, limits.group_open_max),
-        "member_max": (1, limits.group_open_max),
+        "lease_s": (1, LEASE_S_MAX),
+        "retry_s": (0, DELAY_S_MAX),
+        "retry_s_max": (0, DELAY_S_MAX),
+        "open_max": (1, OPEN_MAX),
+        "member_max": (1, OPEN_MAX),
     }
     for name, (least, most) in bounds.items():
         value = getattr(settings, name)
@@ -26,23 +36,23 @@ def check_settings(settings: GroupSettings, limits: Limits) -> None:
         raise InvalidRequest("invalid_group", paused=settings.paused, order=settings.order)
 
 
-def check_take(take: Take, wait_s: float, limits: Limits) -> None:
+def check_take(take: Take, wait_s: float) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_wait)."""
     if wait_s < 0:
         raise InvalidRequest("invalid_wait", wait_s=wait_s)
-    _check_number("messages", take.messages, 1, limits.take_messages_max)
-    _check_number("lease_s", take.lease_s, 1, limits.group_lease_s_max)
+    _check_number("messages", take.messages, 1, TAKE_MESSAGES_MAX)
+    _check_number("lease_s", take.lease_s, 1, LEASE_S_MAX)
     _check_number("bytes", take.bytes_max, 1, JSON_INTEGER_MAX)
     _check_number("sequence", take.sequence, 0, JSON_INTEGER_MAX)
 
 
-def check_settle(settle: Settle, limits: Limits) -> None:
+def check_settle(settle: Settle) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_message_id)."""
-    _check_number("lease_s", settle.lease_s, 1, limits.group_lease_s_max)
+    _check_number("lease_s", settle.lease_s, 1, LEASE_S_MAX)
     for nacks in settle.nacks:
         delay_s = nacks.delay_s
-        if delay_s is not None and not 0 <= delay_s <= _DELAY_S_MAX:
-            raise InvalidRequest("invalid_group", delay_s=delay_s, delay_s_max=_DELAY_S_MAX)
+        if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
+            raise InvalidRequest("invalid_group", delay_s=delay_s, delay_s_max=DELAY_S_MAX)
     named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
     for each in named:
         for message_id in each.ids or ():

@@ -234,7 +234,9 @@ class GroupCommands:
 
     def acknowledge(self, acks: Iterable[CommitAcks], now_ms: int) -> None:
         """Settle messages of which none is refused."""
-        self._do(SettledEdit(How.ACK, sorted(each for ack in acks for each in ack.ids)), now_ms)
+        ids = sorted(each for ack in acks for each in ack.ids)
+        if ids:
+            self._do(SettledEdit(How.ACK, ids), now_ms)
 
     def _ack(
         self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int

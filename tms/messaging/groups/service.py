@@ -32,6 +32,7 @@ from tms.core.groups import (
     Taken,
     check_member,
 )
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import (
     NO_PAYLOAD_KEY,
     check_id,
@@ -89,7 +90,7 @@ class GroupService:
     ) -> Group:
         """Create a group. The same again gives the one that is there."""
         check_subscription_name(name)
-        check_settings(settings, self._limits)
+        check_settings(settings)
         if self._transactions is None:
             raise TransactionsElsewhere
         async with self._subscriptions.held((topic_id,)) as [positions]:
@@ -142,7 +143,7 @@ class GroupService:
         if unknown:
             raise InvalidRequest("invalid_group", unknown=unknown, settable=list(SETTABLE))
         async with self._held(topic_id, name) as group:
-            check_settings(replace(group.commands.settings, **changes), self._limits)
+            check_settings(replace(group.commands.settings, **changes))
             async with self._subscriptions.held((topic_id,)) as [positions]:
                 write = GroupChange(
                     self._subscriptions.writing, positions, group, changes, expected_version
@@ -206,7 +207,7 @@ class GroupService:
     ) -> Taken:
         """Lease messages to a member; wait up to `wait_s` seconds for the first one."""
         taker = Taker(check_member(take.member), caller.principal)
-        check_take(take, wait_s, self._limits)
+        check_take(take, wait_s)
         settled = Settled(0)
         if take.settle != NO_SETTLE:
             settled = await self.settle(topic_id, name, take.member, take.settle, caller=caller)
@@ -240,7 +241,7 @@ class GroupService:
     ) -> Settled:
         """Acknowledge, fail, release or extend; durable when it returns."""
         taker = Taker(check_member(member), caller.principal)
-        check_settle(settle, self._limits)
+        check_settle(settle)
         async with self._held(topic_id, name) as group:
             group.saw(taker, self._groups.time.now_ms())
             if not (settle.acks or settle.nacks or settle.releases or settle.leave):
@@ -292,9 +293,9 @@ class GroupService:
         if isinstance(to, bytes):
             return check_id(to)
         assert isinstance(to, int)
-        if not 0 < to < 2**62:
+        if not 0 <= to <= JSON_INTEGER_MAX:
             raise InvalidRequest("invalid_group", time_ms=to)
-        return id_before(first_id_at(to))
+        return id_before(first_id_at(to)) if to else None
 
     def stop_waiting(self) -> None:
         """Let takes that wait answer now, and from now on at once."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tms.core.errors import TmsError, TransactionsElsewhere
-from tms.core.groups import LimitedBy, Releases, Settle, Take, Taken
+from tms.core.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
 from tms.core.messaging import Page
 from tms.core.reading import Reading
 from tms.core.transactions import OpenTransactions
@@ -141,7 +141,7 @@ class Takes:
         commands = group.commands
         if commands.settings.paused:
             return Taken(limited_by=LimitedBy.PAUSED)
-        limit = min(limit, commands.room(taker), self._limits.take_messages_max)
+        limit = min(limit, commands.room(taker), TAKE_MESSAGES_MAX)
         if limit <= 0:
             return Taken(limited_by=LimitedBy.MEMBER_MAX)
         now_ms = self._groups.time.now_ms()

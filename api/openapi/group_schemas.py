@@ -1,0 +1,156 @@
+"""The bodies of groups with examples, for the OpenAPI document."""
+
+from api.openapi.parts import TIMESTAMP, avro_media, json_content, json_media, parameter, query_wait
+from api.openapi.structs import one_field_of, schemas_of
+from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, one_of, reference
+from tms.wire.json_groups import (
+    GroupBody,
+    GroupChangesBody,
+    MemberBody,
+    NewGroupBody,
+    NewPositionBody,
+    OpenBody,
+    SeekBody,
+)
+from tms.wire.json_takes import SettleBody, SettledBody, TakeBody, TakenHeadBody
+from tms.wire.media_types import AVRO_FRAMES_TYPE
+
+_DELIVERY = TIMESTAMP * 1000
+_ANSWERS = schemas_of(
+    {
+        "Group": GroupBody,
+        "Settled": SettledBody,
+        "TakenHead": TakenHeadBody,
+        "GroupMember": MemberBody,
+        "OpenMessage": OpenBody,
+    },
+    answered=True,
+)
+_HEAD = _ANSWERS.pop("TakenHead")
+_REQUESTS = schemas_of(
+    {
+        "PositionRequest": NewPositionBody,
+        "GroupRequest": NewGroupBody,
+        "GroupChanges": GroupChangesBody,
+        "TakeRequest": TakeBody,
+        "SettleRequest": SettleBody,
+        "SeekRequest": SeekBody,
+    },
+    answered=False,
+)
+SCHEMAS: Json = {
+    **_REQUESTS,
+    "SubscriptionRequest": one_of(reference("PositionRequest"), reference("GroupRequest")),
+    "SeekRequest": one_field_of(_REQUESTS["SeekRequest"]),
+    **_ANSWERS,
+    "Taken": {
+        **_HEAD,
+        "properties": {**_HEAD["properties"], "messages": reference("Messages")},
+        "required": [*_HEAD["required"], "messages"],
+    },
+}
+_GROUP = {
+    "name": "workers",
+    "kind": "shared",
+    "after": None,
+    "version": _DELIVERY,
+    "settings": {
+        "order": "none",
+        "lease_s": 30,
+        "retry_s": 1,
+        "retry_s_max": 60,
+        "open_max": 10_000,
+        "member_max": 1_000,
+        "paused": False,
+    },
+    "state": {
+        "through": ID_EXAMPLE,
+        "unread": 0,
+        "open": 1,
+        "leased": 1,
+        "waiting": 0,
+        "blocked": 0,
+        "oldest_open": ID_EXAMPLE,
+        "oldest_s": 1.5,
+        "members": 1,
+        "limited_by": None,
+        "stopped_at": None,
+    },
+}
+_HEAD_EXAMPLE: Json = {
+    "delivery": _DELIVERY,
+    "lease_s": 30.0,
+    "limited_by": None,
+    "stopped_at": None,
+    "attempts": [],
+    "settled": 0,
+    "refused": [],
+}
+_ACKS = {"member": "w-1", "acks": [{"delivery": _DELIVERY, "ids": [ID_EXAMPLE]}]}
+
+GROUP_CONTENT = json_content(reference("Group"), workers=_GROUP)
+SETTINGS_CONTENT = json_content(
+    reference("GroupChanges"), pause={"paused": True}, lease={"lease_s": 60, "expected_version": 7}
+)
+TAKE_CONTENT = json_content(
+    reference("TakeRequest"),
+    one={"member": "w-1"},
+    ten={"member": "w-1", "messages": 10, "sequence": 7},
+)
+TAKEN_CONTENT = {
+    "application/json": json_media(
+        reference("Taken"),
+        one={**_HEAD_EXAMPLE, "messages": [{"id": ID_EXAMPLE, "payload": "order 1"}]},
+        none={**_HEAD_EXAMPLE, "delivery": None, "limited_by": "paused", "messages": []},
+    ),
+    AVRO_FRAMES_TYPE: avro_media({"type": "string", "format": "binary"}),
+}
+SETTLE_CONTENT = json_content(
+    reference("SettleRequest"),
+    ack=_ACKS,
+    nack={
+        "member": "w-1",
+        "nacks": [{"delivery": _DELIVERY, "delay_s": 5.0, "reason": "the printer is out of paper"}],
+    },
+    extend={"member": "w-1", "extend": []},
+)
+SETTLED_CONTENT = json_content(reference("Settled"), one={"settled": 1, "refused": []})
+MEMBERS_CONTENT = json_content(
+    {"type": "array", "items": reference("GroupMember")},
+    one=[
+        {
+            "name": "w-1",
+            "principal": None,
+            "holds": 1,
+            "since_ms": TIMESTAMP,
+            "seen_ms": TIMESTAMP + 1000,
+        }
+    ],
+)
+OPEN_CONTENT = json_content(
+    {"type": "array", "items": reference("OpenMessage")},
+    leased=[
+        {
+            "id": ID_EXAMPLE,
+            "attempts": 0,
+            "state": "leased",
+            "member": "w-1",
+            "until_ms": TIMESTAMP + 30_000,
+        }
+    ],
+)
+SEEK_CONTENT = json_content(
+    reference("SeekRequest"),
+    start={"after": "start"},
+    time={"time_ms": TIMESTAMP},
+    id={"after": ID_EXAMPLE},
+)
+TAKE_QUERY: tuple[Json, ...] = (
+    query_wait("If there is no message, the number of seconds to wait for one."),
+)
+OPEN_QUERY: tuple[Json, ...] = (
+    parameter("after", "Open messages behind this id.", MESSAGE_ID, example=ID_EXAMPLE),
+    parameter(
+        "limit", "The most messages.", {**COUNT, "minimum": 1, "maximum": 1_000}, example=100
+    ),
+)

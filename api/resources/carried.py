@@ -1,0 +1,18 @@
+"""Who may do what a commit carries."""
+
+from api.http.exchange import Exchange
+from tms.core.commits import CommitRequest
+from tms.security.resources import Action
+
+
+def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
+    """Tell the door of the topics and subscriptions that a commit's other work names.
+
+    Raises `NotPermitted`, `TopicNotFound`.
+    """
+    moved, acks = request.advances, request.acks
+    exchange.touches(
+        Action.SUBSCRIBE, [each.topic_id for each in moved], [each.name for each in moved]
+    )
+    exchange.touches(Action.TAKE, [each.topic_id for each in acks], [each.name for each in acks])
+    exchange.touches(Action.PUBLISH, [each.topic_id for each in request.publish])

@@ -1,0 +1,296 @@
+"""Groups: subscriptions whose messages many members take and settle. JSON, but for what is taken.
+
+A subscription is created, shown and deleted by the operations of subscriptions, of whatever kind
+it is. A take that waits ends if its client leaves, or may not take any more; then what was leased
+to it is given back.
+"""
+
+import asyncio
+from functools import partial
+
+from api.http.access_control import CHECK_S
+from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
+from api.http.header_values import media_types_of
+from api.http.operation import JSON_ERRORS, Operation
+from api.http.query_parameters import id_of, limit_of, values_of, wait_of
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.openapi.group_schemas import (
+    GROUP_CONTENT,
+    MEMBERS_CONTENT,
+    OPEN_CONTENT,
+    OPEN_QUERY,
+    SEEK_CONTENT,
+    SETTINGS_CONTENT,
+    SETTLE_CONTENT,
+    SETTLED_CONTENT,
+    TAKE_CONTENT,
+    TAKE_QUERY,
+    TAKEN_CONTENT,
+)
+from api.resources.subscriptions import SUBSCRIPTION
+from tms.core.errors import InvalidRequest
+from tms.core.groups import Releases, Settle, Take, Taken
+from tms.security.resources import Action
+from tms.wire import json_groups, json_takes
+from tms.wire.avro_taken import encode_taken
+from tms.wire.json_bodies import JsonFormat
+from tms.wire.media_types import AVRO_FRAMES_TYPE, AVRO_TYPE
+
+_OPEN_DEFAULT, _OPEN_MAX = 100, 1_000
+
+
+async def settings(exchange: Exchange) -> None:
+    """Change a group's settings."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    exchange.check_json()
+    changes, expected_version = json_groups.decode_changes(body)
+    changed = await exchange.context.services.groups.set_group(
+        exchange.topic_id, exchange.subscription, changes, expected_version
+    )
+    await exchange.answer(OK, json_groups.encode_group(changed), JSON_TYPE)
+
+
+async def take(exchange: Exchange) -> None:
+    """Lease messages to a member."""
+    body = await read_body(exchange)
+    body_format = exchange.json_format()
+    asked = json_takes.decode_take(body)
+    values = values_of(exchange.query)
+    wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
+    is_avro = _wants_avro(exchange.headers.get(b"accept", b""))
+    taken = await _taken(exchange, asked, 0.0)
+    if taken.delivery is None and wait_s > 0:
+        exchange.waited = True
+        waiting = asked if asked.settle == Settle() else _without_settle(asked)
+        if exchange.use is None:
+            found = await _wait(exchange, waiting, wait_s)
+        else:
+            with exchange.use.polls.held():
+                found = await _wait(exchange, waiting, wait_s)
+        taken = _with_settled(found, taken)
+    if is_avro:
+        await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())
+    else:
+        await exchange.answer(OK, _in_json(taken, body_format), JSON_TYPE)
+
+
+def _wants_avro(accept: bytes) -> bool:
+    """Whether the answer is Avro. Raises `InvalidRequest` (not_acceptable) for another version."""
+    for item in media_types_of(accept):
+        if item.name == AVRO_TYPE:
+            if item.parameters.get("version") != "2":
+                raise InvalidRequest("not_acceptable", expected=f"{AVRO_FRAMES_TYPE} or JSON")
+            return True
+    return False
+
+
+def _without_settle(asked: Take) -> Take:
+    """Return a take whose settle is done, and which does not begin anew again."""
+    return Take(asked.member, asked.messages, asked.bytes_max, asked.lease_s, asked.sequence)
+
+
+def _with_settled(found: Taken, first: Taken) -> Taken:
+    return Taken(
+        found.delivery,
+        found.lease_s,
+        found.blocks,
+        found.attempts,
+        found.limited_by,
+        found.stopped_at,
+        first.settled,
+    )
+
+
+async def _taken(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
+    return await exchange.context.services.groups.take(
+        exchange.topic_id, exchange.subscription, asked, wait_s=wait_s, caller=exchange.caller
+    )
+
+
+async def _wait(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
+    """Wait for messages, or until the client leaves, or may not take any more.
+
+    Raises `ClientGone`, and as `Exchange.check_again`.
+    """
+    taking = asyncio.create_task(_taken(exchange, asked, wait_s))
+    gone = asyncio.create_task(exchange.ended())
+    check_s = None if exchange.admission is None else CHECK_S
+    first = asyncio.FIRST_COMPLETED
+    is_given = False
+    try:
+        while not (taking.done() or gone.done()):
+            if not (await asyncio.wait((taking, gone), timeout=check_s, return_when=first))[0]:
+                await exchange.check_again()
+        if gone.done():
+            raise ClientGone
+        await exchange.check_again()
+        is_given = True
+        return taking.result()
+    finally:
+        taking.cancel()
+        gone.cancel()
+        await asyncio.gather(taking, gone, return_exceptions=True)
+        if not is_given and not taking.cancelled() and taking.exception() is None:
+            await _give_back(exchange, asked, taking.result())
+        del taking  # its error keeps this frame, which must not keep the task
+
+
+async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
+    if taken.delivery is not None:
+        await exchange.context.services.groups.settle(
+            exchange.topic_id,
+            exchange.subscription,
+            asked.member,
+            Settle(releases=[Releases(taken.delivery)]),
+            caller=exchange.caller,
+        )
+
+
+def _in_json(taken: Taken, body_format: JsonFormat) -> bytes:
+    parts = [json_takes.encode_taken_head(taken)]
+    first = True
+    for block in taken.blocks:
+        parts.append(body_format.encode_block(block, first=first))
+        first = False
+    parts += (body_format.encode_end(first=first), b"}")
+    return b"".join(parts)
+
+
+async def settle(exchange: Exchange) -> None:
+    """Acknowledge, fail, release or extend what a member has."""
+    body = await read_body(exchange)
+    exchange.json_format()
+    member, asked = json_takes.decode_settle(body)
+    done = await exchange.context.services.groups.settle(
+        exchange.topic_id, exchange.subscription, member, asked, caller=exchange.caller
+    )
+    await exchange.answer(OK, json_takes.encode_settled(done), JSON_TYPE)
+
+
+async def members(exchange: Exchange) -> None:
+    """Answer with a group's members."""
+    found = await exchange.context.services.groups.members(exchange.topic_id, exchange.subscription)
+    await exchange.answer(OK, json_groups.encode_members(found), JSON_TYPE)
+
+
+async def open_messages(exchange: Exchange) -> None:
+    """Answer with open messages."""
+    values = values_of(exchange.query)
+    found = await exchange.context.services.groups.open_messages(
+        exchange.topic_id,
+        exchange.subscription,
+        after=id_of(values, "after") if "after" in values else None,
+        limit=min(limit_of(values) or _OPEN_DEFAULT, _OPEN_MAX),
+    )
+    await exchange.answer(OK, json_groups.encode_open(found), JSON_TYPE)
+
+
+async def seek(exchange: Exchange) -> None:
+    """Read on from another place."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    exchange.json_format()
+    moved = await exchange.context.services.groups.seek(
+        exchange.topic_id, exchange.subscription, json_groups.decode_seek(body)
+    )
+    await exchange.answer(OK, json_groups.encode_group(moved), JSON_TYPE)
+
+
+_ERRORS = ("subscription_not_found", "subscription_is_single", "topic_not_found")
+_BODY_ERRORS = ("invalid_body", "invalid_group", *_ERRORS, *JSON_ERRORS)
+
+_row = partial(Operation, tag="Groups")
+OPERATIONS = (
+    _row(
+        name="changeGroup",
+        action=Action.SUBSCRIBE,
+        method="PUT",
+        path=f"{SUBSCRIPTION}/settings",
+        handler=settings,
+        summary="Change a group's settings",
+        description="Settings that are missing stay. The order never changes.",
+        request=SETTINGS_CONTENT,
+        success="The group.",
+        answer=GROUP_CONTENT,
+        errors=("subscription_moved", *_BODY_ERRORS),
+    ),
+    _row(
+        name="take",
+        action=Action.TAKE,
+        method="POST",
+        path=f"{SUBSCRIPTION}/take",
+        handler=take,
+        summary="Lease messages of a group to a member",
+        description=(
+            "Nobody else gets the messages until they are settled, or until the lease ends. "
+            "`settle` is done first, durably. `limited_by` says why there are fewer messages than "
+            "were asked for. A take with the same `sequence` gets the same delivery again."
+        ),
+        query=TAKE_QUERY,
+        request=TAKE_CONTENT,
+        success="The messages, in JSON or, by Accept, in `avro/binary;version=2`; `delivery` is "
+        "null if there are none.",
+        answer=TAKEN_CONTENT,
+        errors=(
+            "invalid_member",
+            "invalid_message_id",
+            "invalid_wait",
+            "invalid_query",
+            "transactions_elsewhere",
+            *_BODY_ERRORS,
+        ),
+    ),
+    _row(
+        name="settle",
+        action=Action.TAKE,
+        method="POST",
+        path=f"{SUBSCRIPTION}/settle",
+        handler=settle,
+        summary="Acknowledge, fail, release or extend messages",
+        description=(
+            "Acks are durable when it is answered. Messages that cannot be settled "
+            "are told one by one in `refused`; the others are settled."
+        ),
+        request=SETTLE_CONTENT,
+        success="How many messages were acknowledged, and which were refused.",
+        answer=SETTLED_CONTENT,
+        errors=("invalid_member", "invalid_message_id", *_BODY_ERRORS),
+    ),
+    _row(
+        name="listMembers",
+        action=Action.SUBSCRIBE,
+        method="GET",
+        path=f"{SUBSCRIPTION}/members",
+        handler=members,
+        summary="List a group's members",
+        description="Those that have messages, and those that were seen of late.",
+        success="The members.",
+        answer=MEMBERS_CONTENT,
+        errors=_ERRORS,
+    ),
+    _row(
+        name="listOpenMessages",
+        action=Action.SUBSCRIBE,
+        method="GET",
+        path=f"{SUBSCRIPTION}/open",
+        handler=open_messages,
+        summary="List a group's open messages",
+        description="Messages that were read into the group and are not settled, by id.",
+        query=OPEN_QUERY,
+        success="The open messages.",
+        answer=OPEN_CONTENT,
+        errors=("invalid_message_id", "invalid_limit", "invalid_query", *_ERRORS),
+    ),
+    _row(
+        name="seekGroup",
+        action=Action.SUBSCRIBE,
+        method="POST",
+        path=f"{SUBSCRIPTION}/seek",
+        handler=seek,
+        summary="Read on from another place",
+        description="All that is open is dropped, and acks from before are refused.",
+        request=SEEK_CONTENT,
+        success="The group.",
+        answer=GROUP_CONTENT,
+        errors=("invalid_message_id", *_BODY_ERRORS),
+    ),
+)

@@ -1,0 +1,51 @@
+"""What the commands of groups do and print."""
+
+import json
+
+from tests.cli.conftest import Run
+
+
+def test_a_group_from_its_creation_to_its_end(run: Run) -> None:
+    run("topic", "create", "orders")
+    created = run("group", "create", "orders", "billing", "--order", "key", "--lease", "20")
+    assert created[1] == "Created group billing of topic orders.\n"
+    run("publish", "orders", "one", "two", "three")
+
+    taken = run("group", "take", "orders", "billing", "--limit", "2", "--ack")[1].splitlines()
+    assert [line.split()[-1] for line in taken] == ["one", "two"]
+
+    shown = json.loads(run("group", "show", "orders", "billing", "--json")[1])
+    assert shown["settings"]["order"] == "key"
+    assert shown["settings"]["lease_s"] == 20
+    assert "billing" in run("group", "list", "orders")[1]
+    assert "shared" in run("subscription", "list", "orders")[1]
+
+
+def test_what_is_not_acknowledged_is_given_back(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing")
+    run("publish", "orders", "one")
+
+    taken = [run("group", "take", "orders", "billing", "--limit", "1")[1] for _ in range(2)]
+    assert taken[0] == taken[1]
+    opened = json.loads(run("group", "open", "orders", "billing", "--json")[1])
+    assert [(each["state"], each["attempts"]) for each in opened] == [("available", 0)]
+
+
+def test_a_group_is_set_paused_resumed_moved_and_deleted(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing", "--after", "end")
+    run("publish", "orders", "one")
+
+    run("group", "set", "orders", "billing", "--retry", "7")
+    run("group", "pause", "orders", "billing")
+    shown = json.loads(run("group", "show", "orders", "billing", "--json")[1])
+    assert (shown["settings"]["retry_s"], shown["settings"]["paused"]) == (7, True)
+    run("group", "resume", "orders", "billing")
+    told = run("group", "seek", "orders", "billing", "--to", "start")[1]
+    assert told == "Moved group billing of topic orders.\n"
+    assert "one" in run("group", "take", "orders", "billing", "--limit", "1", "--ack")[1]
+    assert "HOLDS" in run("group", "members", "orders", "billing")[1]
+    told = run("group", "delete", "orders", "billing")[1]
+    assert told == "Deleted group billing of topic orders.\n"
+    assert run("group", "show", "orders", "billing")[0] == 1

@@ -1,0 +1,314 @@
+"""`tms group`: groups, whose messages many members take and settle."""
+
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from tms.cli.lines import json_of, text_of
+from tms.cli.poll import parse_message_id, parse_start
+from tms.cli.subscription import NameArgument
+from tms.cli.target import Target, TopicArgument, with_target
+from tms.client import TopicGroup
+from tms.client.start import Start
+from tms.core.groups import DEFAULTS, Group, Order, SeekTo
+from tms.core.message import MessageId
+from tms.core.store_access import StoreAccess
+
+app = typer.Typer(
+    help="Create, list, show and delete groups, and take their messages.", no_args_is_help=True
+)
+
+_SETTINGS = ("lease_s", "retry_s", "retry_s_max", "open_max", "member_max")
+
+LeaseOption = Annotated[
+    int | None, typer.Option("--lease", metavar="SECONDS", help="How long a take leases messages.")
+]
+RetryOption = Annotated[
+    int | None,
+    typer.Option("--retry", metavar="SECONDS", help="The wait after the first failure."),
+]
+RetryMaxOption = Annotated[
+    int | None, typer.Option("--retry-max", metavar="SECONDS", help="The longest such wait.")
+]
+OpenMaxOption = Annotated[
+    int | None, typer.Option(metavar="N", help="How many messages may be open.")
+]
+MemberMaxOption = Annotated[
+    int | None, typer.Option(metavar="N", help="How many messages one member may have.")
+]
+
+
+class OrderName(StrEnum):
+    """An order, as an option."""
+
+    NONE = "none"
+    KEY = "key"
+
+
+def _place(text: str, option: str) -> Start | SeekTo:
+    """Return the place that `text` says. Raises a usage error."""
+    if text == SeekTo.END:
+        return SeekTo.END
+    start = parse_start(text, option)
+    return SeekTo.START if start is None else start
+
+
+def _facts(group: Group) -> dict[str, Any]:
+    state, settings = group.state, group.settings
+    return {
+        "name": group.name,
+        "kind": "shared",
+        "version": group.version,
+        "after": _hex(group.after),
+        "settings": {
+            "order": settings.order.value,
+            **{name: getattr(settings, name) for name in _SETTINGS},
+            "paused": settings.paused,
+        },
+        "state": {
+            "through": _hex(state.through),
+            "unread": state.unread,
+            "open": state.open,
+            "leased": state.leased,
+            "waiting": state.waiting,
+            "blocked": state.blocked,
+            "oldest_open": _hex(state.oldest_open),
+            "oldest_s": state.oldest_s,
+            "members": state.members,
+            "limited_by": state.limited_by and state.limited_by.value,
+            "stopped_at": state.stopped_at and str(state.stopped_at),
+        },
+    }
+
+
+def _hex(message_id: bytes | None) -> str | None:
+    return None if message_id is None else message_id.hex()
+
+
+def _told(group: Group) -> str:
+    facts = _facts(group)
+    rows = {**facts, **facts.pop("settings"), **facts.pop("state")}
+    del rows["settings"], rows["state"]
+    return "\n".join(
+        f"{name:<11}  {'-' if value is None else value}" for name, value in rows.items()
+    )
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    state = group.state
+    numbers = (state.unread, state.open, state.leased, state.waiting, state.members)
+    paused = "paused" if group.settings.paused else "-"
+    limit = paused if state.limited_by is None else state.limited_by.value
+    return (group.name, group.settings.order.value, *map(str, numbers), limit)
+
+
+@app.command(epilog="\b\nExample:\n  tms group create orders billing --order key")
+@with_target
+def create(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    *,
+    order: Annotated[
+        OrderName, typer.Option(help="By key: the messages of a key one after another.")
+    ] = OrderName.NONE,
+    after: Annotated[
+        str, typer.Option(metavar="PLACE", help="Begin after a message id, at start or at end.")
+    ] = "start",
+    lease: LeaseOption = None,
+    retry: RetryOption = None,
+    retry_max: RetryMaxOption = None,
+    open_max: OpenMaxOption = None,
+    member_max: MemberMaxOption = None,
+) -> None:
+    """Create a group. The same again changes nothing."""
+    given = _given(lease, retry, retry_max, open_max, member_max)
+    settings = {name: getattr(DEFAULTS, name) for name in _SETTINGS} | given
+    with target.connect() as client:
+        group = client.topic(topic).group(name)
+        made = group.create(Order(order), after=_place(after, "--after"), **settings)
+    target.answer(f"Created group {name} of topic {topic}.", _facts(made))
+
+
+def _given(*values: int | None) -> dict[str, int]:
+    given = zip(_SETTINGS, values, strict=True)
+    return {name: value for name, value in given if value is not None}
+
+
+@app.command("list")
+@with_target
+def list_groups(target: Target, topic: TopicArgument) -> None:
+    """List a topic's groups, and where they stand."""
+    with target.connect(StoreAccess.READ) as client:
+        found = client.topic(topic).groups()
+    heads = ("NAME", "ORDER", "UNREAD", "OPEN", "LEASED", "WAITING", "MEMBERS", "LIMITED-BY")
+    target.answer_list(heads, map(_row, found), [*map(_facts, found)])
+
+
+@app.command()
+@with_target
+def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """Show a group's settings, and where it stands."""
+    with target.connect(StoreAccess.READ) as client:
+        group = client.topic(topic).group(name).show()
+    target.answer(_told(group), _facts(group))
+
+
+@app.command(epilog="\b\nExample:\n  tms group take orders billing --limit 10 --ack")
+@with_target
+def take(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    *,
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Stop after so many messages.")
+    ] = None,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="Acknowledge each message after it is printed.")
+    ] = False,
+    lease: LeaseOption = None,
+) -> None:
+    """Take messages and print them, for ever or up to a limit; stop with Ctrl-C.
+
+    Without --ack they are given back at the end, and no attempt is counted.
+    """
+    with target.connect() as client:
+        group = client.topic(topic).group(name)
+        held = []
+        prefetch = 10 if limit is None else min(limit, 10)
+        try:
+            for message in islice(group.take(lease_s=lease, prefetch=prefetch), limit):
+                given = message.message
+                print(json_of(given) if target.as_json else text_of(given), flush=True)
+                if ack:
+                    message.ack()
+                else:
+                    held.append(message)
+        finally:
+            for message in held:
+                message.release()
+
+
+@app.command()
+@with_target
+def delete(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """Delete a group; the messages stay."""
+    with target.connect() as client:
+        client.topic(topic).group(name).delete()
+    target.answer(f"Deleted group {name} of topic {topic}.", {"deleted": name})
+
+
+@app.command()
+@with_target
+def members(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """List who holds messages of a group, or was seen of late."""
+    with target.connect(StoreAccess.READ) as client:
+        found = client.topic(topic).group(name).members()
+    facts = [
+        {
+            "name": each.name,
+            "principal": each.principal,
+            "holds": each.holds,
+            "since_ms": each.since_ms,
+            "seen_ms": each.seen_ms,
+        }
+        for each in found
+    ]
+    rows = [
+        (each.name, each.principal or "-", str(each.holds), str(each.since_ms), str(each.seen_ms))
+        for each in found
+    ]
+    target.answer_list(("NAME", "PRINCIPAL", "HOLDS", "SINCE", "SEEN"), rows, facts)
+
+
+@app.command("open")
+@with_target
+def list_open(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    *,
+    after: Annotated[
+        str | None, typer.Option(metavar="ID", help="List those after this message.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="How many.")] = 100,
+) -> None:
+    """List a group's open messages: how often they failed, and who has them."""
+    behind = None if after is None else parse_message_id(after, "--after")
+    with target.connect(StoreAccess.READ) as client:
+        found = client.topic(topic).group(name).open(after=behind, limit=limit)
+    facts = [
+        {
+            "id": str(MessageId.decode(each.id)),
+            "attempts": each.attempts,
+            "state": each.state,
+            "member": each.member,
+            "until_ms": each.until_ms,
+        }
+        for each in found
+    ]
+    rows = [tuple("-" if value is None else str(value) for value in row.values()) for row in facts]
+    target.answer_list(("ID", "ATTEMPTS", "STATE", "MEMBER", "UNTIL"), rows, facts)
+
+
+@app.command("set", epilog="\b\nExample:\n  tms group set orders billing --lease 60")
+@with_target
+def change(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    *,
+    lease: LeaseOption = None,
+    retry: RetryOption = None,
+    retry_max: RetryMaxOption = None,
+    open_max: OpenMaxOption = None,
+    member_max: MemberMaxOption = None,
+) -> None:
+    """Change a group's settings; its order never changes."""
+    changes = _given(lease, retry, retry_max, open_max, member_max)
+    if not changes:
+        raise typer.BadParameter("give at least one of the settings")
+    with target.connect() as client:
+        _change(target, client.topic(topic).group(name), f"Changed group {name}", changes)
+
+
+@app.command()
+@with_target
+def pause(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """Let takes of a group get nothing until it is resumed."""
+    with target.connect() as client:
+        _change(target, client.topic(topic).group(name), f"Paused group {name}", {"paused": True})
+
+
+@app.command()
+@with_target
+def resume(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """Let takes of a group get messages again."""
+    with target.connect() as client:
+        _change(target, client.topic(topic).group(name), f"Resumed group {name}", {"paused": False})
+
+
+def _change(target: Target, group: TopicGroup, told: str, changes: dict[str, Any]) -> None:
+    changed = group.set(**changes)
+    target.answer(f"{told} of topic {changed.topic_id.name}.", _facts(changed))
+
+
+@app.command(epilog="\b\nExample:\n  tms group seek orders billing --to 2026-08-01T12:00:00Z")
+@with_target
+def seek(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    to: Annotated[
+        str,
+        typer.Option(metavar="PLACE", help="After a message id, at a time, at start or at end."),
+    ],
+) -> None:
+    """Drop all that is open, and read on from another place."""
+    place = _place(to, "--to")
+    with target.connect() as client:
+        moved = client.topic(topic).group(name).seek(place)
+    target.answer(f"Moved group {name} of topic {topic}.", _facts(moved))

@@ -1,0 +1,232 @@
+"""A group of a topic, for asyncio: many members share its messages.
+
+`tms.client.group` is made from it.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import Any, Literal
+
+from tms.client.async_group_message import AsyncGroupMessage
+from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.async_worker import AsyncGroupWorker, WorkerSettings, handling
+from tms.client.held_messages import HeldMessages, TakeSettings
+from tms.client.participants import TransactionAware
+from tms.client.start import Start, id_or_ms
+from tms.core.errors import InvalidRequest
+from tms.core.groups import (
+    DEFAULTS,
+    Group,
+    GroupMember,
+    GroupSettings,
+    OpenMessage,
+    Order,
+    Position,
+    SeekTo,
+)
+from tms.core.services import Services
+from tms.core.subscriptions import check_subscription_name
+from tms.core.topic import TopicId
+
+HOLD_S_MAX = 3600.0
+"""How long the lease of one message is extended."""
+PREFETCH = 10
+
+Place = Start | SeekTo | Literal["start", "end"]
+"""A place in a topic: behind a message, at a publish time, or an end."""
+Participants = Callable[[], Iterable[TransactionAware]]
+
+
+class AsyncTopicGroup:
+    """A group, whether it exists or not. Made by `AsyncTopic.group`.
+
+    Any number of tasks may use it at once. Besides the errors named, each method may raise
+    `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsSingle`, `Unavailable`, `InternalError`,
+    and those that change something `OutcomeUnknown`.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        topic_id: TopicId,
+        name: str,
+        begin: Callable[..., AsyncTransactionContext],
+        is_closed: Callable[[], bool],
+    ) -> None:
+        """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
+        self._services = services
+        self._topic_id = topic_id
+        self._name = check_subscription_name(name)
+        self.begin = begin
+        """Makes a transaction of its client."""
+        self._is_closed = is_closed
+
+    def __repr__(self) -> str:
+        """Return the class, `namespace:topic` and the name."""
+        return f"{type(self).__name__}({self._topic_id}, {self._name})"
+
+    @property
+    def name(self) -> str:
+        """The group's name within its topic."""
+        return self._name
+
+    async def create(
+        self,
+        order: Order | Literal["none", "key"] = Order.NONE,
+        *,
+        after: Place = SeekTo.START,
+        lease_s: int = DEFAULTS.lease_s,
+        retry_s: int = DEFAULTS.retry_s,
+        retry_s_max: int = DEFAULTS.retry_s_max,
+        open_max: int = DEFAULTS.open_max,
+        member_max: int = DEFAULTS.member_max,
+    ) -> Group:
+        """Create the group, and return it. The same again gives the one that is there.
+
+        With the order `key` the messages of one key are given one after another. It begins behind
+        the message `after`, at a publish time, or by default at the oldest message. `lease_s` is
+        how long a take leases messages, if it does not say so itself. A message that failed waits
+        `retry_s` seconds, each later time twice as long, at most `retry_s_max`. At most `open_max`
+        messages are open at a time, and one member has at most `member_max`. Raises
+        `SubscriptionExists` if one of other settings is there, `InvalidRequest` (invalid_group),
+        `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
+        """
+        settings = GroupSettings(
+            _order_of(order), lease_s, retry_s, retry_s_max, open_max, member_max
+        )
+        return await self._services.groups.create_group(
+            self._topic_id, self._name, settings, _position_of(after)
+        )
+
+    async def show(self) -> Group:
+        """Return its settings, and where it stands."""
+        return await self._services.groups.group(self._topic_id, self._name)
+
+    async def set(self, *, expected_version: int | None = None, **changes: int | bool) -> Group:
+        """Change some settings: those of `create` but the order, and `paused`; return the group.
+
+        Raises `InvalidRequest` (invalid_group), `SubscriptionMoved` if it does not have the
+        expected version.
+        """
+        return await self._services.groups.set_group(
+            self._topic_id, self._name, changes, expected_version
+        )
+
+    async def delete(self) -> None:
+        """Delete it; the messages stay."""
+        await self._services.groups.delete_group(self._topic_id, self._name)
+
+    async def members(self) -> list[GroupMember]:
+        """Return who holds messages, or was seen of late, by name."""
+        return list(await self._services.groups.members(self._topic_id, self._name))
+
+    async def open(self, *, after: bytes | None = None, limit: int = 100) -> list[OpenMessage]:
+        """Return open messages behind the id `after`: who has them, and how often they failed."""
+        return list(
+            await self._services.groups.open_messages(
+                self._topic_id, self._name, after=after, limit=limit
+            )
+        )
+
+    async def seek(self, to: Place) -> Group:
+        """Drop all that is open, and go on behind a message, at a publish time, or at an end.
+
+        Acks of what was taken before are refused. Returns the group.
+        """
+        return await self._services.groups.seek(self._topic_id, self._name, _position_of(to))
+
+    async def take(
+        self,
+        *,
+        prefetch: int = PREFETCH,
+        lease_s: int | None = None,
+        hold_s_max: float = HOLD_S_MAX,
+    ) -> AsyncGenerator[AsyncGroupMessage, None]:
+        """Give messages for ever, each leased to this loop alone; wait where there are none.
+
+            async for message in group.take():
+                async with message:
+                    …
+
+        Up to `prefetch` messages are taken ahead. The leases, by default as long as the group's
+        settings say, are extended as long as the loop runs, but not for a message that is held for
+        longer than `hold_s_max` seconds. When the loop ends, what was not given is given back. What
+        was given and not settled is given again to somebody when its lease ends. While the server
+        is away, this waits for it.
+        """
+        runs = self.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
+        async with aclosing(runs):
+            async for [message] in runs:
+                yield message
+
+    async def take_runs(
+        self,
+        *,
+        prefetch: int = PREFETCH,
+        lease_s: int | None = None,
+        hold_s_max: float = HOLD_S_MAX,
+    ) -> AsyncGenerator[list[AsyncGroupMessage], None]:
+        """Give what `take` gives, each in a list: whether it is still held is asked as it goes."""
+        held = await self.hold(TakeSettings(prefetch, lease_s, hold_s_max))
+        try:
+            while True:
+                yield [await held.next()]
+        finally:
+            await held.close()
+
+    async def hold(self, settings: TakeSettings) -> HeldMessages:
+        """Return a new member of the group, which has taken nothing yet."""
+        if settings.prefetch < 1:
+            raise InvalidRequest("invalid_group", prefetch=settings.prefetch)
+        order = (await self.show()).settings.order
+        return HeldMessages(
+            self._services, self._topic_id, self._name, order, settings, is_closed=self._is_closed
+        )
+
+    def worker(
+        self,
+        *,
+        concurrency: int = 1,
+        transaction: bool = False,
+        participants: Participants = tuple,
+        stop_s: float = 30.0,
+        lease_s: int | None = None,
+        hold_s_max: float = HOLD_S_MAX,
+    ) -> Callable[[Callable[..., Awaitable[Any]]], AsyncGroupWorker]:
+        """Make a worker of a function, which is then called with each message.
+
+            @billing.worker(concurrency=8, transaction=True)
+            async def bill(message, tx):
+                await bills.publish(b"…", tx)
+
+            await bill.run()
+
+        When the function returns, its message is acknowledged. If it raises, the message is nacked,
+        with the exception as the reason; `tms.Retry(delay_s=…)` says when it is given again.
+        Up to `concurrency` messages are worked on at a time; with the order `key`, one of a key.
+
+        With `transaction`, the function is called with a transaction too, which begins after the
+        message was taken and acknowledges it. `participants` is called for each and returns those
+        that take part. SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is
+        worked on, and gives the rest back. `lease_s` and `hold_s_max` are those of `take`.
+        """
+        begin = self.begin if transaction else None
+        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
+
+        def worker_of(function: Callable[..., Awaitable[Any]]) -> AsyncGroupWorker:
+            return AsyncGroupWorker(self.hold, handling(function, begin, participants), settings)
+
+        return worker_of
+
+
+def _order_of(order: str) -> Order:
+    try:
+        return Order(order)
+    except ValueError:
+        raise InvalidRequest("invalid_group", order=order) from None
+
+
+def _position_of(place: Place) -> Position:
+    if isinstance(place, str) and place in tuple(SeekTo):
+        return SeekTo(place)
+    return id_or_ms(place)

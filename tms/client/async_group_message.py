@@ -1,0 +1,217 @@
+"""A message that a member of a group has taken, for asyncio: it is settled once.
+
+`tms.client.group_message` is made from it. Whatever settles it is durable when it returns; the one
+exception is `ack(tx)`, which holds if and only if the transaction commits.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import TracebackType
+from typing import Protocol, Self
+
+from anyio import move_on_after
+
+from tms.client.transaction_work import OpenTransaction
+from tms.core.errors import LeaseLost, TmsError
+from tms.core.groups import CommitAcks
+from tms.core.message import Message
+
+RELEASE_S_MAX = 5.0
+"""How long a program that ends waits until a message is given back."""
+
+
+class Retry(Exception):
+    """Raised by a worker's function to have its message given again, after `delay_s` seconds.
+
+    None is the back-off of the group's settings. The reason is kept by the server.
+    """
+
+    def __init__(self, delay_s: float | None = None, reason: str = "") -> None:
+        """Ask for another attempt."""
+        super().__init__(delay_s, reason)
+        self.delay_s = delay_s
+        self.reason = reason or "retry"
+
+
+class Settling(Enum):
+    """Where a taken message stands, as its member knows it."""
+
+    HELD = "is held"
+    IN_COMMIT = "is acknowledged by a transaction that has not ended"
+    SETTLED = "is settled"
+    LOST = "is not held any more: its lease has ended, or it was taken back"
+
+
+UNSETTLED = (Settling.HELD, Settling.LOST)
+"""Where the function of a worker has not settled its message. If it is lost, the ack raises: the
+work on it must not be committed."""
+
+
+class Holder(Protocol):
+    """The member that took messages."""
+
+    async def ack(self, message: "AsyncGroupMessage") -> None:
+        """Acknowledge it. Raises `LeaseLost`."""
+        ...
+
+    async def fail(self, message: "AsyncGroupMessage", delay_s: float | None, reason: str) -> None:
+        """Have it given again later."""
+        ...
+
+    async def release(self, message: "AsyncGroupMessage") -> None:
+        """Give it back; no attempt is counted."""
+        ...
+
+    def acks_of(self, message: "AsyncGroupMessage") -> CommitAcks:
+        """Return what a commit carries of it."""
+        ...
+
+    def forget(self, message: "AsyncGroupMessage") -> None:
+        """Hold it no more."""
+        ...
+
+
+class AsyncGroupMessage:
+    """A message of a group, leased to the member that took it. Given by `AsyncTopicGroup.take`.
+
+    Used by `async with`, it is acknowledged at the end. An exception within nacks it, with itself
+    as the reason; a cancellation gives it back, and no attempt is counted.
+    """
+
+    def __init__(self, holder: Holder, message: Message, delivery: int, attempt: int) -> None:
+        """Belong to `holder`."""
+        self._holder = holder
+        self._message = message
+        self._delivery = delivery
+        self._attempt = attempt
+        self._settling = Settling.HELD
+
+    def __repr__(self) -> str:
+        """Return the class, the message, and the number of the attempt."""
+        return f"<{type(self).__name__} {self._message!r}, attempt {self._attempt}>"
+
+    @property
+    def message(self) -> Message:
+        """The message, as a poll gives it."""
+        return self._message
+
+    @property
+    def id(self) -> bytes:
+        """Its id of 20 bytes."""
+        return self._message.id
+
+    @property
+    def payload(self) -> bytes:
+        """Its payload."""
+        return self._message.payload
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key, if it has one."""
+        return self._message.key
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        """Its headers by their names."""
+        return self._message.headers
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._attempt
+
+    @property
+    def delivery(self) -> int:
+        """The number of the take that got it."""
+        return self._delivery
+
+    @property
+    def settling(self) -> Settling:
+        """Where it stands."""
+        return self._settling
+
+    async def ack(self, tx: OpenTransaction | None = None) -> None:
+        """Acknowledge it: nobody gets it again. Durable when it returns.
+
+        With `tx` it is acknowledged if and only if that commits, in the same flush; a rollback
+        nacks it. Raises `LeaseLost` if another member has it now; with `tx` the commit raises
+        `AckRefused` then. If it is settled already, nothing is done.
+        """
+        if self._settling is Settling.SETTLED:
+            return
+        self._check_held()
+        if tx is None:
+            await self._holder.ack(self)
+        else:
+            tx.gathered.acks.append(self)
+            self._settling = Settling.IN_COMMIT
+
+    async def nack(self, delay_s: float | None = None, reason: str = "") -> None:
+        """Have it given again, after `delay_s` seconds; by default as the group's settings say.
+
+        Durable when it returns; an attempt is counted. With the order `key` the later messages of
+        its key go back too. If it is settled, or not held any more, nothing is done.
+        """
+        if self._settling is Settling.HELD:
+            await self._holder.fail(self, delay_s, reason)
+
+    async def release(self) -> None:
+        """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
+        if self._settling is Settling.HELD:
+            await self._holder.release(self)
+
+    async def __aenter__(self) -> Self:
+        """Return it."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is."""
+        if self._settling is not Settling.HELD:
+            return
+        if error is None:
+            await self.ack()
+            return
+        try:
+            await self._give_back_after(error)
+        except TmsError as failed:
+            error.add_note(f"the message was not nacked, and is given again later: {failed!r}")
+
+    async def _give_back_after(self, error: BaseException) -> None:
+        if isinstance(error, Retry):
+            await self.nack(error.delay_s, error.reason)
+        elif isinstance(error, Exception):
+            await self.nack(reason=repr(error))
+        else:  # a cancellation goes on behind this
+            with move_on_after(RELEASE_S_MAX, shield=True):
+                await self.release()
+
+    # -- what transactions and the holder tell it
+
+    def _check_held(self) -> None:
+        if self._settling is Settling.LOST:
+            raise LeaseLost(id=self.id.hex(), delivery=self._delivery, reason="lease_lost")
+        if self._settling is Settling.IN_COMMIT:
+            raise RuntimeError(f"the message {self._settling.value}")
+
+    def commit_acks(self) -> CommitAcks:
+        """Return what a commit carries of it."""
+        return self._holder.acks_of(self)
+
+    def committed(self) -> None:
+        """Learn that the commit which carried its ack is done."""
+        self._settling = Settling.SETTLED
+        self._holder.forget(self)
+
+    async def rolled_back(self, cause: BaseException | None) -> None:
+        """Learn that the transaction which was to acknowledge it is not committed."""
+        self._settling = Settling.HELD
+        await self._give_back_after(RuntimeError("rolled back") if cause is None else cause)
+
+    def settle_as(self, settling: Settling) -> None:
+        """Stand there from now on; for the member that took it."""
+        self._settling = settling

@@ -1,0 +1,71 @@
+"""The answer to a take in `avro/binary;version=2`: a record, whose messages are those of a poll.
+
+    record Taken {
+        union {long, null} delivery; long lease_ms; union {string, null} limited_by;
+        union {long, null} stopped_at; array<int> attempts; long settled;
+        array<record Refused {long delivery; union {bytes, null} id; string reason;}> refused;
+        messages, as the answer to a poll in this format
+    }
+
+Attempts are empty if all are 1.
+"""
+
+from tms.core.groups import LimitedBy, Refusal, RefusedMessage, Settled, Taken
+from tms.wire.avro import AvroReader, array, number, optional, sized
+from tms.wire.avro_frames import AVRO_FRAMES
+from tms.wire.avro_runs import AvroRunsDecoder
+
+
+def encode_taken(taken: Taken) -> bytes:
+    """Return the answer to a take."""
+    limited, settled = taken.limited_by, taken.settled
+    parts = [
+        _number(taken.delivery),
+        number(round(taken.lease_s * 1000)),
+        optional(None if limited is None else sized(limited.value.encode())),
+        _number(taken.stopped_at),
+        array([number(each) for each in taken.attempts]),
+        number(settled.settled),
+        array(
+            [
+                number(each.delivery)
+                + optional(None if each.id is None else sized(each.id))
+                + sized(each.reason.value.encode())
+                for each in settled.refused
+            ]
+        ),
+    ]
+    first = True
+    for block in taken.blocks:
+        parts.append(AVRO_FRAMES.encode_block(block, first=first))
+        first = False
+    parts.append(AVRO_FRAMES.encode_end(first=first))
+    return b"".join(parts)
+
+
+def _number(value: int | None) -> bytes:
+    return optional(None if value is None else number(value))
+
+
+def decode_taken(answer: bytes) -> Taken:
+    """Return what a take answered. Raises `InvalidRequest` if it is not one."""
+    reader = AvroReader(answer)
+    delivery = reader.number() if reader.has_value() else None
+    lease_s = reader.number() / 1000
+    limited_by = LimitedBy(reader.text()) if reader.has_value() else None
+    stopped_at = reader.number() if reader.has_value() else None
+    attempts = [reader.number() for _ in reader.items()]
+    settled = reader.number()
+    refused = [
+        RefusedMessage(
+            reader.number(), reader.sized() if reader.has_value() else None, Refusal(reader.text())
+        )
+        for _ in reader.items()
+    ]
+    messages = AvroRunsDecoder()
+    block = messages.feed(reader.rest())
+    messages.close()
+    blocks = (block,) if block.count else ()
+    return Taken(
+        delivery, lease_s, blocks, attempts, limited_by, stopped_at, Settled(settled, refused)
+    )

@@ -1,0 +1,323 @@
+"""Bodies of takes and settles, both ways: JSON, but for the messages of a take's answer.
+
+A delivery is a number of microseconds since 1970, so every program can tell it in JSON.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from tms.core.groups import (
+    DELAY_S_MAX,
+    LEASE_S_MAX,
+    MEMBER_CHARS_MAX,
+    TAKE_MESSAGES_MAX,
+    Acks,
+    CommitAcks,
+    LimitedBy,
+    Nacks,
+    Refusal,
+    RefusedMessage,
+    Releases,
+    Settle,
+    Settled,
+    Take,
+    Taken,
+)
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.message import parse_id
+from tms.core.topic import TopicId
+from tms.wire.json_fields import (
+    COUNT,
+    Count,
+    MessageIdText,
+    NamespaceName,
+    SubscriptionName,
+    TopicName,
+    described_by,
+)
+from tms.wire.json_values import Int64, decode, decode_answer, encode
+
+_decoder = msgspec.json.Decoder
+
+IDS_MAX = 10_000
+_PARTS_MAX = 1_000
+Delivery = Annotated[
+    Int64,
+    described_by({**COUNT, "format": "int64", "description": "The number that a take answered."}),
+]
+Ids = Annotated[list[MessageIdText], msgspec.Meta(max_length=IDS_MAX)]
+MemberName = Annotated[
+    str,
+    described_by(
+        {
+            "type": "string",
+            "pattern": f"^[A-Za-z0-9_.:-]{{1,{MEMBER_CHARS_MAX}}}$",
+            "description": "A name that the member has chosen.",
+        }
+    ),
+]
+Delay = Annotated[float, msgspec.Meta(ge=0, le=DELAY_S_MAX)]
+LeaseS = Annotated[int, msgspec.Meta(ge=1, le=LEASE_S_MAX)]
+TakeMessages = Annotated[int, msgspec.Meta(ge=1, le=TAKE_MESSAGES_MAX)]
+TakeBytes = Annotated[int, msgspec.Meta(ge=1, le=JSON_INTEGER_MAX)]
+
+
+def hex_of(message_id: bytes | None) -> str | None:
+    """Return an id as it is told."""
+    return None if message_id is None else message_id.hex()
+
+
+def id_of(text: str | None) -> bytes | None:
+    """Return an id that was told. Raises `InvalidRequest` (invalid_message_id)."""
+    return None if text is None else parse_id(text)
+
+
+class AcksBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages of a delivery; without ids, all that it still has."""
+
+    delivery: Delivery
+    ids: Ids | None = None
+
+
+class NacksBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages of a delivery that failed; without a delay, the group's back-off counts."""
+
+    delivery: Delivery
+    ids: Ids | None = None
+    delay_s: Delay | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+
+
+class SettlePartsBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The end of a member's work on messages."""
+
+    acks: Annotated[list[AcksBody], msgspec.Meta(max_length=_PARTS_MAX)] = []
+    nacks: Annotated[list[NacksBody], msgspec.Meta(max_length=_PARTS_MAX)] = []
+    release: Annotated[list[AcksBody], msgspec.Meta(max_length=_PARTS_MAX)] = []
+    extend: Annotated[
+        Annotated[list[Delivery], msgspec.Meta(max_length=_PARTS_MAX)] | None,
+        msgspec.Meta(description="The leases that go on; empty: all that the member has."),
+    ] = None
+    lease_s: LeaseS | None = None
+    leave: bool = False
+
+
+class SettleBody(SettlePartsBody, kw_only=True):
+    """The end of a member's work on messages, with its name."""
+
+    member: MemberName
+
+
+class TakeBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A request for messages."""
+
+    member: MemberName
+    messages: TakeMessages = 1
+    bytes: TakeBytes | None = None
+    lease_s: LeaseS | None = None
+    sequence: Annotated[
+        Count | None,
+        msgspec.Meta(description="A take with the same number gets the same delivery again."),
+    ] = None
+    anew: Annotated[bool, msgspec.Meta(description="Release first what this name had before.")] = (
+        False
+    )
+    settle: SettlePartsBody | None = None
+
+
+class RefusedBody(msgspec.Struct):
+    """A message that was not settled."""
+
+    delivery: Delivery
+    id: MessageIdText | None
+    reason: Refusal
+
+
+class SettledBody(msgspec.Struct):
+    """The outcome of a settle; settled counts what was acknowledged."""
+
+    settled: Count
+    refused: list[RefusedBody]
+
+
+class TakenHeadBody(msgspec.Struct):
+    """The answer to a take, without its messages; the attempts are 1 where there are none."""
+
+    delivery: Delivery | None
+    lease_s: float
+    limited_by: LimitedBy | None
+    stopped_at: str | None
+    attempts: list[int]
+    settled: Count
+    refused: list[RefusedBody]
+
+
+class CommitAcksBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages of a group that a commit acknowledges."""
+
+    namespace: NamespaceName
+    topic: TopicName
+    subscription: SubscriptionName
+    member: MemberName
+    delivery: Delivery
+    ids: Ids
+
+
+_settle_decoder = _decoder(SettleBody)
+_settled_decoder = _decoder(SettledBody)
+_take_decoder = _decoder(TakeBody)
+
+
+def _parts_of(settle: Settle) -> dict[str, Any]:
+    """Return the fields of a settle."""
+    return {
+        "acks": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.acks],
+        "nacks": [
+            NacksBody(each.delivery, _hexes(each.ids), each.delay_s, each.reason)
+            for each in settle.nacks
+        ],
+        "release": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.releases],
+        "extend": None if settle.extend is None else list(settle.extend),
+        "lease_s": settle.lease_s,
+        "leave": settle.leave,
+    }
+
+
+def _hexes(ids: Sequence[bytes] | None) -> list[str] | None:
+    return None if ids is None else [each.hex() for each in ids]
+
+
+def _ids(told: Iterable[str] | None) -> list[bytes] | None:
+    return None if told is None else [parse_id(each) for each in told]
+
+
+def _settle_of(body: SettlePartsBody) -> Settle:
+    return Settle(
+        [Acks(each.delivery, _ids(each.ids)) for each in body.acks],
+        [Nacks(each.delivery, _ids(each.ids), each.delay_s, each.reason) for each in body.nacks],
+        [Releases(each.delivery, _ids(each.ids)) for each in body.release],
+        body.extend,
+        body.lease_s,
+        body.leave,
+    )
+
+
+def encode_settle(member: str, settle: Settle) -> bytes:
+    """Return the body of a settle."""
+    return encode(SettleBody(member=member, **_parts_of(settle)))
+
+
+def decode_settle(body: bytes) -> tuple[str, Settle]:
+    """Return a member, and what it settles."""
+    value = decode(_settle_decoder, body)
+    return value.member, _settle_of(value)
+
+
+def _refused_bodies(refused: Iterable[RefusedMessage]) -> list[RefusedBody]:
+    return [RefusedBody(each.delivery, hex_of(each.id), each.reason) for each in refused]
+
+
+def encode_settled(settled: Settled) -> bytes:
+    """Return the answer to a settle."""
+    return encode(SettledBody(settled.settled, _refused_bodies(settled.refused)))
+
+
+def decode_settled(answer: bytes) -> Settled:
+    """Return what a settle answered."""
+    told = decode_answer(_settled_decoder, answer)
+    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
+    return Settled(told.settled, refused)
+
+
+def encode_take(take: Take) -> bytes:
+    """Return the body of a take."""
+    settle = None if take.settle == Settle() else SettlePartsBody(**_parts_of(take.settle))
+    return encode(
+        TakeBody(
+            take.member,
+            take.messages,
+            take.bytes_max,
+            take.lease_s,
+            take.sequence,
+            take.anew,
+            settle,
+        )
+    )
+
+
+def decode_take(body: bytes) -> Take:
+    """Return a take."""
+    value = decode(_take_decoder, body)
+    settle = Settle() if value.settle is None else _settle_of(value.settle)
+    return Take(
+        value.member,
+        value.messages,
+        value.bytes,
+        value.lease_s,
+        value.sequence,
+        value.anew,
+        settle,
+    )
+
+
+def encode_taken_head(taken: Taken) -> bytes:
+    """Return the answer to a take up to its messages, which follow as an array, and then `}`."""
+    head = TakenHeadBody(
+        taken.delivery,
+        taken.lease_s,
+        taken.limited_by,
+        None if taken.stopped_at is None else str(taken.stopped_at),
+        list(taken.attempts),
+        taken.settled.settled,
+        _refused_bodies(taken.settled.refused),
+    )
+    return encode(head)[:-1] + b',"messages":'
+
+
+def decode_taken_head(head: bytes) -> Taken:
+    """Return the answer to a take, without its messages."""
+    told = decode_answer(_head_decoder, head)
+    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
+    return Taken(
+        told.delivery,
+        told.lease_s,
+        (),
+        told.attempts,
+        told.limited_by,
+        None if told.stopped_at is None else int(told.stopped_at),
+        Settled(told.settled, refused),
+    )
+
+
+_head_decoder = _decoder(TakenHeadBody)
+
+
+def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
+    """Return the acks of a commit as they are told."""
+    return [
+        CommitAcksBody(
+            each.topic_id.namespace,
+            each.topic_id.name,
+            each.name,
+            each.member,
+            each.delivery,
+            [message_id.hex() for message_id in each.ids],
+        )
+        for each in acks
+    ]
+
+
+def commit_acks_of(told: Iterable[CommitAcksBody]) -> list[CommitAcks]:
+    """Return the acks of a commit. Raises `InvalidRequest` (invalid_message_id)."""
+    return [
+        CommitAcks(
+            TopicId(each.namespace, each.topic),
+            each.subscription,
+            each.member,
+            each.delivery,
+            [parse_id(message_id) for message_id in each.ids],
+        )
+        for each in told
+    ]
