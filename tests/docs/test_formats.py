@@ -21,6 +21,9 @@ from tms.core import frame, message, topic, transaction
 from tms.core.limits import Limits
 from tms.core.messaging import Published, RollbackRange
 from tms.core.store_features import GROUPS
+from tms.messaging.groups import edits as group_edits
+from tms.messaging.groups import snapshots as group_snapshots
+from tms.messaging.groups.state import OpenMessages
 from tms.transactions import edits
 from tms.transactions.commands import TransactionState
 from tms.transactions.snapshot_codec import encode_snapshot
@@ -79,6 +82,20 @@ def applied(*made: edits.Edit) -> TransactionState:
     return state
 
 
+def group_row(*made: group_edits.Edit) -> bytes:
+    """Return the row of a group's edits."""
+    return group_edits.encode_row([group_edits.encode_edit(edit) for edit in made])
+
+
+def group_snapshot(*made: group_edits.Edit) -> bytes:
+    """Return the snapshot of a group that was created at T, after edits."""
+    state = OpenMessages(by_key=False)
+    state.floor = state.last_delivery = T * 1000
+    for edit in made:
+        state.apply(edit, T)
+    return group_snapshots.encode_snapshot(group_snapshots.freeze(state))
+
+
 T = 1_700_000_000_000
 NAMES: dict[str, Any] = {
     **vars(keys),
@@ -104,7 +121,13 @@ NAMES: dict[str, Any] = {
     "W": T * 1_000_000,
     "applied": applied,
     "encode_snapshot": encode_snapshot,
+    "How": group_edits.How,
+    "ReadEdit": group_edits.ReadEdit,
+    "SettledEdit": group_edits.SettledEdit,
+    "TakenEdit": group_edits.TakenEdit,
     "group_key": group_key,
+    "group_row": group_row,
+    "group_snapshot": group_snapshot,
     "encode_transaction": transaction_codec.encode_transaction,
     "hbase_row": hbase_row,
     "leveldb_key": leveldb_key,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ from tms.core.groups import (
 from tms.core.message import Message
 from tms.core.subscriptions import Advance
 from tms.core.transactions import StartRequest
-from tms.messaging.groups import loaded
+from tms.messaging.groups import feed, loaded, takes
 
 pytestmark = pytest.mark.anyio
 
@@ -336,3 +337,24 @@ async def test_after_a_failed_flush_a_group_is_read_again() -> None:
     assert refused in ([], [Refusal.SETTLED])
     assert payloads(await world.take("b", 5)) == [b"2"]
     await world.services.close()
+
+
+async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, reached, goes_on = feed.bodies_of, asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any) -> Any:
+        reached.set()
+        await goes_on.wait()
+        return await whole(*given)
+
+    monkeypatch.setattr(takes, "bodies_of", slow)
+    short = asyncio.create_task(world.take("short", wait_s=0.2))
+    await asyncio.sleep(0.02)
+    await world.publish(b"1")
+    await reached.wait()
+    others = asyncio.create_task(world.take("others", wait_s=20))
+    assert (await short).delivery is None
+    goes_on.set()
+    assert payloads(await others) == [b"1"]

@@ -60,6 +60,21 @@ class Reservation(NamedTuple):
     """If the group was moved meanwhile, it is another."""
 
 
+class _Accepted:
+    """Messages that one call acknowledges, added in the order of their ids."""
+
+    def __init__(self) -> None:
+        self.last: bytes | None = None
+        self.of_key: dict[bytes, int] = {}
+        """How many of each key. They are its first open ones."""
+
+    def add(self, each: bytes, digest: bytes | None) -> None:
+        """Add the next one."""
+        self.last = each
+        if digest is not None:
+            self.of_key[digest] = self.of_key.get(digest, 0) + 1
+
+
 class GroupCommands:
     """The commands of one group, and the edits that are not written yet."""
 
@@ -91,10 +106,15 @@ class GroupCommands:
         """Return the delivery that an earlier take with `sequence` got, if it still holds."""
         if sequence is None:
             return None
-        for number in self.state.of_member.get(member.name, ()):
+        for number in reversed(self.state.of_member.get(member.name, ())):
             delivery = self.state.deliveries[number]
-            if delivery.sequence == sequence and delivery.principal == member.principal:
+            if delivery.principal != member.principal or delivery.sequence is None:
+                continue
+            if delivery.sequence == sequence:
                 return number
+            if delivery.sequence < sequence:
+                # A member's sequences ascend.
+                return None
         return None
 
     def begin_anew(self, member: Taker, now_ms: int) -> None:
@@ -121,10 +141,10 @@ class GroupCommands:
         return Reservation(self.state.reserve(limit, now_ms), self.state.floor)
 
     def joined(self, *parts: Reservation) -> Reservation:
-        """Return several reservations as one."""
-        is_current = all(each.floor == self.state.floor for each in parts)
-        ids = sorted(each for part in parts for each in part.ids) if is_current else []
-        return Reservation(ids, self.state.floor)
+        """Return several reservations as one, without what was reserved before a seek."""
+        floor = self.state.floor
+        ids = sorted(each for part in parts if part.floor == floor for each in part.ids)
+        return Reservation(ids, floor)
 
     def give_up(self, reserved: Reservation) -> None:
         """Let others have what was reserved."""
@@ -197,17 +217,19 @@ class GroupCommands:
     def refusals(self, acks: Iterable[CommitAcks], principal: str | None) -> list[RefusedMessage]:
         """Return which acks of one commit cannot be done; `acknowledge` does them if none."""
         refused: list[RefusedMessage] = []
-        found: set[bytes] = set()
+        accepted = _Accepted()
         asked = [
             (each, ack.delivery, Taker(ack.member, principal)) for ack in acks for each in ack.ids
         ]
         for each, number, member in sorted(asked):
-            reason = self._refusal(each, number, member, found)
-            if reason is None and each in found:
-                reason = Refusal.SETTLED
-            if reason is not None:
+            if each == accepted.last:
+                reason: Refusal | None = Refusal.SETTLED
+            else:
+                reason = self._refusal(each, number, member, accepted)
+            if reason is None:
+                accepted.add(each, self.state.open[each].digest)
+            else:
                 refused.append(RefusedMessage(number, each, reason))
-            found.add(each)
         return refused
 
     def acknowledge(self, acks: Iterable[CommitAcks], now_ms: int) -> None:
@@ -228,21 +250,23 @@ class GroupCommands:
                 refused.append(RefusedMessage(ack.delivery, None, Refusal.LEASE_LOST))
             else:
                 asked += [(each, ack.delivery) for each in delivery.ids]
-        accepted: set[bytes] = set()
+        accepted = _Accepted()
         ids: list[bytes] = []
         for each, number in sorted(asked):
+            if each == accepted.last:
+                continue
             reason = self._refusal(each, number, member, accepted)
             if reason is not None:
                 refused.append(RefusedMessage(number, each, reason))
-            elif each not in accepted:
-                accepted.add(each)
+            else:
+                accepted.add(each, self.state.open[each].digest)
                 ids.append(each)
         if ids:
             self._do(SettledEdit(How.ACK, ids), now_ms)
         return len(ids)
 
     def _refusal(
-        self, each: bytes, number: int, member: Taker, accepted: set[bytes]
+        self, each: bytes, number: int, member: Taker, accepted: "_Accepted"
     ) -> Refusal | None:
         """Return why an ack is refused; `accepted` come before it, in the order of ids."""
         state = self.state
@@ -256,11 +280,9 @@ class GroupCommands:
         if delivery is not None and not _is_of(delivery, member):
             return Refusal.LEASE_LOST
         if opened.digest is not None:
-            for earlier in state.keys[opened.digest].open:
-                if earlier == each:
-                    break
-                if earlier not in accepted:
-                    return Refusal.EARLIER_OPEN
+            next_one = accepted.of_key.get(opened.digest, 0)
+            if state.keys[opened.digest].open[next_one] != each:
+                return Refusal.EARLIER_OPEN
         return None
 
     def _held(
@@ -356,7 +378,8 @@ class GroupCommands:
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""
-        floor = max(now_ms * 1000, self.state.last_delivery)
+        # Each seek has a floor of its own, by which a reservation from before is known.
+        floor = max(now_ms * 1000, self.state.last_delivery + 1)
         self._do(SoughtEdit(through, floor), now_ms)
 
 

@@ -42,30 +42,35 @@ class Frozen(NamedTuple):
     last_delivery: int
     deliveries: list[tuple[int, Delivery]]
     ids: list[bytes]
-    marks: list[tuple[int, int, int, int, bytes | None]]
-    """For each id: its delivery, attempts, ends, the time before which it waits, its digest."""
+    marks: tuple[list[int], list[int], list[int], list[int], list[bytes | None]]
+    """For each id, in columns: its delivery, attempts, ends, the time before which it waits, its
+    digest."""
 
 
 def freeze(state: OpenMessages) -> Frozen:
     """Return a copy of what is stored of a state."""
+    opened = list(state.open.values())
     return Frozen(
         state.through,
         state.floor,
         state.last_delivery,
         list(state.deliveries.items()),
         list(state.open),
-        [
-            (each.delivery, each.attempts, each.ends, each.not_before_ms, each.digest)
-            for each in state.open.values()
-        ],
+        (
+            [each.delivery for each in opened],
+            [each.attempts for each in opened],
+            [each.ends for each in opened],
+            [each.not_before_ms for each in opened],
+            [each.digest for each in opened],
+        ),
     )
 
 
 def encode_snapshot(frozen: Frozen) -> bytes:
     """Return the snapshot of a state."""
-    marks = frozen.marks
+    deliveries, attempts, ends, waits, digests = frozen.marks
     index = {number: place for place, (number, _) in enumerate(frozen.deliveries, 1)}
-    least_ms = min((wait_ms for _, _, _, wait_ms, _ in marks if wait_ms), default=0)
+    least_ms = min((wait_ms for wait_ms in waits if wait_ms), default=0)
     body = b"".join(
         (
             through_bytes(frozen.through),
@@ -75,12 +80,12 @@ def encode_snapshot(frozen: Frozen) -> bytes:
             number_bytes(len(frozen.deliveries)),
             *(_delivery_bytes(*each) for each in frozen.deliveries),
             ids_bytes(frozen.ids),
-            numbers_bytes(index.get(delivery, 0) for delivery, _, _, _, _ in marks),
-            numbers_bytes(attempts for _, attempts, _, _, _ in marks),
-            numbers_bytes(ends for _, _, ends, _, _ in marks),
+            numbers_bytes([index.get(delivery, 0) for delivery in deliveries]),
+            numbers_bytes(attempts),
+            numbers_bytes(ends),
             least_ms.to_bytes(8),
-            numbers_bytes(wait_ms and 1 + wait_ms - least_ms for _, _, _, wait_ms, _ in marks),
-            *(digest for _, _, _, _, digest in marks if digest is not None),
+            numbers_bytes([wait_ms and 1 + wait_ms - least_ms for wait_ms in waits]),
+            *(digest for digest in digests if digest is not None),
             number_bytes(0),
         )
     )
@@ -116,9 +121,9 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
         raise ValueError
     taken = [_delivery_of(reader) for _ in range(reader.number())]
     ids = reader.ids()
-    holders, attempts, ends = ([reader.number() for _ in ids] for _ in range(3))
+    holders, attempts, ends = (reader.numbers(len(ids)) for _ in range(3))
     least_ms = reader.integer(8)
-    waits = [reader.number() for _ in ids]
+    waits = reader.numbers(len(ids))
     of_delivery: list[list[bytes]] = [[] for _ in range(len(taken) + 1)]
     for place, each in enumerate(ids):
         opened = OpenEntry(reader.fixed(DIGEST_BYTES) if by_key else None)

@@ -8,8 +8,9 @@
 Time is in milliseconds since 1970, and never goes back while a state is in memory.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from tms.messaging.groups.edits import (
     Edit,
@@ -21,6 +22,9 @@ from tms.messaging.groups.edits import (
     TakenEdit,
     Why,
 )
+
+_LISTED_MAX = 64
+_STALE_MAX = 64
 
 
 class OpenEntry:
@@ -66,8 +70,9 @@ class OpenKey:
     __slots__ = ("delivery", "is_due", "is_reserved", "open")
 
     def __init__(self) -> None:
-        self.open: list[bytes] = []
-        """Ascending. A list, because an empty deque takes 600 bytes."""
+        self.open: list[bytes] | deque[bytes] = []
+        """Ascending. A list, because an empty deque takes 600 bytes; if they are many, a deque,
+        because the first one goes at each ack."""
         self.delivery = 0
         """The delivery that has some; 0 if nobody has one."""
         self.is_due = False
@@ -128,7 +133,12 @@ class OpenMessages:
         """Add a message as a snapshot has it; `restore_delivery` follows for those leased."""
         self.open[each] = opened
         if opened.digest is not None:
-            self.keys.setdefault(opened.digest, OpenKey()).open.append(each)
+            key = self.keys.get(opened.digest)
+            if key is None:
+                key = self.keys[opened.digest] = OpenKey()
+            elif len(key.open) == _LISTED_MAX:
+                key.open = deque(key.open)
+            key.open.append(each)
         self._offer(each, opened)
 
     def restore_delivery(self, number: int, delivery: Delivery) -> None:
@@ -173,7 +183,12 @@ class OpenMessages:
         member = delivery.member
         self.held[member] = self.held.get(member, 0) + len(delivery.ids)
         self.of_member.setdefault(member, []).append(number)
-        heappush(self._ends, (delivery.end_ms, number))
+        if len(self._ends) > 2 * len(self.deliveries) + _STALE_MAX:
+            # Those of deliveries that are over would stay until then, half a day at worst.
+            self._ends = [(one.end_ms, each) for each, one in self.deliveries.items()]
+            heapify(self._ends)
+        else:
+            heappush(self._ends, (delivery.end_ms, number))
 
     def _let_go(self, each: bytes) -> OpenEntry:
         """Take a message from the delivery that has it, if one has."""

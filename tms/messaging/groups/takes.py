@@ -68,6 +68,9 @@ class Takes:
             async with asyncio.timeout(left_s):
                 return await asyncio.shield(waiting.served)
         except TimeoutError:
+            if waiting.served.done():
+                return waiting.served.result()
+            waiting.is_gone = True
             return waiting.short
         except asyncio.CancelledError:
             self._give_back(group, waiting)

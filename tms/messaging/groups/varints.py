@@ -10,7 +10,7 @@
 DO NOT CHANGE: on disk. What is read is what was written, or `ValueError` or `IndexError` is raised.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tms.core.message import ID_BYTES, KEY, KEY_BYTES, NO_PAYLOAD_KEY
 
@@ -67,8 +67,10 @@ def _run(ms: int, first: int, count: int) -> bytes:
     return b"".join((b"\x00", number_bytes(ms), number_bytes(first), number_bytes(count)))
 
 
-def numbers_bytes(values: Iterable[int]) -> bytes:
+def numbers_bytes(values: Sequence[int]) -> bytes:
     """Return numbers, without their count."""
+    if not values or max(values) <= _LOW:
+        return bytes(values)
     return b"".join([number_bytes(value) for value in values])
 
 
@@ -104,6 +106,14 @@ class GroupReader:
                 raise ValueError
         self.at = at
         return value
+
+    def numbers(self, count: int) -> Sequence[int]:
+        """Return the next `count` numbers."""
+        short = self._data[self.at : self.at + count]
+        if len(short) == count and short.isascii():
+            self.at += count
+            return short
+        return [self.number() for _ in range(count)]
 
     def fixed(self, length: int) -> bytes:
         """Return the next `length` bytes."""

@@ -1,0 +1,275 @@
+"""Groups on a whole service: members that fall silent and come late, a store that dies at a write.
+
+No exact model: `group_machine.py` has that of the rules. Here it is followed who was told what.
+What was acknowledged is never given again, a commit's acks hold if and only if its message is
+there, and in the end a good worker gets all the rest, each once.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from prometheus_client import CollectorRegistry
+
+from tables.store_tables import StoreTables
+from tests.manual_clock import ManualClock
+from tests.messaging.conftest import NOW_MS, TOPIC
+from tms.core.commits import CommitRequest
+from tms.core.errors import AckRefused, TmsError
+from tms.core.frame import bodies_of, encode_body
+from tms.core.groups import (
+    Acks,
+    CommitAcks,
+    GroupSettings,
+    Nacks,
+    Order,
+    Releases,
+    Settle,
+    Take,
+    Taken,
+)
+from tms.core.limits import Limits
+from tms.core.message import Message
+from tms.core.transactions import StartRequest
+from tms.server.node import OpenServices, services_on
+
+Result = TypeVar("Result")
+MEMBERS = st.sampled_from(["a", "b", "c"])
+KEYS = st.lists(st.sampled_from([b"k", b"l", None]), min_size=1, max_size=4)
+
+
+class Given(NamedTuple):
+    """What a member once got."""
+
+    member: str
+    delivery: int
+    messages: list[Message]
+
+
+class GroupServiceMachine(RuleBasedStateMachine):
+    """Subclasses give the store."""
+
+    order: ClassVar[Order]
+    store: Any
+
+    def open_store(self) -> StoreTables:
+        raise NotImplementedError
+
+    @initialize()
+    def begin(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock(NOW_MS)
+        self.count = 0
+        self.committed: dict[bytes, bytes | None] = {}
+        """Payloads and keys of what surely is there."""
+        self.doubtful: dict[bytes, bytes | None] = {}
+        """Payloads of publishes without an answer."""
+        self.open: dict[int, bytes] = {}
+        """Transactions in progress, and what they published."""
+        self.unsure: set[int] = set()
+        """Transactions whose commit had no answer."""
+        self.given: list[Given] = []
+        self.seen: dict[bytes, bytes] = {}
+        """Ids of all that was given, and their payloads."""
+        self.acknowledged: list[bytes] = []
+        self.maybe: set[bytes] = set()
+        """Ids whose ack had no answer."""
+        self.pairs: list[tuple[bytes, list[bytes]]] = []
+        """The message of a commit without an answer, and the ids that it acknowledged."""
+        self.run(self.start())
+        self.run(self.services.messaging.create_topic(TOPIC))
+        settings = GroupSettings(order=self.order, lease_s=5, retry_s=1, retry_s_max=3)
+        self.run(self.services.groups.create_group(TOPIC, "g", settings))
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self.loop.run_until_complete(work)
+
+    async def start(self) -> None:
+        self.services: OpenServices = await services_on(
+            self.open_store(), Limits(), self.clock, CollectorRegistry()
+        )
+
+    async def again(self) -> None:
+        """Wait until the services have recovered from a write that failed."""
+        for _ in range(500):
+            try:
+                await self.services.groups.group(TOPIC, "g")
+                tx = await self.services.transactions.start(StartRequest())
+                await self.services.transactions.abort(tx.transaction_id)
+            except TmsError:
+                await asyncio.sleep(0.01)
+            else:
+                return
+        raise AssertionError("the services do not recover")
+
+    def body(self, key: bytes | None) -> tuple[bytes, bytes]:
+        self.count += 1
+        payload = b"%d" % self.count
+        return payload, bodies_of([encode_body(payload, key)])[0]
+
+    # -- what publishers do
+
+    @rule(keys=KEYS)
+    def publish(self, keys: list[bytes | None]) -> None:
+        for key in keys:
+            payload, body = self.body(key)
+            self.run(self.services.messaging.publish(TOPIC, [body]))
+            self.committed[payload] = key
+
+    @precondition(lambda self: len(self.open) < 2)
+    @rule()
+    def begin_transaction(self) -> None:
+        tx = self.run(self.services.transactions.start(StartRequest()))
+        payload, body = self.body(None)
+        self.run(self.services.messaging.publish(TOPIC, [body], tx.write_pointer))
+        self.open[tx.transaction_id] = payload
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data(), dies=st.sampled_from([None, None, "before", "after"]))
+    def commit(self, data: Any, dies: str | None) -> None:
+        transaction_id = data.draw(st.sampled_from(sorted(self.open)))
+        acks, ids = [], []
+        if self.given and data.draw(st.booleans()):
+            given = data.draw(st.sampled_from(self.given[-4:]))
+            ids = [one.id for one in given.messages]
+            acks = [CommitAcks(TOPIC, "g", given.member, given.delivery, ids)]
+        request = CommitRequest(acks=acks)
+        work = self.services.transactions.commit(transaction_id, request)
+        answer = self.under(work, dies)
+        payload = self.open[transaction_id]
+        if isinstance(answer, AckRefused):
+            return
+        del self.open[transaction_id]
+        if isinstance(answer, TmsError):
+            self.unsure.add(transaction_id)
+            self.doubtful[payload] = None
+            self.maybe |= set(ids)
+            self.pairs.append((payload, ids))
+            return
+        self.committed[payload] = None
+        self.acknowledge(ids)
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def abort(self, data: Any) -> None:
+        transaction_id = data.draw(st.sampled_from(sorted(self.open)))
+        del self.open[transaction_id]
+        self.run(self.services.transactions.abort(transaction_id))
+
+    # -- what members do
+
+    @rule(member=MEMBERS, messages=st.integers(1, 5), anew=st.sampled_from([False, False, True]))
+    def take(self, member: str, messages: int, anew: bool) -> None:  # noqa: FBT001
+        self.note(member, self.taken(Take(member, messages, anew=anew)))
+
+    def taken(self, take: Take) -> Taken:
+        return self.run(self.services.groups.take(TOPIC, "g", take))
+
+    def note(self, member: str, taken: Taken) -> list[Message]:
+        messages = [message for block in taken.blocks for message in block]
+        assert (taken.delivery is None) == (not messages)
+        for one in messages:
+            assert one.payload in {**self.committed, **self.doubtful}, "not committed"
+            assert one.id not in self.acknowledged, "it was acknowledged"
+            assert self.seen.setdefault(one.id, one.payload) == one.payload
+        if taken.delivery is not None:
+            self.given.append(Given(member, taken.delivery, messages))
+        return messages
+
+    @precondition(lambda self: self.given)
+    @rule(
+        data=st.data(),
+        how=st.sampled_from(["ack", "ack", "nack", "release", "extend"]),
+        dies=st.sampled_from([None, None, None, "before", "after"]),
+    )
+    def settle(self, data: Any, how: str, dies: str | None) -> None:
+        given = data.draw(st.sampled_from(self.given[-4:]))
+        ids = [one.id for one in given.messages][data.draw(st.integers(0, 2)) :]
+        settle = {
+            "ack": Settle(acks=[Acks(given.delivery, ids)]),
+            "nack": Settle(nacks=[Nacks(given.delivery, ids)]),
+            "release": Settle(releases=[Releases(given.delivery, ids)]),
+            "extend": Settle(extend=[given.delivery]),
+        }[how]
+        work = self.services.groups.settle(TOPIC, "g", given.member, settle)
+        done = self.under(work, dies)
+        if how != "ack":
+            return
+        if isinstance(done, TmsError):
+            self.maybe |= set(ids)
+            return
+        refused = {one.id for one in done.refused}
+        self.acknowledge([one for one in ids if one not in refused])
+
+    def acknowledge(self, ids: list[bytes]) -> None:
+        assert not set(ids) & set(self.acknowledged), "acknowledged twice"
+        for payload, pair in self.pairs:
+            if set(pair) & set(ids):
+                # Its acks do not hold, so neither does it.
+                self.committed.pop(payload, None)
+                assert payload not in self.seen.values(), "half of a commit is there"
+        self.acknowledged += ids
+
+    @rule(member=MEMBERS)
+    def leave(self, member: str) -> None:
+        self.run(self.services.groups.settle(TOPIC, "g", member, Settle(leave=True)))
+
+    # -- what happens
+
+    @rule(by_ms=st.sampled_from([1, 1000, 3000, 6000]))
+    def pass_time(self, by_ms: int) -> None:
+        self.clock.advance(by_ms)
+
+    @rule()
+    def restart(self) -> None:
+        self.run(self.services.close())
+        self.run(self.start())
+
+    def under(self, work: Coroutine[Any, Any, Any], dies: str | None) -> Any:
+        """Return an answer, or an error; the store may die before or after it has written."""
+        self.store.writes_fail = dies is not None
+        self.store.writes_happen_all_the_same = dies == "after"
+        try:
+            return self.run(work)
+        except TmsError as error:
+            return error
+        finally:
+            self.store.writes_fail = self.store.writes_happen_all_the_same = False
+            if dies is not None:
+                self.run(self.again())
+
+    def teardown(self) -> None:
+        if not hasattr(self, "services"):
+            return
+        self.drain()
+        self.run(self.services.close())
+        self.loop.close()
+
+    def drain(self) -> None:
+        """A good worker gets all that is left, by key in its order."""
+        for transaction_id in (*self.open, *self.unsure):
+            with suppress(TmsError):
+                self.run(self.services.transactions.abort(transaction_id))
+        for _ in range(200):
+            self.clock.advance(6000)
+            messages = self.note("good", self.taken(Take("good", 100)))
+            if messages:
+                given = self.given[-1]
+                acks = Settle(acks=[Acks(given.delivery)])
+                done = self.run(self.services.groups.settle(TOPIC, "g", "good", acks))
+                assert (done.settled, done.refused) == (len(messages), [])
+                self.acknowledge([one.id for one in messages])
+                continue
+            shown = self.run(self.services.groups.group(TOPIC, "g")).state
+            assert shown.stopped_at is None
+            if not shown.open and not shown.unread:
+                break
+        else:
+            raise AssertionError("messages are never given")
+        settled = {self.seen[one] for one in self.acknowledged}
+        perhaps = {self.seen[one] for one in self.maybe}
+        lost = set(self.committed) - settled - perhaps
+        assert not lost, "never given"
