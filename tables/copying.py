@@ -278,7 +278,7 @@ class Copying:
 
 def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
     """Return the first key of a topic in a table, None where there is none."""
-    if table not in tables_with(store.features()):
+    if table == GROUP and table not in tables_with(store.features()):
         return None
     with store.scan(table, topic, after_prefix(topic), limit=1) as rows:
         return next((key for key, _ in rows), None)

@@ -23,6 +23,7 @@ from tests.golden.rows_of_hbase import opening
 from tests.golden.seen import OWNER, SEQUENCE, seen
 from tests.golden.write_store import NOW_MS
 from tms.core.clock import SystemClock
+from tms.core.groups import Acks, Group, Settle, Take
 from tms.core.topic import TopicId
 from tms.server import node, stores
 from tms.transactions.pruning import InvalidList
@@ -163,6 +164,37 @@ def test_groups_stand_as_they_stood_and_go_on(name: str, opened: Opened) -> None
     with opened() as (_, store):
         again = tables_on(store).groups.read(start, group, created)
         assert again[1:] == (found.log.next_number, b"later", [])
+
+
+@pytest.mark.parametrize("name", [each for each in WITH_GROUPS if each[0] == "l"])
+def test_groups_are_served(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS)
+    shutil.copytree(HERE / name, tmp_path / "data")
+    told = json.loads((HERE / f"{name}.groups.json").read_text(encoding="utf-8"))
+    topic_id, group, settings = WORKERS
+    stood = told[f"{topic_id}/{group}"]
+    [(first, (member, *_, held))] = stood["deliveries"].items()
+
+    async def drain() -> tuple[Group, list[bytes], Group]:
+        services = await node.open_services(f"leveldb:{tmp_path}/data")
+        try:
+            before = await services.groups.group(topic_id, group)
+            mine = await services.groups.take(topic_id, group, Take("w-3", messages=100))
+            payloads = [message.payload for block in mine.blocks for message in block]
+            assert mine.delivery is not None
+            for name_of, delivery in (("w-3", mine.delivery), (member, int(first))):
+                acks = Settle(acks=[Acks(delivery)])
+                settled = await services.groups.settle(topic_id, group, name_of, acks)
+                assert not settled.refused
+            return before, payloads, await services.groups.group(topic_id, group)
+        finally:
+            await services.close()
+
+    before, payloads, after = asyncio.run(drain())
+    assert (before.settings, before.version) == (settings, stood["version"])
+    assert (before.state.open, before.state.leased) == (len(stood["open"]), len(held)) == (2, 1)
+    assert payloads == [each.encode() for each in (ORDERS[1], *ORDERS[5:])]
+    assert (after.state.open, after.state.unread) == (0, 0)
 
 
 @pytest.mark.parametrize("name", [each for each in ALL if each not in WITH_GROUPS], indirect=True)

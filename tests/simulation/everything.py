@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from tables.leveldb import LevelDBStore
-from tables.store import COORDINATION, TABLES
+from tables.store import ALL_TABLES, COORDINATION
 from tests.contracts.store_contract import rows_of
 from tests.faults.lost_files import lose_a_file
 from tests.servers.server_process import ServerProcess
@@ -147,7 +147,7 @@ class Everything:
 def _rows(folder: Path) -> list[list[tuple[bytes, bytes]]]:
     store = LevelDBStore(folder, StoreAccess.READ)
     try:
-        return [rows_of(store, table) for table in (*TABLES, COORDINATION)]
+        return [rows_of(store, table) for table in (*ALL_TABLES, COORDINATION)]
     finally:
         store.close()
 

@@ -9,6 +9,7 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import happybase  # noqa: F401  what follows needs it imported first
 from Hbase_thrift import AlreadyExists
 from sortedcontainers import SortedDict
 

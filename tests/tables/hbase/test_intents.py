@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from tables.hbase import intents
 from tables.hbase.intents import SLOTS, Intent, done, intent, key_of, latest, token_of
 from tables.hbase.writes import Run
-from tables.store import MESSAGE, TABLES, TRANSACTION
+from tables.store import ALL_TABLES, MESSAGE, TRANSACTION
 from tms.core.errors import StoreCorrupt
 
 RUNS = st.lists(
     st.builds(
         Run,
-        st.sampled_from(TABLES),
+        st.sampled_from(ALL_TABLES),
         st.booleans(),
         st.dictionaries(st.binary(min_size=1, max_size=5), st.binary(max_size=40), max_size=5),
     ),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tables.hbase.layout import Place, Recorded, Salt, format_row, parse, recorded_format
 from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix, topic_start
-from tables.store import BOUND, MESSAGE, METADATA, TABLES, TRANSACTION
+from tables.store import ALL_TABLES, BOUND, MESSAGE, METADATA, TRANSACTION
 from tms.core.errors import StoreFormatUnknown
 from tms.core.topic import TopicId
 
@@ -60,7 +60,7 @@ def test_all_rows_of_a_topic_are_in_one_bucket_and_scanned_there(
     assert last == salt.of(start) + after_prefix(start)
 
 
-@given(key=KEYS, start=KEYS, stop=KEYS, buckets=BUCKETS, table=st.sampled_from(TABLES))
+@given(key=KEYS, start=KEYS, stop=KEYS, buckets=BUCKETS, table=st.sampled_from(ALL_TABLES))
 def test_a_key_is_in_the_ranges_where_it_is_between_the_ends(
     key: bytes, start: bytes, stop: bytes, buckets: int, table: str
 ) -> None:

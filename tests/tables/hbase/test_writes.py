@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from tables.hbase.layout import Salt
 from tables.hbase.writes import HBaseBatch, Run, parts_of
-from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, TRANSACTION
+from tables.store import ALL_TABLES, BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
 
-SALTS = {table: Salt(table, 4) for table in TABLES}
+SALTS = {table: Salt(table, 4) for table in ALL_TABLES}
 WRITES = st.lists(
     st.tuples(
-        st.sampled_from(TABLES),
+        st.sampled_from(ALL_TABLES),
         st.sampled_from([b"ns:a:1", b"ns:a:2", b"ns:b:1"]),
         st.none() | st.binary(max_size=2),
     ),
