@@ -125,9 +125,9 @@ OWN = {
         begin = self._group.begin if transaction else None
         settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
 
-        def worker_of(function: Callable[..., Any]) -> Worker:
+        def worker_of(function: Callable[..., Any]) -> GroupWorker:
             hold = self._group.hold
-            return Worker(hold, self._bridge, function, begin, participants, settings=settings)
+            return GroupWorker(hold, self._bridge, function, begin, participants, settings=settings)
 
         return worker_of
         """),
@@ -210,7 +210,7 @@ HOMES = {
     "Bridge": "tms.client.bridge",
     "COMMIT_S": "tms.client.commit_outcome",
     "CallingThread": "tms.client.callback_thread",
-    "Worker": "tms.client.worker",
+    "GroupWorker": "tms.client.worker",
     "closing": "contextlib",
     "Commit": "tms.client.commit_outcome",
     "Iterator": "collections.abc",

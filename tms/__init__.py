@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tms.client import (
         Client,
         GroupMessage,
+        GroupWorker,
         Namespaces,
         Recovered,
         Retry,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         TransactionAware,
         TransactionContext,
         Transactions,
-        Worker,
         connect,
     )
     from tms.core.commits import CommitRequest, Stored
@@ -88,6 +88,7 @@ __all__ = [
     "GroupMessage",
     "GroupSettings",
     "GroupState",
+    "GroupWorker",
     "IfOpen",
     "InternalError",
     "InvalidRequest",
@@ -192,7 +193,6 @@ __all__ = [
     "TransactionsElsewhere",
     "Unavailable",
     "ValueUnreadable",
-    "Worker",
     "__version__",
     "aio",
     "connect",
@@ -213,7 +213,7 @@ _HOMES = {
     "GroupMessage": "tms.client",
     "Retry": "tms.client",
     "TopicGroup": "tms.client",
-    "Worker": "tms.client",
+    "GroupWorker": "tms.client",
     "CommitAcks": "tms.core.groups",
     "Group": "tms.core.groups",
     "GroupMember": "tms.core.groups",

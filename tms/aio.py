@@ -8,21 +8,21 @@ async with await tms.aio.connect("http://127.0.0.1:11015") as client:
 from tms.client import (
     AsyncClient,
     AsyncGroupMessage,
+    AsyncGroupWorker,
     AsyncSubscription,
     AsyncTopic,
     AsyncTopicGroup,
     AsyncTransactionContext,
-    AsyncWorker,
 )
 from tms.client import connect_async as connect
 
 __all__ = [
     "AsyncClient",
     "AsyncGroupMessage",
+    "AsyncGroupWorker",
     "AsyncSubscription",
     "AsyncTopic",
     "AsyncTopicGroup",
     "AsyncTransactionContext",
-    "AsyncWorker",
     "connect",
 ]

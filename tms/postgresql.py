@@ -33,11 +33,13 @@ zero. A session that has used temporary tables in the transaction cannot prepare
 a connection in pipeline mode, because nothing waits for its answers there.
 """
 
+import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from time import monotonic, sleep
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple, TypeVar
 
-from psycopg import Connection, errors
+from psycopg import AsyncConnection, Connection, errors
 from psycopg.pq import PipelineStatus
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Composed, Literal
@@ -50,6 +52,8 @@ _PREPARED = "PREPARE TRANSACTION"
 BUSY_S_MAX = 10.0
 """How long a prepared transaction is waited for that another session is just about to end."""
 _BUSY_LOOK_S = 0.05
+
+Result = TypeVar("Result")
 
 
 class PostgresqlParticipant:
@@ -219,3 +223,67 @@ class PostgresqlParticipant:
                 raise
             return False
         return True
+
+
+class AsyncPostgresqlParticipant(PostgresqlParticipant):
+    """The same for a connection of asyncio's, in a transaction of `tms.aio`.
+
+    `recover` is for programs with an ordinary connection: run it when the program starts.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any], name: str) -> None:
+        """Take part with `connection`, in the event loop that runs. Raises as its base."""
+        as_threads_use_it: Any = _FromThreads(connection, asyncio.get_running_loop())
+        super().__init__(as_threads_use_it, name)
+
+
+class _Answer(NamedTuple):
+    """The answer to a statement, read to its end."""
+
+    statusmessage: str | None
+    rows: list[Any]
+
+    def fetchone(self) -> Any:
+        return self.rows[0] if self.rows else None
+
+    def fetchall(self) -> list[Any]:
+        return self.rows
+
+
+class _FromThreads:
+    """A connection of an event loop, as a thread uses it: `tms.aio` calls participants in one."""
+
+    def __init__(self, connection: AsyncConnection[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._connection = connection
+        self._loop = loop
+        self.info = connection.info
+        self.pgconn = connection.pgconn
+
+    @property
+    def closed(self) -> bool:
+        return self._connection.closed
+
+    @property
+    def autocommit(self) -> bool:
+        return self._connection.autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self._call(lambda: self._connection.set_autocommit(value))
+
+    def rollback(self) -> None:
+        self._call(self._connection.rollback)
+
+    def execute(self, query: Any, parameters: tuple[Any, ...] | None = None) -> _Answer:
+        async def execute() -> _Answer:
+            cursor = await self._connection.execute(query, parameters)
+            rows = [] if cursor.description is None else await cursor.fetchall()
+            return _Answer(cursor.statusmessage, rows)
+
+        return self._call(execute)
+
+    def _call(self, function: Callable[[], Awaitable[Result]]) -> Result:
+        async def call() -> Result:
+            return await function()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result()

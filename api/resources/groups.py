@@ -10,7 +10,7 @@ from functools import partial
 
 from api.http.access_control import CHECK_S
 from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
-from api.http.media_types import media_types_of
+from api.http.header_values import media_types_of
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import id_of, limit_of, values_of, wait_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
@@ -247,7 +247,7 @@ OPERATIONS = (
         handler=settle,
         summary="Acknowledge, fail, release or extend messages",
         description=(
-            "What was acknowledged is durable when it is answered. Messages that cannot be settled "
+            "Acks are durable when it is answered. Messages that cannot be settled "
             "are told one by one in `refused`; the others are settled."
         ),
         request=SETTLE_CONTENT,

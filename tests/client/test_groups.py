@@ -290,3 +290,28 @@ def test_members_have_names_of_their_own(topic: tms.Topic, group: tms.TopicGroup
     assert {next(loop).payload for loop in loops} >= {b"one"}
 
     wait_until(lambda: [member.holds for member in group.members()] == [2, 2])
+
+
+def test_a_worker_commits_nothing_for_a_message_that_it_has_lost(
+    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
+) -> None:
+    bills = client.topic("bills")
+    bills.create()
+    topic.publish(b"one")
+    tried: list[int] = []
+
+    @group.worker(transaction=True, lease_s=1)
+    def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
+        tried.append(message.delivery)
+        bills.publish(b"try %d" % len(tried), tx)
+        if len(tried) == 1:
+            group.seek("start")
+            wait_until(lambda: message.settling.name == "LOST")
+
+    working = threading.Thread(target=bill.run)
+    working.start()
+    wait_until(lambda: len(tried) == 2 and not group.open())
+    bill.stop()
+    working.join(40)
+
+    assert [each.payload for each in bills.poll(committed=True)] == [b"try 2"]

@@ -12,7 +12,7 @@ from tms.client.async_group_message import AsyncGroupMessage, Retry
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.async_worker import AsyncWorker
+from tms.client.async_worker import AsyncGroupWorker
 from tms.client.client import Client, connect
 from tms.client.database_recovery import Recovered
 from tms.client.group import TopicGroup
@@ -25,18 +25,19 @@ from tms.client.subscription import Subscription
 from tms.client.topic import Topic
 from tms.client.transaction import TransactionContext
 from tms.client.transactions import Transactions
-from tms.client.worker import Worker
+from tms.client.worker import GroupWorker
 
 __all__ = [
     "AsyncClient",
     "AsyncGroupMessage",
+    "AsyncGroupWorker",
     "AsyncSubscription",
     "AsyncTopic",
     "AsyncTopicGroup",
     "AsyncTransactionContext",
-    "AsyncWorker",
     "Client",
     "GroupMessage",
+    "GroupWorker",
     "Namespaces",
     "Recovered",
     "Retry",
@@ -48,7 +49,6 @@ __all__ = [
     "TransactionAware",
     "TransactionContext",
     "Transactions",
-    "Worker",
     "connect",
     "connect_async",
 ]

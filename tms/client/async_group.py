@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tms.client.async_group_message import AsyncGroupMessage
 from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.async_worker import AsyncWorker, WorkerSettings, handling
+from tms.client.async_worker import AsyncGroupWorker, WorkerSettings, handling
 from tms.client.held_messages import HeldMessages, TakeSettings
 from tms.client.participants import TransactionAware
 from tms.client.start import Start, id_or_ms
@@ -192,7 +192,7 @@ class AsyncTopicGroup:
         stop_s: float = 30.0,
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
-    ) -> Callable[[Callable[..., Awaitable[Any]]], AsyncWorker]:
+    ) -> Callable[[Callable[..., Awaitable[Any]]], AsyncGroupWorker]:
         """Make a worker of a function, which is then called with each message.
 
             @billing.worker(concurrency=8, transaction=True)
@@ -213,8 +213,8 @@ class AsyncTopicGroup:
         begin = self.begin if transaction else None
         settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
 
-        def worker_of(function: Callable[..., Awaitable[Any]]) -> AsyncWorker:
-            return AsyncWorker(self.hold, handling(function, begin, participants), settings)
+        def worker_of(function: Callable[..., Awaitable[Any]]) -> AsyncGroupWorker:
+            return AsyncGroupWorker(self.hold, handling(function, begin, participants), settings)
 
         return worker_of
 

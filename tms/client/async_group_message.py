@@ -9,10 +9,15 @@ from enum import Enum
 from types import TracebackType
 from typing import Protocol, Self
 
+from anyio import move_on_after
+
 from tms.client.transaction_work import OpenTransaction
 from tms.core.errors import LeaseLost, TmsError
 from tms.core.groups import CommitAcks
 from tms.core.message import Message
+
+RELEASE_S_MAX = 5.0
+"""How long a program that ends waits until a message is given back."""
 
 
 class Retry(Exception):
@@ -35,6 +40,11 @@ class Settling(Enum):
     IN_COMMIT = "is acknowledged by a transaction that has not ended"
     SETTLED = "is settled"
     LOST = "is not held any more: its lease has ended, or it was taken back"
+
+
+UNSETTLED = (Settling.HELD, Settling.LOST)
+"""Where the function of a worker has not settled its message. If it is lost, the ack raises: the
+work on it must not be committed."""
 
 
 class Holder(Protocol):
@@ -176,8 +186,9 @@ class AsyncGroupMessage:
             await self.nack(error.delay_s, error.reason)
         elif isinstance(error, Exception):
             await self.nack(reason=repr(error))
-        else:
-            await self.release()
+        else:  # a cancellation goes on behind this
+            with move_on_after(RELEASE_S_MAX, shield=True):
+                await self.release()
 
     # -- what transactions and the holder tell it
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tms.client.async_group_message import AsyncGroupMessage, Retry, Settling
+from tms.client.async_group_message import UNSETTLED, AsyncGroupMessage, Retry
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.held_messages import HeldMessages, TakeSettings
 from tms.client.participants import TransactionAware
@@ -48,18 +48,18 @@ def handling(
     async def handle(message: AsyncGroupMessage) -> None:
         if begin is None:
             await function(message)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 await message.ack()
             return
         async with begin(participants=participants()) as tx:
             await function(message, tx)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 await message.ack(tx)
 
     return handle
 
 
-class AsyncWorker:
+class AsyncGroupWorker:
     """A function that works on a group's messages. Made by `AsyncTopicGroup.worker`."""
 
     def __init__(
@@ -83,12 +83,12 @@ class AsyncWorker:
     async def run(self) -> None:
         """Work until `stop` is called or SIGTERM comes. Raises what a take raises."""
         loop = asyncio.get_running_loop()
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread
+        with suppress(RuntimeError, ValueError):  # not the main thread
             loop.add_signal_handler(signal.SIGTERM, self.stop)
         try:
             await self.run_on()
         finally:
-            with suppress(NotImplementedError, RuntimeError, ValueError):
+            with suppress(RuntimeError, ValueError):
                 loop.remove_signal_handler(signal.SIGTERM)
 
     async def run_on(self) -> None:

@@ -22,10 +22,11 @@ Result = TypeVar("Result")
 class DaemonThreads(ThreadPoolExecutor):
     """An event loop's default executor. asyncio takes none but a `ThreadPoolExecutor`."""
 
-    def __init__(self, name: str) -> None:
-        """Start one thread. Each has a name that begins with `name`."""
+    def __init__(self, name: str, threads_max: int = _THREADS_MAX) -> None:
+        """Start one thread of `threads_max`. Each has a name that begins with `name`."""
         super().__init__(max_workers=1)  # whose own threads are never started
         self._name = name
+        self._threads_max = threads_max
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._state = Lock()
         self._under_way = 0
@@ -47,7 +48,7 @@ class DaemonThreads(ThreadPoolExecutor):
             if self._is_shut_down:
                 raise RuntimeError("cannot take a call after shutdown")
             self._under_way += 1
-            if len(self._workers) <= min(self._under_way, _THREADS_MAX - 1):
+            if len(self._workers) <= min(self._under_way, self._threads_max - 1):
                 with suppress(RuntimeError):  # the program ends
                     self._start_one()
             self._calls.put(partial(_fulfil, future, partial(fn, *args, **kwargs)))

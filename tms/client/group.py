@@ -11,7 +11,7 @@ from tms.client.async_group import HOLD_S_MAX, PREFETCH, AsyncTopicGroup, Partic
 from tms.client.async_worker import WorkerSettings
 from tms.client.bridge import Bridge
 from tms.client.group_message import GroupMessage
-from tms.client.worker import Worker
+from tms.client.worker import GroupWorker
 from tms.core.groups import DEFAULTS, Group, GroupMember, OpenMessage, Order, SeekTo
 
 
@@ -133,7 +133,7 @@ class TopicGroup:
         stop_s: float = 30.0,
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
-    ) -> Callable[[Callable[..., Any]], Worker]:
+    ) -> Callable[[Callable[..., Any]], GroupWorker]:
         """Make a worker of a function, which is then called with each message.
 
             @billing.worker(concurrency=8, transaction=True)
@@ -154,8 +154,8 @@ class TopicGroup:
         begin = self._group.begin if transaction else None
         settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
 
-        def worker_of(function: Callable[..., Any]) -> Worker:
+        def worker_of(function: Callable[..., Any]) -> GroupWorker:
             hold = self._group.hold
-            return Worker(hold, self._bridge, function, begin, participants, settings=settings)
+            return GroupWorker(hold, self._bridge, function, begin, participants, settings=settings)
 
         return worker_of

@@ -27,6 +27,7 @@ from anyio import CancelScope, move_on_after
 
 from tms.client.async_group_message import AsyncGroupMessage, Settling
 from tms.client.retry import may_pass, repeat
+from tms.client.settle_batches import SettleBatches
 from tms.core.errors import LeaseLost, TmsError
 from tms.core.groups import (
     Acks,
@@ -37,6 +38,7 @@ from tms.core.groups import (
     Refusal,
     Releases,
     Settle,
+    Settled,
     Take,
     Taken,
 )
@@ -49,7 +51,6 @@ EMPTY_S_MIN = 0.1
 """An empty answer that comes sooner is from a server that is stopping: it must not be kept busy."""
 CLOSE_S_MAX = 5.0
 """How long the end waits for a server, to give back what is held."""
-SETTLED_AT_ONCE_MAX = 1_000
 EXTENDS_PER_LEASE = 3
 
 _log = logging.getLogger("tms.client")
@@ -78,7 +79,7 @@ class TakeSettings:
 
 @dataclass(slots=True)
 class _Delivery:
-    """What is held of one take."""
+    """The messages of one take that are held."""
 
     number: int
     lease_s: float
@@ -89,14 +90,6 @@ class _Delivery:
     """When its first message was given to the program."""
     is_left: bool = False
     """Whether it is extended no more, because a message of it was held for too long."""
-
-
-@dataclass(slots=True)
-class _Wanted:
-    """A message to settle, and who waits for that."""
-
-    part: Acks | Nacks | Releases
-    done: "asyncio.Future[Refusal | None]"
 
 
 class HeldMessages:
@@ -130,8 +123,7 @@ class HeldMessages:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._failure: Exception | None = None
-        self._wanted: list[_Wanted] = []
-        self._settler: asyncio.Task[None] | None = None
+        self._batches = SettleBatches(self._send)
         self._tasks: list[asyncio.Task[None]] = []
         self._limited_by: LimitedBy | None = None
 
@@ -280,7 +272,8 @@ class HeldMessages:
 
     def forget(self, message: AsyncGroupMessage) -> None:
         """Hold it no more."""
-        self._buffer.pop(message.id, None)
+        if self._buffer.get(message.id) is message:  # not what a later take got
+            del self._buffer[message.id]
         delivery = self._deliveries.get(message.delivery)
         if delivery is not None:
             delivery.held.pop(message.id, None)
@@ -322,44 +315,11 @@ class HeldMessages:
         return CommitAcks(self._topic_id, self._name, self.member, message.delivery, [message.id])
 
     async def _settle(self, part: Acks | Nacks | Releases) -> Refusal | None:
-        """Settle by the next request; return why that was refused, if it was."""
         if os.getpid() != self._pid:
             raise RuntimeError("the message was taken before os.fork() and is the parent's")
-        wanted = _Wanted(part, asyncio.get_running_loop().create_future())
-        self._wanted.append(wanted)
-        if self._settler is None:
-            self._settler = asyncio.create_task(self._settle_wanted())
-        return await wanted.done
+        return await self._batches.settle(part)
 
-    async def _settle_wanted(self) -> None:
-        try:
-            while self._wanted:
-                batch = self._wanted[:SETTLED_AT_ONCE_MAX]
-                del self._wanted[:SETTLED_AT_ONCE_MAX]
-                parts = [each.part for each in batch]
-                settle = Settle(
-                    [each for each in parts if isinstance(each, Acks)],
-                    [each for each in parts if isinstance(each, Nacks)],
-                    [each for each in parts if isinstance(each, Releases)],
-                )
-                try:
-                    settled = await self._send(settle)
-                except Exception as error:
-                    for each in batch:
-                        if not each.done.done():
-                            each.done.set_exception(error)
-                    continue
-                refused = {(each.delivery, each.id): each.reason for each in settled.refused}
-                for each in batch:
-                    if each.done.done():
-                        continue
-                    number, ids = each.part.delivery, each.part.ids or ()
-                    reasons = (refused.get((number, which)) for which in (*ids, None))
-                    each.done.set_result(next(filter(None, reasons), None))
-        finally:
-            self._settler = None
-
-    async def _send(self, settle: Settle) -> Any:
+    async def _send(self, settle: Settle) -> Settled:
         groups = self._services.groups
         return await groups.settle(self._topic_id, self._name, self.member, settle)
 

@@ -7,7 +7,7 @@ position are one commit.
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -17,11 +17,6 @@ from tms.client.participants import TransactionAware
 from tms.client.retry import may_pass
 from tms.core.errors import TransactionConflict
 from tms.core.message import Message
-
-if TYPE_CHECKING:
-    from tms.client.async_subscription import AsyncSubscription
-    from tms.client.subscription import Subscription
-    from tms.client.transaction import TransactionContext
 
 WAIT_S = 20.0
 PAUSE_S = 1.0
@@ -41,13 +36,16 @@ def _pause_after(error: Exception) -> float | None:
 
 
 async def run_in_loop(
-    subscription: "AsyncSubscription",
+    subscription: Any,
     handler: Callable[[Message, AsyncTransactionContext], Awaitable[Any]],
     begin: Callable[..., AsyncTransactionContext],
     participants: Participants,
     limit: int,
 ) -> None:
-    """Work for ever. Raises what the handler raises, and what does not pass."""
+    """Work for ever on an `AsyncSubscription`.
+
+    Raises what the handler raises, and what does not pass.
+    """
 
     async def polled(**options: Any) -> list[Message]:
         async with aclosing(subscription.poll(**options)) as messages:
@@ -72,13 +70,13 @@ async def run_in_loop(
 
 
 def run_in_thread(
-    subscription: "Subscription",
-    handler: Callable[[Message, "TransactionContext"], Any],
-    begin: Callable[[Iterable[TransactionAware]], "TransactionContext"],
+    subscription: Any,
+    handler: Callable[[Message, Any], Any],
+    begin: Callable[[Iterable[TransactionAware]], Any],
     participants: Participants,
     limit: int,
 ) -> None:
-    """Work for ever in this thread. Raises what the handler raises, and what does not pass."""
+    """Work for ever on a `Subscription`, in this thread. Raises as `run_in_loop`."""
     while True:
         try:
             if not list(subscription.poll(1, committed=True, wait_s=WAIT_S)):

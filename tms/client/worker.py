@@ -1,4 +1,4 @@
-"""A worker for threads: `AsyncWorker` in the client's loop, with the function in threads."""
+"""A worker for threads: `AsyncGroupWorker` in the client's loop, with the function in threads."""
 
 import asyncio
 import signal
@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from threading import current_thread, main_thread
 from typing import Any
 
-from tms.client.async_group_message import AsyncGroupMessage, Settling
+from tms.client.async_group_message import UNSETTLED, AsyncGroupMessage
 from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.async_worker import AsyncWorker, WorkerSettings
+from tms.client.async_worker import AsyncGroupWorker, WorkerSettings
 from tms.client.bridge import Bridge
+from tms.client.daemon_threads import DaemonThreads
 from tms.client.group_message import GroupMessage
 from tms.client.held_messages import HeldMessages, TakeSettings
 from tms.client.participants import TransactionAware
 from tms.client.transaction import TransactionContext
 
 
-class Worker:
+class GroupWorker:
     """A function that works on a group's messages. Made by `TopicGroup.worker`."""
 
     def __init__(
@@ -34,7 +35,8 @@ class Worker:
         self._function = function
         self._begin = begin
         self._participants = participants
-        self._worker = AsyncWorker(hold, self._handle_in_thread, settings)
+        self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings)
+        self._concurrency = settings.concurrency
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self) -> None:
@@ -61,23 +63,27 @@ class Worker:
 
     async def _run_in_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
+        # Of its own: those of the loop are few, and the loop needs them.
+        self._threads = DaemonThreads("tms-group-worker", self._concurrency + 1)
         try:
             await self._worker.run_on()
         finally:
             self._loop = None
+            self._threads.shutdown(wait=False)
 
     async def _handle_in_thread(self, message: AsyncGroupMessage) -> None:
-        await asyncio.to_thread(self._handle, message)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, self._handle, message)
 
     def _handle(self, taken: AsyncGroupMessage) -> None:
         message = GroupMessage(taken, self._bridge)
         if self._begin is None:
             self._function(message)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 message.ack()
             return
         begun = self._begin(participants=self._participants())
         with TransactionContext(begun, self._bridge) as tx:
             self._function(message, tx)
-            if message.settling is Settling.HELD:
+            if message.settling in UNSETTLED:
                 message.ack(tx)

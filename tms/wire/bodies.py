@@ -51,7 +51,7 @@ class PublishAllRequest(NamedTuple):
     owner: str | None = None
     sequence: int | None = None
     carried: CommitRequest = NOTHING
-    """What else is done with it. Avro has nothing."""
+    """Other work that is done with it. Avro has none."""
 
 
 class PollRequest(NamedTuple):

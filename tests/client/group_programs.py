@@ -1,0 +1,84 @@
+"""Workers as people write them, run by `test_group_programs`, each in its own process.
+
+python group_programs.py NAME URL     works on the group `billing` of the topic `orders`
+"""
+
+import asyncio
+import os
+import sys
+import time
+from itertools import islice
+
+import tms
+import tms.aio
+
+URL = sys.argv[2]
+
+
+def forget_to_close() -> None:
+    """Take one of ten that were taken ahead, settle it, and end."""
+    group = tms.connect(URL).topic("orders").group("billing")
+    for message in islice(group.take(), 1):
+        message.ack()
+
+
+def fork() -> None:
+    """Take in the parent and in the child: each acknowledges its own."""
+    client = tms.connect(URL)
+    group = client.topic("orders").group("billing")
+    loop = group.take(prefetch=1)
+    mine = next(loop)
+    child = os.fork()
+    if not child:
+        try:
+            mine.ack()
+        except RuntimeError:
+            print("not the child's", flush=True)
+        with next(group.take(prefetch=1)) as message:
+            print("child", message.payload.decode(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    mine.ack()
+    print("parent", mine.payload.decode(), flush=True)
+
+
+def work() -> None:
+    """Work until SIGTERM."""
+    client = tms.connect(URL)
+    group = client.topic("orders").group("billing")
+    bills = client.topic("bills")
+
+    @group.worker(concurrency=2, transaction=True, lease_s=2)
+    def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
+        print("begun", message.payload.decode(), flush=True)
+        time.sleep(0.3)
+        bills.publish(message.payload, tx)
+
+    bill.run()
+    print("ended", flush=True)
+
+
+def work_in_asyncio() -> None:
+    """Work until SIGTERM, for asyncio."""
+
+    async def main() -> None:
+        async with await tms.aio.connect(URL) as client:
+            group = client.topic("orders").group("billing")
+            bills = client.topic("bills")
+
+            @group.worker(concurrency=2, transaction=True)
+            async def bill(
+                message: tms.aio.AsyncGroupMessage, tx: tms.aio.AsyncTransactionContext
+            ) -> None:
+                print("begun", message.payload.decode(), flush=True)
+                await asyncio.sleep(0.3)
+                await bills.publish(message.payload, tx)
+
+            await bill.run()
+            print("ended", flush=True)
+
+    asyncio.run(main())
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

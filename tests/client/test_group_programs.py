@@ -1,0 +1,114 @@
+"""Workers in processes of their own: they forget to close, fork, are stopped, or stand still."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import tms
+from tests.servers.server_process import ROOT, ServerProcess
+
+PROGRAM = Path(__file__).with_name("group_programs.py")
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ServerProcess("memory:") as server:
+        yield server.url
+
+
+@pytest.fixture
+def namespace() -> str:
+    return "default"
+
+
+@pytest.fixture
+def group(client: tms.Client, topic: tms.Topic) -> tms.TopicGroup:
+    client.topic("bills").create()
+    topic.publish([b"%d" % number for number in range(10)])
+    group = topic.group("billing")
+    group.create()
+    return group
+
+
+def started(name: str, url: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), name, url],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def bills(client: tms.Client) -> list[int]:
+    return sorted(int(bill.payload) for bill in client.topic("bills").poll(committed=True))
+
+
+def test_a_program_that_forgets_to_close_gives_back_what_it_took_ahead(
+    url: str, group: tms.TopicGroup
+) -> None:
+    with started("forget_to_close", url) as program:
+        assert program.wait(60) == 0
+
+    assert {(each.state, each.attempts) for each in group.open()} <= {("available", 0)}
+    assert group.show().state.members <= 1
+    assert group.show().state.leased == 0
+
+
+def test_a_child_takes_as_a_member_of_its_own(url: str, group: tms.TopicGroup) -> None:
+    with started("fork", url) as program:
+        out, _ = program.communicate(timeout=60)
+
+    said = out.splitlines()
+    assert said[0] == "not the child's"
+    assert {line.split()[0] for line in said[1:]} == {"child", "parent"}
+    assert len({line.split()[1] for line in said[1:]}) == 2
+    del group
+
+
+@pytest.mark.parametrize("name", ["work", "work_in_asyncio"])
+def test_sigterm_ends_a_worker_when_its_work_is_done(
+    url: str, client: tms.Client, group: tms.TopicGroup, name: str
+) -> None:
+    with started(name, url) as program:
+        assert program.stdout is not None
+        begun = [program.stdout.readline()]
+        program.send_signal(signal.SIGTERM)
+        said = [*begun, *program.stdout.read().splitlines(keepends=True)]
+        assert program.wait(60) == 0
+
+    assert said[-1] == "ended\n"
+    done = [int(line.split()[1]) for line in said[:-1]]
+    assert bills(client) == sorted(done)
+    left = group.show().state
+    assert (left.leased, left.waiting, left.open + left.unread) == (0, 0, 10 - len(done))
+
+
+@pytest.mark.slow
+def test_a_worker_that_stands_still_loses_its_messages_and_bills_none_twice(
+    url: str, client: tms.Client, group: tms.TopicGroup
+) -> None:
+    with started("work", url) as first, started("work", url) as second:
+        assert first.stdout is not None
+        first.stdout.readline()
+        first.send_signal(signal.SIGSTOP)
+        time.sleep(4)  # two leases
+        first.send_signal(signal.SIGCONT)
+        wait_until(lambda: len(bills(client)) == 10 and not group.open())
+        for program in (first, second):
+            program.send_signal(signal.SIGTERM)
+            program.communicate(timeout=60)
+
+    assert bills(client) == list(range(10))

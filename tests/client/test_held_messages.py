@@ -1,0 +1,164 @@
+"""What a member holds, by a server that answers as it is told."""
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+import tms
+from tms.client.held_messages import HeldMessages, TakeSettings, member_name
+from tms.core.groups import Order, Refusal, RefusedMessage, Settle, Settled, Take, Taken
+from tms.core.message import MessageBlock, MessageId
+from tms.core.topic import TopicId
+
+pytestmark = pytest.mark.anyio
+
+TOPIC = TopicId("default", "orders")
+
+
+def taken(delivery: int, *numbers: int, key: bytes | None = None, lease_s: float = 60) -> Taken:
+    messages = [
+        tms.Message(b"%d" % number, key, id=MessageId(1_000_000_000_000, number).encode())
+        for number in numbers
+    ]
+    return Taken(delivery, lease_s, [MessageBlock.of(messages)])
+
+
+class Server:
+    """Groups of a server: gives the takes it was told, and remembers what is settled."""
+
+    def __init__(self, *takes: Taken) -> None:
+        self.takes = deque(takes)
+        self.settles: list[Settle] = []
+        self.refused: list[RefusedMessage] = []
+        self.may_settle = anyio.Event()
+        self.may_settle.set()
+
+    async def take(self, topic_id: TopicId, name: str, take: Take, wait_s: float = 0) -> Taken:
+        del topic_id, name, take
+        if not self.takes:
+            await anyio.sleep(wait_s)
+            return Taken()
+        return self.takes.popleft()
+
+    async def settle(self, topic_id: TopicId, name: str, member: str, settle: Settle) -> Settled:
+        del topic_id, name, member
+        await self.may_settle.wait()
+        self.settles.append(settle)
+        return Settled(len(settle.acks), self.refused)
+
+
+def held_by(server: Server, order: Order = Order.NONE, **settings: Any) -> HeldMessages:
+    services: Any = SimpleNamespace(groups=server)
+    how = TakeSettings(**{"prefetch": 10, "lease_s": None, "hold_s_max": 3600.0, **settings})
+    return HeldMessages(services, TOPIC, "billing", order, how, is_closed=lambda: False)
+
+
+async def test_what_comes_again_before_its_nack_is_answered_is_given() -> None:
+    server = Server(taken(1, 7))
+    held = held_by(server, prefetch=1)
+    first = await held.next()
+    server.may_settle = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first.nack, 0)
+        await anyio.lowlevel.checkpoint()
+        held._hold(taken(2, 7))  # taken meanwhile
+        server.may_settle.set()
+
+    again = await held.next()
+    assert (again.id, again.delivery) == (first.id, 2)
+    await held.close()
+
+
+async def test_settles_go_together() -> None:
+    server = Server(taken(1, *range(5)))
+    held = held_by(server)
+    messages = [await held.next() for _ in range(5)]
+    server.may_settle = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        for message in messages:
+            tasks.start_soon(message.ack)
+        await anyio.sleep(0.01)
+        server.may_settle.set()
+
+    assert [len(settle.acks) for settle in server.settles] == [5]
+    await held.close()
+
+
+async def test_a_repeated_ack_is_done_and_one_of_a_lost_lease_raises() -> None:
+    server = Server(taken(1, 1, 2))
+    held = held_by(server)
+    one, two = [await held.next() for _ in range(2)]
+    server.refused = [
+        RefusedMessage(1, one.id, Refusal.SETTLED),
+        RefusedMessage(1, two.id, Refusal.LEASE_LOST),
+    ]
+
+    await one.ack()
+    with pytest.raises(tms.LeaseLost, match="lease_lost"):
+        await two.ack()
+    with pytest.raises(tms.LeaseLost):
+        await two.ack()
+    await held.close()
+
+
+async def test_by_key_a_nack_takes_the_later_ones_of_its_key_out_of_the_buffer() -> None:
+    server = Server(taken(1, 1, 2, 3, key=b"k"), taken(2, 4, key=b"other"))
+    held = held_by(server, Order.KEY)
+    first = await held.next()
+    await first.nack()
+
+    assert (await held.next()).key == b"other"
+    await held.close()
+
+
+async def test_what_has_waited_for_longer_than_its_lease_is_not_given() -> None:
+    server = Server(taken(1, 1, 2, lease_s=0.05), taken(2, 3))
+    held = held_by(server, prefetch=2)
+    assert (await held.next()).payload == b"1"
+    held._deliveries[1].end_s = 0  # the process stood still
+
+    assert (await held.next()).payload == b"3"
+    await held.close()
+
+
+async def test_all_that_is_held_is_extended_by_one_request() -> None:
+    server = Server(taken(1, 1, lease_s=0.09), taken(2, 2, lease_s=0.09), taken(3, 3, lease_s=0.09))
+    held = held_by(server, prefetch=3)
+    for _ in range(3):
+        await held.next()
+    with anyio.fail_after(5):
+        while not any(len(settle.extend or ()) == 3 for settle in server.settles):
+            await anyio.sleep(0.01)
+    await held.close()
+
+
+async def test_the_end_gives_back_what_nobody_was_given() -> None:
+    server = Server(taken(1, 1, 2, 3))
+    held = held_by(server)
+    first = await held.next()
+    await held.close()
+
+    [settle] = server.settles
+    assert [each.ids for each in settle.releases if first.id in (each.ids or ())] == []
+    assert len(settle.releases) == 2
+
+
+async def test_a_cancelled_body_gives_its_message_back_uncounted() -> None:
+    server = Server(taken(1, 1))
+    held = held_by(server)
+    with anyio.CancelScope() as scope:
+        async with await held.next():
+            scope.cancel()
+            await anyio.sleep(1)
+    await held.close()
+
+    assert [len(settle.releases) for settle in server.settles] == [1]
+
+
+def test_names_of_members_are_valid_and_differ() -> None:
+    assert len({member_name() for _ in range(100)}) == 100
+    assert tms.core.groups.check_member(member_name())
