@@ -56,7 +56,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
     store: Any
 
     def open_store(self) -> StoreTables:
-        raise NotImplementedError
+        raise AssertionError("a subclass gives the store")
 
     @initialize()
     def begin(self) -> None:
@@ -130,10 +130,22 @@ class GroupServiceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(data=st.data(), dies=st.sampled_from([None, None, "before", "after"]))
     def commit(self, data: Any, dies: str | None) -> None:
-        transaction_id = data.draw(st.sampled_from(sorted(self.open)))
+        self.commit_with(data.draw(st.sampled_from(sorted(self.open))), None, dies)
+
+    @rule(back=st.integers(0, 3), dies=st.sampled_from([None, None, "before", "after"]))
+    def bill(self, back: int, dies: str | None) -> None:
+        """Publish and acknowledge in one commit, perhaps late."""
+        if not self.given:
+            self.take([None], "a", 1, False)
+        if not self.given:
+            return  # behind a transaction in progress
+        if len(self.open) < 2:
+            self.begin_transaction()
+        self.commit_with(max(self.open), self.given[-1 - min(back, len(self.given) - 1)], dies)
+
+    def commit_with(self, transaction_id: int, given: Given | None, dies: str | None) -> None:
         acks, ids = [], []
-        if self.given and data.draw(st.booleans()):
-            given = data.draw(st.sampled_from(self.given[-4:]))
+        if given is not None:
             ids = [one.id for one in given.messages]
             acks = [CommitAcks(TOPIC, "g", given.member, given.delivery, ids)]
         request = CommitRequest(acks=acks)
@@ -161,8 +173,21 @@ class GroupServiceMachine(RuleBasedStateMachine):
 
     # -- what members do
 
-    @rule(member=MEMBERS, messages=st.integers(1, 5), anew=st.sampled_from([False, False, True]))
-    def take(self, member: str, messages: int, anew: bool) -> None:  # noqa: FBT001
+    @rule(
+        keys=KEYS,
+        member=MEMBERS,
+        messages=st.integers(1, 5),
+        anew=st.sampled_from([False, False, True]),
+    )
+    def take(
+        self,
+        keys: list[bytes | None],
+        member: str,
+        messages: int,
+        anew: bool,  # noqa: FBT001
+    ) -> None:
+        # Otherwise most takes would find nothing, and most rules have nothing to do.
+        self.publish(keys)
         self.note(member, self.taken(Take(member, messages, anew=anew)))
 
     def taken(self, take: Take) -> Taken:
@@ -222,6 +247,15 @@ class GroupServiceMachine(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([1, 1000, 3000, 6000]))
     def pass_time(self, by_ms: int) -> None:
         self.clock.advance(by_ms)
+
+    @rule(back=st.integers(0, 3), dies=st.sampled_from(["before", "after"]))
+    def ack_while_the_store_dies(self, back: int, dies: str) -> None:
+        if self.given:
+            given = self.given[-1 - min(back, len(self.given) - 1)]
+            settle = Settle(acks=[Acks(given.delivery)])
+            work = self.services.groups.settle(TOPIC, "g", given.member, settle)
+            assert isinstance(self.under(work, dies), TmsError)
+            self.maybe |= {one.id for one in given.messages}
 
     @rule()
     def restart(self) -> None:
