@@ -1,0 +1,69 @@
+"""A worker that bills orders: for each a row, a bill and an ack, in one transaction.
+
+    python -m tests.faults.billing URL NAMESPACE DATABASE
+
+It does some of its work in vain, and works until it is killed or told to stop.
+"""
+
+import random
+import sys
+import threading
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+
+from tests.servers.server_process import ROOT, environment
+
+ORDERS, BILLS, GROUP, DATABASE_NAME = "orders", "bills", "billing", "shop"
+CONCURRENCY = 4
+IN_VAIN = 0.05
+"""How much of the work is rolled back and done again."""
+
+
+def start_worker(url: str, namespace: str, database: str, log: Path) -> Popen[bytes]:
+    """Start a worker in a process of its own; its errors are appended to `log`."""
+    with log.open("ab") as errors:
+        return Popen(
+            [sys.executable, "-m", "tests.faults.billing", url, namespace, database],
+            env=environment(),
+            cwd=ROOT,
+            stdin=DEVNULL,
+            stderr=errors,
+        )
+
+
+def main() -> None:
+    import psycopg  # noqa: PLC0415  for the process alone
+
+    import tms  # noqa: PLC0415
+    from tms.postgresql import PostgresqlParticipant  # noqa: PLC0415
+
+    url, namespace, database = sys.argv[1:]
+    of_thread = threading.local()
+
+    def connection() -> psycopg.Connection:
+        if not hasattr(of_thread, "connection"):
+            of_thread.connection = psycopg.connect(database)
+        found: psycopg.Connection = of_thread.connection
+        return found
+
+    with tms.connect(url, namespace) as client:
+        bills = client.topic(BILLS)
+        group = client.topic(ORDERS).group(GROUP)
+
+        @group.worker(
+            concurrency=CONCURRENCY,
+            transaction=True,
+            participants=lambda: [PostgresqlParticipant(connection(), DATABASE_NAME)],
+        )
+        def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
+            name = message.payload.decode()
+            connection().execute("INSERT INTO billed (name) VALUES (%s)", (name,))
+            bills.publish(tms.Message(message.payload, key=message.key), tx)
+            if random.random() < IN_VAIN:
+                raise tms.Retry(delay_s=0)
+
+        bill.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""A row, its bill and the ack of its order agree, whoever was killed with -9, and whenever.
+
+Workers take orders from a group. For each they insert a row into PostgreSQL, publish a bill and
+acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
+middle. In the end, each order was billed once.
+
+TMS_CRASH_ROUNDS is how often: 6 unless it is set.
+"""
+
+import os
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from subprocess import Popen
+
+import psycopg
+import pytest
+
+import tms
+from tests.faults.billing import BILLS, DATABASE_NAME, GROUP, ORDERS, start_worker
+from tests.participants.postgresql_server import PostgresqlServer, find_programs
+from tests.servers.server_process import ServerProcess
+from tms.client.database_recovery import Recovered
+from tms.postgresql import PostgresqlParticipant
+
+ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "6"))
+PROGRAMS = find_programs()
+WORKERS = 2
+ORDERS_EACH = 60
+KEYS = 7
+TIMEOUT_S = 2
+WAIT_S_MAX = 60.0
+NAMESPACE = "shop"
+PREPARED_MAX = 100
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        PROGRAMS is None, reason="PostgreSQL is not installed: apt-get install postgresql"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresqlServer]:
+    assert PROGRAMS is not None
+    with PostgresqlServer(PROGRAMS, prepared_max=PREPARED_MAX) as postgresql:
+        yield postgresql
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.02)
+
+
+class Shop:
+    """A server, its workers and its database, of which some are killed."""
+
+    def __init__(self, database: str, folder: Path, order: str) -> None:
+        """Start the server."""
+        self._store = f"leveldb:{folder / 'store'}"
+        self.log = folder / "workers.log"
+        self._database = database
+        self._workers: list[Popen[bytes]] = []
+        self.published: list[str] = []
+        self._order = order
+        self._server = self._started(port=0)
+
+    def create(self) -> None:
+        """Create the topics, the table and the group."""
+        with closing(psycopg.connect(self._database, autocommit=True)) as connection:
+            connection.execute("DROP TABLE IF EXISTS billed")
+            connection.execute("CREATE TABLE billed (name TEXT)")
+        with self.connected() as client:
+            client.topic(ORDERS).create()
+            client.topic(BILLS).create()
+            group = client.topic(ORDERS).group(GROUP)
+            group.create(order=self._order, lease_s=1, retry_s_max=1)  # type: ignore[arg-type]
+
+    def _started(self, port: int) -> ServerProcess:
+        flags = ("--transaction-timeout-s-default", str(TIMEOUT_S), "--log-level", "warning")
+        return ServerProcess(self._store, *flags, port=port)
+
+    def connected(self) -> tms.Client:
+        return tms.connect(self._server.url, NAMESPACE)
+
+    def publish(self) -> None:
+        first = len(self.published)
+        names = [str(number) for number in range(first, first + ORDERS_EACH)]
+        with self.connected() as client:
+            client.topic(ORDERS).publish(
+                [tms.Message(name.encode(), key=b"k%d" % (int(name) % KEYS)) for name in names]
+            )
+        self.published += names
+
+    def start_workers(self) -> None:
+        url = self._server.url
+        while len(self._workers) < WORKERS:
+            self._workers.append(start_worker(url, NAMESPACE, self._database, self.log))
+
+    def billed(self) -> list[str]:
+        with closing(psycopg.connect(self._database)) as connection:
+            return [name for (name,) in connection.execute("SELECT name FROM billed")]
+
+    def has_billed(self, count: int) -> bool:
+        return len(self.billed()) >= count
+
+    def check_workers(self) -> None:
+        """Assert that none has ended by itself."""
+        assert [worker.poll() for worker in self._workers] == [None] * WORKERS, self.log.read_text()
+
+    def kill(self, victims: str, chance: random.Random) -> None:
+        """Kill the server, a worker or all, in any order; have the server run again."""
+        doomed: list[Popen[bytes] | ServerProcess] = []
+        count = {"server": 0, "worker": 1, "all": WORKERS}[victims]
+        doomed += [self._workers.pop() for _ in range(count)]
+        if victims != "worker":
+            doomed.append(self._server)
+        chance.shuffle(doomed)
+        port = self._server.port
+        for each in doomed:
+            each.kill()
+            time.sleep(chance.choice((0, 0, 0.01)))
+        for each in doomed:
+            if isinstance(each, Popen):
+                each.wait()
+        if self._server in doomed:
+            self._server = self._started(port)
+
+    def stop_workers(self) -> None:
+        """Ask them to stop, as an operator does, and see that they do so in good order."""
+        for worker in self._workers:
+            worker.terminate()
+        assert [worker.wait(WAIT_S_MAX) for worker in self._workers] == [0] * WORKERS
+        self._workers.clear()
+
+    def end(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+            worker.wait()
+        self._server.kill()
+
+    def is_drained(self) -> bool:
+        with self.connected() as client:
+            state = client.topic(ORDERS).group(GROUP).show().state
+            return state.open == state.unread == 0
+
+    def check(self) -> list[str]:
+        """Check, with no worker at work, that rows, bills and acks are of the same orders.
+
+        Return the names of those orders, as they were billed.
+        """
+        with self.connected() as client:
+            wait_until(lambda: not client.transactions.in_progress(), "transactions end")
+            with closing(psycopg.connect(self._database)) as connection:
+                part = PostgresqlParticipant(connection, DATABASE_NAME)
+                part.recover(client.transactions)
+                assert part.recover(client.transactions) == Recovered()
+            bills = [bill.payload.decode() for bill in client.topic(BILLS).poll(committed=True)]
+            group = client.topic(ORDERS).group(GROUP)
+            through = group.show().state.through or b""
+            open_ids = {each.id for each in group.open(limit=1_000)}
+            acknowledged = [
+                order.payload.decode()
+                for order in client.topic(ORDERS).poll(committed=True)
+                if order.id <= through and order.id not in open_ids
+            ]
+        assert sorted(self.billed()) == sorted(bills) == sorted(acknowledged)
+        assert len(set(bills)) == len(bills)
+        return bills
+
+
+@pytest.mark.parametrize("order", ["none", "key"])
+def test_rows_bills_and_acks_agree_after_kill_9(
+    postgresql: PostgresqlServer, tmp_path: Path, chance: random.Random, order: str
+) -> None:
+    shop = Shop(postgresql.url, tmp_path, order)
+    with ExitStack() as stack:
+        stack.callback(shop.end)
+        shop.create()
+        for number in range(ROUNDS):
+            shop.publish()
+            shop.start_workers()
+            enough = len(shop.billed()) + chance.choice((1, 10, 40))
+            wait_until(partial(shop.has_billed, enough), "orders are billed")
+            time.sleep(chance.uniform(0, 0.02))
+            shop.check_workers()
+            victims = ("all", "server", "worker")[number % 3]
+            shop.kill(victims, chance)
+            if victims == "all":
+                shop.check()
+        shop.start_workers()
+        wait_until(shop.is_drained, "all orders are billed")
+        shop.stop_workers()
+        bills = shop.check()
+
+    assert sorted(bills) == sorted(shop.published)
+    if order == "key":
+        by_key = defaultdict(list)
+        for name in bills:
+            by_key[int(name) % KEYS].append(int(name))
+        assert all(names == sorted(names) for names in by_key.values())
