@@ -2,6 +2,8 @@
 
 from api.openapi.parts import TIMESTAMP, avro_media, json_content, json_media, parameter, query_wait
 from api.openapi.structs import one_field_of, schemas_of
+from tms.core.groups import Order
+from tms.wire.avro_taken import TAKEN_SCHEMA
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, one_of, reference
 from tms.wire.json_groups import (
     GroupBody,
@@ -12,7 +14,17 @@ from tms.wire.json_groups import (
     OpenBody,
     SeekBody,
 )
-from tms.wire.json_takes import SettleBody, SettledBody, TakeBody, TakenHeadBody
+from tms.wire.json_takes import (
+    AcksBody,
+    CommitAcksBody,
+    NacksBody,
+    RefusedBody,
+    SettleBody,
+    SettledBody,
+    SettlePartsBody,
+    TakeBody,
+    TakenHeadBody,
+)
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 
 _DELIVERY = TIMESTAMP * 1000
@@ -23,6 +35,7 @@ _ANSWERS = schemas_of(
         "TakenHead": TakenHeadBody,
         "GroupMember": MemberBody,
         "OpenMessage": OpenBody,
+        "RefusedMessage": RefusedBody,
     },
     answered=True,
 )
@@ -35,17 +48,27 @@ _REQUESTS = schemas_of(
         "TakeRequest": TakeBody,
         "SettleRequest": SettleBody,
         "SeekRequest": SeekBody,
+        "SettleParts": SettlePartsBody,
+        "MessagesOfDelivery": AcksBody,
+        "FailedMessages": NacksBody,
+        "CommitAcks": CommitAcksBody,
     },
     answered=False,
 )
+_TAKE = _REQUESTS["TakeRequest"]
 SCHEMAS: Json = {
     **_REQUESTS,
+    "GroupOrder": {"type": "string", "enum": [*Order]},
     "SubscriptionRequest": one_of(reference("PositionRequest"), reference("GroupRequest")),
+    "TakeRequest": {
+        **_TAKE,
+        "properties": {**_TAKE["properties"], "settle": reference("SettleParts")},
+    },
     "SeekRequest": one_field_of(_REQUESTS["SeekRequest"]),
     **_ANSWERS,
     "Taken": {
         **_HEAD,
-        "properties": {**_HEAD["properties"], "messages": reference("Messages")},
+        "properties": {**_HEAD["properties"], "messages": reference("ConsumeResponse")},
         "required": [*_HEAD["required"], "messages"],
     },
 }
@@ -100,10 +123,13 @@ TAKE_CONTENT = json_content(
 TAKEN_CONTENT = {
     "application/json": json_media(
         reference("Taken"),
-        one={**_HEAD_EXAMPLE, "messages": [{"id": ID_EXAMPLE, "payload": "order 1"}]},
+        one={
+            **_HEAD_EXAMPLE,
+            "messages": [{"id": ID_EXAMPLE, "timestamp": TIMESTAMP, "payload": "order 1"}],
+        },
         none={**_HEAD_EXAMPLE, "delivery": None, "limited_by": "paused", "messages": []},
     ),
-    AVRO_FRAMES_TYPE: avro_media({"type": "string", "format": "binary"}),
+    AVRO_FRAMES_TYPE: avro_media(TAKEN_SCHEMA),
 }
 SETTLE_CONTENT = json_content(
     reference("SettleRequest"),

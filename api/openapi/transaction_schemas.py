@@ -149,6 +149,9 @@ POSITION_CONTENT = json_content(
     reference("SubscriptionRequest"), oldest={}, position={"after": ID_EXAMPLE}
 )
 SUBSCRIPTION_CONTENT = json_content(reference("Subscription"), billing=_SUBSCRIPTION_EXAMPLE)
+EITHER_CONTENT = json_content(
+    {"oneOf": [reference("Subscription"), reference("Group")]}, billing=_SUBSCRIPTION_EXAMPLE
+)
 SUBSCRIPTIONS_CONTENT = json_content(
     {"type": "array", "items": reference("Subscription")}, one=[_SUBSCRIPTION_EXAMPLE]
 )

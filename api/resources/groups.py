@@ -53,11 +53,15 @@ async def settings(exchange: Exchange) -> None:
 async def take(exchange: Exchange) -> None:
     """Lease messages to a member."""
     body = await read_body(exchange)
-    body_format = exchange.json_format()
+    is_avro = _wants_avro(exchange.headers.get(b"accept", b""))
+    body_format = exchange.body_format() if is_avro else exchange.json_format()
+    if not isinstance(body_format, JsonFormat):
+        raise InvalidRequest(
+            "unsupported_content_type", content_type=body_format.content_type, expected="JSON"
+        )
     asked = json_takes.decode_take(body)
     values = values_of(exchange.query)
     wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
-    is_avro = _wants_avro(exchange.headers.get(b"accept", b""))
     taken = await _taken(exchange, asked, 0.0)
     if taken.delivery is None and wait_s > 0:
         exchange.waited = True

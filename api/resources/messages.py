@@ -256,6 +256,8 @@ OPERATIONS = (
             "key_required",
             "owner_busy",
             "subscription_moved",
+            "ack_refused",
+            "invalid_member",
             "subscription_not_found",
             "transaction_of_another",
             "transactions_elsewhere",

@@ -7,6 +7,7 @@ from api.http.guarded import DecidedBy
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
+    EITHER_CONTENT,
     MOVE_CONTENT,
     POSITION_CONTENT,
     SUBSCRIPTION_CONTENT,
@@ -99,16 +100,19 @@ OPERATIONS = (
         handler=create,
         summary="Create a subscription",
         description=(
-            "A subscription is a position in the topic, by default before the oldest message. The "
-            "body may be empty."
+            "A subscription is a position in the topic, by default before the oldest message, or, "
+            "with `kind` shared, a group. The body may be empty."
         ),
         request=POSITION_CONTENT,
         is_body_required=False,
         success="The subscription.",
-        answer=SUBSCRIPTION_CONTENT,
+        answer=EITHER_CONTENT,
         errors=(
             "subscription_exists",
             "too_many_subscriptions",
+            "invalid_group",
+            "transactions_elsewhere",
+            "store_format_old",
             "topic_not_found",
             *_POSITION_ERRORS,
         ),
@@ -120,8 +124,8 @@ OPERATIONS = (
         summary="Show a subscription's position",
         description="To continue, poll from `after` with `inclusive` false.",
         success="The subscription.",
-        answer=SUBSCRIPTION_CONTENT,
-        errors=("subscription_not_found", "subscription_is_shared", "topic_not_found"),
+        answer=EITHER_CONTENT,
+        errors=("subscription_not_found", "topic_not_found"),
     ),
     _row(
         name="deleteSubscription",
@@ -133,7 +137,6 @@ OPERATIONS = (
         success="The subscription was deleted.",
         errors=(
             "subscription_not_found",
-            "subscription_is_shared",
             "queue_full",
             "topic_not_found",
         ),

@@ -190,6 +190,8 @@ OPERATIONS = (
             "too_many_topics_at_once",
             "subscription_not_found",
             "subscription_moved",
+            "ack_refused",
+            "invalid_member",
             "publication_refused",
             "owner_elsewhere",
             "transaction_conflict",

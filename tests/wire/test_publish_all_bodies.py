@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.avro_library import read, written
+from tms.core.commits import NOTHING
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO, PUBLISH_ALL_SCHEMA, PUBLISHED_ALL_SCHEMA
@@ -22,7 +23,7 @@ PUBLISHES = st.builds(
     st.dictionaries(NAMES, st.lists(st.binary(max_size=70), max_size=3), max_size=3),
     st.none() | st.text(max_size=20),
     st.none() | INT64,
-    st.just(()),
+    st.just(NOTHING),
 )
 
 

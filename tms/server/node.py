@@ -74,6 +74,11 @@ class OpenServices:
         if self.room is not None:
             await asyncio.to_thread(self.room.refresh)
 
+    def stop_waiting(self) -> None:
+        """Let polls and takes that wait answer now, and from now on at once."""
+        self.messaging.stop_waiting()
+        self.groups.stop_waiting()
+
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, in words; always in the same time."""
         own = self.own_transactions

@@ -207,7 +207,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
             parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
             on_started=on_started,
-            on_stopping=services.messaging.stop_waiting,
+            on_stopping=services.stop_waiting,
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
@@ -332,7 +332,7 @@ class _Part:
         options = self._parts.options(registry, self._member)
         app = create_app(services, settings.limits(), **options)
         self._parts.publish_audit(services.messaging)
-        self._stop_waiting = services.messaging.stop_waiting
+        self._stop_waiting = services.stop_waiting
         if self._schemas is not None:
             self._is_leading = True
             self._schemas.register(registry)

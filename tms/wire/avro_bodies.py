@@ -152,7 +152,7 @@ class AvroFormat:
 
     def encode_publish_all(self, request: PublishAllRequest) -> bytes:
         """Return the body of a publish to several topics, for the client."""
-        assert request.carried is NOTHING, "more is done in JSON alone"
+        assert request.carried == NOTHING, "more is done in JSON alone"
         topics = [
             sized(name.encode()) + self.encode_messages(bodies)
             for name, bodies in request.topics.items()

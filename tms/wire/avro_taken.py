@@ -10,10 +10,41 @@
 Attempts are empty if all are 1.
 """
 
+from typing import Any, Final
+
 from tms.core.groups import LimitedBy, Refusal, RefusedMessage, Settled, Taken
 from tms.wire.avro import AvroReader, array, number, optional, sized
-from tms.wire.avro_frames import AVRO_FRAMES
+from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA
 from tms.wire.avro_runs import AvroRunsDecoder
+
+TAKEN_SCHEMA: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Taken",
+    "fields": [
+        {"name": "delivery", "type": ["long", "null"]},
+        {"name": "lease_ms", "type": "long"},
+        {"name": "limited_by", "type": ["string", "null"]},
+        {"name": "stopped_at", "type": ["long", "null"]},
+        {"name": "attempts", "type": {"type": "array", "items": "int"}},
+        {"name": "settled", "type": "long"},
+        {
+            "name": "refused",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Refused",
+                    "fields": [
+                        {"name": "delivery", "type": "long"},
+                        {"name": "id", "type": ["bytes", "null"]},
+                        {"name": "reason", "type": "string"},
+                    ],
+                },
+            },
+        },
+        {"name": "messages", "type": CONSUME_FRAMES_SCHEMA},
+    ],
+}
 
 
 def encode_taken(taken: Taken) -> bytes:

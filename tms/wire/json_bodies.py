@@ -47,7 +47,7 @@ from tms.wire.json_messages import (
     given_values,
 )
 from tms.wire.json_ranges import IsolationName
-from tms.wire.json_takes import CommitAcksBody, commit_acks_of
+from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_of
 from tms.wire.json_transactions import AdvanceBody, advances_of
 from tms.wire.json_values import (
     check_body,
@@ -99,7 +99,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     owner: Owner = None
     sequence: OwnersSequence = None
     advances: list[AdvanceBody] = []
-    acks: list[CommitAcksBody] = []
+    acks: list[CommitAcksOfGroup] = []
 
 
 class PublishedAllBody(msgspec.Struct):
@@ -243,7 +243,7 @@ class JsonFormat:
             name: given_payloads(messages, base64_only=self.base64_only)
             for name, messages in value.topics.items()
         }
-        carried = CommitRequest(advances_of(value.advances), (), commit_acks_of(value.acks))
+        carried = CommitRequest(tuple(advances_of(value.advances)), (), commit_acks_of(value.acks))
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
     def encode_published_all(self, published: AllPublished) -> bytes:

@@ -14,7 +14,6 @@ from tms.core.groups import (
     GroupMember,
     GroupSettings,
     GroupState,
-    LimitedBy,
     OpenMessage,
     Order,
     Position,
@@ -29,9 +28,10 @@ from tms.wire.json_fields import (
     TimeMs,
     Version,
     described_by,
+    reference,
 )
 from tms.wire.json_subscriptions import PositionBody
-from tms.wire.json_takes import LeaseS, hex_of, id_of
+from tms.wire.json_takes import LeaseS, Limit, hex_of, id_of
 from tms.wire.json_values import decode, decode_answer, encode
 
 """How many messages one list may name."""
@@ -40,10 +40,15 @@ from tms.wire.json_values import decode, decode_answer, encode
 Place = Annotated[
     str,
     described_by(
-        {"type": "string", "pattern": "^([0-9A-Fa-f]{40}|start|end)$", "example": ID_EXAMPLE}
+        {
+            "type": "string",
+            "pattern": "^([0-7][0-9a-fA-F]{19}[0-7][0-9a-fA-F]{19}|start|end)$",
+            "example": ID_EXAMPLE,
+        }
     ),
 ]
 """The id behind which to read on, or an end of the topic."""
+OrderName = Annotated[Order, described_by(reference("GroupOrder"))]
 Wait = Annotated[int, msgspec.Meta(ge=0, le=DELAY_S_MAX)]
 OpenMax = Annotated[int, msgspec.Meta(ge=1, le=OPEN_MAX)]
 
@@ -51,7 +56,7 @@ OpenMax = Annotated[int, msgspec.Meta(ge=1, le=OPEN_MAX)]
 class NewPositionBody(PositionBody):
     """A new position; null is before the oldest message."""
 
-    kind: Literal["single"] = "single"
+    kind: Annotated[Literal["single"], described_by({"const": "single"})] = "single"
 
 
 class GroupChangesBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,9 +74,9 @@ class GroupChangesBody(msgspec.Struct, forbid_unknown_fields=True):
 class NewGroupBody(msgspec.Struct, forbid_unknown_fields=True):
     """A new group; null is before the oldest message."""
 
-    kind: Literal["shared"]
+    kind: Annotated[Literal["shared"], described_by({"const": "shared"})]
     after: Place | None = None
-    order: Order = Order.NONE
+    order: OrderName = Order.NONE
     lease_s: LeaseS = DEFAULTS.lease_s
     retry_s: Wait = DEFAULTS.retry_s
     retry_s_max: Wait = DEFAULTS.retry_s_max
@@ -89,12 +94,12 @@ class _KindBody(msgspec.Struct):
 class GroupSettingsBody(msgspec.Struct):
     """The settings of a group."""
 
-    order: Order
-    lease_s: int
-    retry_s: int
-    retry_s_max: int
-    open_max: int
-    member_max: int
+    order: OrderName
+    lease_s: LeaseS
+    retry_s: Wait
+    retry_s_max: Wait
+    open_max: OpenMax
+    member_max: OpenMax
     paused: bool
 
 
@@ -110,7 +115,7 @@ class GroupStateBody(msgspec.Struct):
     oldest_open: MessageIdText | None
     oldest_s: float | None
     members: Count
-    limited_by: LimitedBy | None
+    limited_by: Limit
     stopped_at: str | None
 
 
@@ -122,7 +127,7 @@ class GroupBody(msgspec.Struct):
     version: Version
     settings: GroupSettingsBody
     state: GroupStateBody
-    kind: Literal["shared"] = "shared"
+    kind: Annotated[Literal["shared"], described_by({"const": "shared"})] = "shared"
 
 
 class MemberBody(msgspec.Struct):

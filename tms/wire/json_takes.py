@@ -36,6 +36,7 @@ from tms.wire.json_fields import (
     SubscriptionName,
     TopicName,
     described_by,
+    reference,
 )
 from tms.wire.json_values import Int64, decode, decode_answer, encode
 
@@ -60,6 +61,15 @@ MemberName = Annotated[
 ]
 Delay = Annotated[float, msgspec.Meta(ge=0, le=DELAY_S_MAX)]
 LeaseS = Annotated[int, msgspec.Meta(ge=1, le=LEASE_S_MAX)]
+Limit = Annotated[
+    LimitedBy | None,
+    described_by(
+        {
+            "type": ["string", "null"],
+            "description": f"One of {', '.join(LimitedBy)}; null if nothing limits it.",
+        }
+    ),
+]
 TakeMessages = Annotated[int, msgspec.Meta(ge=1, le=TAKE_MESSAGES_MAX)]
 TakeBytes = Annotated[int, msgspec.Meta(ge=1, le=JSON_INTEGER_MAX)]
 
@@ -90,12 +100,16 @@ class NacksBody(msgspec.Struct, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
 
 
+MessagesOfDelivery = Annotated[AcksBody, described_by(reference("MessagesOfDelivery"))]
+FailedMessages = Annotated[NacksBody, described_by(reference("FailedMessages"))]
+
+
 class SettlePartsBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The end of a member's work on messages."""
 
-    acks: Annotated[list[AcksBody], msgspec.Meta(max_length=_PARTS_MAX)] = []
-    nacks: Annotated[list[NacksBody], msgspec.Meta(max_length=_PARTS_MAX)] = []
-    release: Annotated[list[AcksBody], msgspec.Meta(max_length=_PARTS_MAX)] = []
+    acks: Annotated[list[MessagesOfDelivery], msgspec.Meta(max_length=_PARTS_MAX)] = []
+    nacks: Annotated[list[FailedMessages], msgspec.Meta(max_length=_PARTS_MAX)] = []
+    release: Annotated[list[MessagesOfDelivery], msgspec.Meta(max_length=_PARTS_MAX)] = []
     extend: Annotated[
         Annotated[list[Delivery], msgspec.Meta(max_length=_PARTS_MAX)] | None,
         msgspec.Meta(description="The leases that go on; empty: all that the member has."),
@@ -108,6 +122,9 @@ class SettleBody(SettlePartsBody, kw_only=True):
     """The end of a member's work on messages, with its name."""
 
     member: MemberName
+
+
+SettleParts = Annotated[SettlePartsBody, described_by(reference("SettleParts"))]
 
 
 class TakeBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -124,7 +141,7 @@ class TakeBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     anew: Annotated[bool, msgspec.Meta(description="Release first what this name had before.")] = (
         False
     )
-    settle: SettlePartsBody | None = None
+    settle: SettleParts | msgspec.UnsetType = msgspec.UNSET
 
 
 class RefusedBody(msgspec.Struct):
@@ -135,11 +152,14 @@ class RefusedBody(msgspec.Struct):
     reason: Refusal
 
 
+RefusedMessageBody = Annotated[RefusedBody, described_by(reference("RefusedMessage"))]
+
+
 class SettledBody(msgspec.Struct):
     """The outcome of a settle; settled counts what was acknowledged."""
 
     settled: Count
-    refused: list[RefusedBody]
+    refused: list[RefusedMessageBody]
 
 
 class TakenHeadBody(msgspec.Struct):
@@ -147,11 +167,11 @@ class TakenHeadBody(msgspec.Struct):
 
     delivery: Delivery | None
     lease_s: float
-    limited_by: LimitedBy | None
+    limited_by: Limit
     stopped_at: str | None
-    attempts: list[int]
+    attempts: list[Count]
     settled: Count
-    refused: list[RefusedBody]
+    refused: list[RefusedMessageBody]
 
 
 class CommitAcksBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -233,7 +253,7 @@ def decode_settled(answer: bytes) -> Settled:
 
 def encode_take(take: Take) -> bytes:
     """Return the body of a take."""
-    settle = None if take.settle == Settle() else SettlePartsBody(**_parts_of(take.settle))
+    settle = msgspec.UNSET if take.settle == Settle() else SettlePartsBody(**_parts_of(take.settle))
     return encode(
         TakeBody(
             take.member,
@@ -250,7 +270,7 @@ def encode_take(take: Take) -> bytes:
 def decode_take(body: bytes) -> Take:
     """Return a take."""
     value = decode(_take_decoder, body)
-    settle = Settle() if value.settle is None else _settle_of(value.settle)
+    settle = Settle() if value.settle is msgspec.UNSET else _settle_of(value.settle)
     return Take(
         value.member,
         value.messages,
@@ -309,15 +329,20 @@ def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
     ]
 
 
-def commit_acks_of(told: Iterable[CommitAcksBody]) -> list[CommitAcks]:
+def commit_acks_of(told: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
     """Return the acks of a commit. Raises `InvalidRequest` (invalid_message_id)."""
-    return [
-        CommitAcks(
-            TopicId(each.namespace, each.topic),
-            each.subscription,
-            each.member,
-            each.delivery,
-            [parse_id(message_id) for message_id in each.ids],
-        )
-        for each in told
-    ]
+    return tuple(
+        [
+            CommitAcks(
+                TopicId(each.namespace, each.topic),
+                each.subscription,
+                each.member,
+                each.delivery,
+                [parse_id(message_id) for message_id in each.ids],
+            )
+            for each in told
+        ]
+    )
+
+
+CommitAcksOfGroup = Annotated[CommitAcksBody, described_by(reference("CommitAcks"))]

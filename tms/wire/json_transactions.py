@@ -31,7 +31,7 @@ from tms.wire.json_fields import (
     described_by,
 )
 from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, pointer_of
-from tms.wire.json_takes import CommitAcksBody, commit_acks_bodies, commit_acks_of
+from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies, commit_acks_of
 from tms.wire.json_values import Int64, bytes_of, decode, decode_answer, encode
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
@@ -119,9 +119,9 @@ class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
         ),
     ] = []
     acks: Annotated[
-        list[CommitAcksBody],
+        list[CommitAcksOfGroup] | msgspec.UnsetType,
         msgspec.Meta(description="The messages of groups to acknowledge: all, or none."),
-    ] = []
+    ] = msgspec.UNSET
 
 
 class EndedBody(msgspec.Struct):
@@ -227,7 +227,7 @@ def encode_commit(request: CommitRequest) -> bytes:
                 )
                 for stored in request.publish
             ],
-            commit_acks_bodies(request.acks),
+            commit_acks_bodies(request.acks) or msgspec.UNSET,
         )
     )
 
@@ -257,7 +257,7 @@ def decode_commit(body: bytes) -> CommitRequest:
         )
         for stored in value.publish
     ]
-    return CommitRequest(advances_of(value.advances), publish, commit_acks_of(value.acks))
+    return CommitRequest(advances_of(value.advances), publish, commit_acks_of(value.acks or ()))
 
 
 def encode_ended(status: TransactionStatus) -> bytes:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 
 CLIENT_ONLY = {
     "answer_lost",
+    "lease_lost",
     "not_tms",
     "payload_undecodable",
     "plaintext_credentials",
@@ -46,15 +47,6 @@ AT_OPENING = {
     "store_of_a_cluster",
 }
 """Raised before there is a server."""
-OF_GROUPS = {
-    "ack_refused",
-    "invalid_group",
-    "invalid_member",
-    "store_format_old",
-    "subscription_is_shared",
-    "subscription_is_single",
-}
-"""Of groups: they may be missing while REST does not offer groups."""
 WITHOUT_SERVER = {"checkpoint_behind", "copy_refused", "data_lost", "invalid_option", "invalid_row"}
 """Of commands and Spark jobs that work on a store or on a server's answers."""
 
@@ -104,7 +96,6 @@ async def test_every_code_of_the_catalogue_is_told_with_its_status(rest: Rest) -
                     told |= set(examples)
 
     unmatched = {"method_not_allowed"}
-    told |= OF_GROUPS
     assert told == set(CATALOGUE) - CLIENT_ONLY - METADATA - AT_OPENING - WITHOUT_SERVER - unmatched
 
 
