@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 import tms
-from tests.faults.billing import BILLS, DATABASE_NAME, GROUP, ORDERS, start_worker
+from tests.faults.billing import BILLS, DATABASE_NAME, GROUP, ORDERS, STAND_STILL, start_worker
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.servers.server_process import ServerProcess
 from tms.client.database_recovery import Recovered
@@ -140,9 +140,12 @@ class Shop:
             self._server = self._started(port)
 
     def stand_still(self) -> None:
-        """Have a worker do nothing for a while, and then go on as if nothing had been."""
+        """Have a worker stand still before a commit until others have its order, then go on."""
+        self.publish()
         [worker, *_] = self._workers
-        worker.send_signal(signal.SIGSTOP)
+        worker.send_signal(STAND_STILL)
+        stat = Path(f"/proc/{worker.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(") ")[2][0] == "T", "a worker stands still")
         time.sleep(STILL_S)
         worker.send_signal(signal.SIGCONT)
 
