@@ -2,10 +2,13 @@
 
     python -m tests.faults.billing URL NAMESPACE DATABASE
 
-It does some of its work in vain, and works until it is killed or told to stop.
+It does some of its work in vain, and works until it is killed or told to stop. At SIGUSR1 the
+process stands still as soon as it has prepared a row and is about to commit.
 """
 
+import os
 import random
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +17,7 @@ from subprocess import DEVNULL, Popen
 from tests.servers.server_process import ROOT, environment
 
 ORDERS, BILLS, GROUP, DATABASE_NAME = "orders", "bills", "billing", "shop"
+STAND_STILL = signal.SIGUSR1
 CONCURRENCY = 4
 IN_VAIN = 0.05
 """How much of the work is rolled back and done again."""
@@ -39,6 +43,15 @@ def main() -> None:
 
     url, namespace, database = sys.argv[1:]
     of_thread = threading.local()
+    is_to_stop = threading.Event()
+    signal.signal(STAND_STILL, lambda *_: is_to_stop.set())
+
+    class Stopping(PostgresqlParticipant):
+        def persist(self) -> None:
+            super().persist()
+            if is_to_stop.is_set():
+                is_to_stop.clear()
+                os.kill(os.getpid(), signal.SIGSTOP)
 
     def connection() -> psycopg.Connection:
         if not hasattr(of_thread, "connection"):
@@ -53,7 +66,7 @@ def main() -> None:
         @group.worker(
             concurrency=CONCURRENCY,
             transaction=True,
-            participants=lambda: [PostgresqlParticipant(connection(), DATABASE_NAME)],
+            participants=lambda: [Stopping(connection(), DATABASE_NAME)],
         )
         def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
             name = message.payload.decode()
