@@ -22,7 +22,7 @@ from tms.core.groups import (
     Settle,
 )
 from tms.core.message import MessageId
-from tms.messaging.groups.commands import GroupCommands, Member
+from tms.messaging.groups.commands import GroupCommands, Taker
 from tms.messaging.groups.edits import (
     decode_row,
 )
@@ -30,7 +30,7 @@ from tms.messaging.groups.snapshots import decode_snapshot, encode_snapshot, fre
 from tms.messaging.groups.state import OpenMessages
 
 T = 1_700_000_000_000
-MEMBERS = [Member("a", None), Member("b", "bea"), Member("c", None)]
+MEMBERS = [Taker("a", None), Taker("b", "bea"), Taker("c", None)]
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -41,7 +41,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.now_ms = T
         self.keys: dict[bytes, bytes] = {}
         self.settled: set[bytes] = set()
-        self.given: list[tuple[int, Member, tuple[bytes, ...]]] = []
+        self.given: list[tuple[int, Taker, tuple[bytes, ...]]] = []
         self.rows: list[bytes] = []
         self.start = b""
 
@@ -77,7 +77,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.commands.read(ids[-1], ids, digests, self.now_ms)
 
     @rule(member=st.sampled_from(MEMBERS), limit=st.integers(1, 5), part=st.integers(0, 5))
-    def take(self, member: Member, limit: int, part: int) -> None:
+    def take(self, member: Taker, limit: int, part: int) -> None:
         commands, now_ms = self.commands, self.now_ms
         commands.end_leases(now_ms)
         reserved = commands.reserve(min(limit, commands.room(member)), now_ms)
@@ -145,7 +145,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.check_order(set(ids))
 
     @rule(member=st.sampled_from(MEMBERS))
-    def leave(self, member: Member) -> None:
+    def leave(self, member: Taker) -> None:
         self.commands.settle(member, Settle(leave=True), self.now_ms)
         assert member.name not in self.commands.state.held
 
@@ -200,7 +200,7 @@ class GroupMachine(RuleBasedStateMachine):
         """A good worker gets everything, each message once more at most."""
         if not hasattr(self, "commands"):
             return
-        worker = Member("good", None)
+        worker = Taker("good", None)
         for _ in range(400):
             if not self.commands.state.open:
                 break

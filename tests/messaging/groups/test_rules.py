@@ -7,7 +7,7 @@ import pytest
 from tests.messaging.groups.group_machine import MEMBERS, GroupMachine
 from tms.core.groups import Acks, Nacks, Order, Refusal, Settle
 from tms.messaging.groups import commands, state
-from tms.messaging.groups.commands import Member
+from tms.messaging.groups.commands import Taker
 
 
 def _without_refusal(reason: Refusal) -> Callable[[pytest.MonkeyPatch], None]:
@@ -71,7 +71,7 @@ class Story(GroupMachine):
         self.publish(keys=list(keys))
         return list(self.commands.state.open)
 
-    def lease(self, member: Member, limit: int) -> int:
+    def lease(self, member: Taker, limit: int) -> int:
         before = len(self.given)
         self.take(member=member, limit=limit, part=limit)
         assert len(self.given) == before + 1
@@ -80,7 +80,7 @@ class Story(GroupMachine):
         self.look()
         return number
 
-    def end(self, member: Member, settle: Settle) -> list[Refusal]:
+    def end(self, member: Taker, settle: Settle) -> list[Refusal]:
         done = self.commands.settle(member, settle, self.now_ms)
         self.look()
         return [each.reason for each in done.refused]

@@ -44,7 +44,7 @@ from tms.messaging.groups.state import Delivery, OpenMessages
 _DOUBLINGS_MAX = 32
 
 
-class Member(NamedTuple):
+class Taker(NamedTuple):
     """Who takes and settles."""
 
     name: str
@@ -87,7 +87,7 @@ class GroupCommands:
 
     # -- taking
 
-    def repeated(self, member: Member, sequence: int | None) -> int | None:
+    def repeated(self, member: Taker, sequence: int | None) -> int | None:
         """Return the delivery that an earlier take with `sequence` got, if it still holds."""
         if sequence is None:
             return None
@@ -97,11 +97,11 @@ class GroupCommands:
                 return number
         return None
 
-    def begin_anew(self, member: Member, now_ms: int) -> None:
+    def begin_anew(self, member: Taker, now_ms: int) -> None:
         """Release all that the member's name has."""
         self._leave(member, now_ms)
 
-    def room(self, member: Member) -> int:
+    def room(self, member: Taker) -> int:
         """Return how many messages more the member may have."""
         return max(0, self.settings.member_max - self.state.held.get(member.name, 0))
 
@@ -135,7 +135,7 @@ class GroupCommands:
         self,
         reserved: Reservation,
         ids: Sequence[bytes],
-        member: Member,
+        member: Taker,
         *,
         lease_ms: int,
         sequence: int | None,
@@ -155,7 +155,7 @@ class GroupCommands:
         if there:
             self._do(SettledEdit(How.GONE, there), now_ms)
 
-    def short_because(self, member: Member) -> LimitedBy | None:
+    def short_because(self, member: Taker) -> LimitedBy | None:
         """Return why a take found less than it asked for in what is open."""
         state = self.state
         if self.settings.paused:
@@ -172,7 +172,7 @@ class GroupCommands:
 
     # -- settling
 
-    def settle(self, member: Member, settle: Settle, now_ms: int) -> Settled:
+    def settle(self, member: Taker, settle: Settle, now_ms: int) -> Settled:
         """Acknowledge, fail, release, extend and leave, in this order, as far as it may be."""
         refused: list[RefusedMessage] = []
         acked = self._ack(member, settle.acks, refused, now_ms)
@@ -193,7 +193,7 @@ class GroupCommands:
         refused: list[RefusedMessage] = []
         found: set[bytes] = set()
         asked = [
-            (each, ack.delivery, Member(ack.member, principal)) for ack in acks for each in ack.ids
+            (each, ack.delivery, Taker(ack.member, principal)) for ack in acks for each in ack.ids
         ]
         for each, number, member in sorted(asked):
             reason = self._refusal(each, number, member, found)
@@ -209,7 +209,7 @@ class GroupCommands:
         self._do(SettledEdit(How.ACK, sorted(each for ack in acks for each in ack.ids)), now_ms)
 
     def _ack(
-        self, member: Member, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
+        self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
     ) -> int:
         asked: list[tuple[bytes, int]] = []
         for ack in acks:
@@ -234,7 +234,7 @@ class GroupCommands:
         return len(ids)
 
     def _refusal(
-        self, each: bytes, number: int, member: Member, accepted: set[bytes]
+        self, each: bytes, number: int, member: Taker, accepted: set[bytes]
     ) -> Refusal | None:
         """Return why an ack is refused; `accepted` come before it, in the order of ids."""
         state = self.state
@@ -256,7 +256,7 @@ class GroupCommands:
         return None
 
     def _held(
-        self, member: Member, asked: Nacks | Releases, refused: list[RefusedMessage]
+        self, member: Taker, asked: Nacks | Releases, refused: list[RefusedMessage]
     ) -> list[bytes]:
         """Return what the member has of what it names, ascending."""
         number, state = asked.delivery, self.state
@@ -324,7 +324,7 @@ class GroupCommands:
             self._do(ReleasedEdit(sorted({*first, *behind, *ids})), now_ms)
 
     def _extend(
-        self, member: Member, numbers: Sequence[int], end_ms: int, refused: list[RefusedMessage]
+        self, member: Taker, numbers: Sequence[int], end_ms: int, refused: list[RefusedMessage]
     ) -> None:
         for number in numbers or tuple(self.state.of_member.get(member.name, ())):
             delivery = self.state.deliveries.get(number)
@@ -333,7 +333,7 @@ class GroupCommands:
             elif numbers:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
 
-    def _leave(self, member: Member, now_ms: int) -> None:
+    def _leave(self, member: Taker, now_ms: int) -> None:
         for number in tuple(self.state.of_member.get(member.name, ())):
             delivery = self.state.deliveries[number]
             if _is_of(delivery, member):
@@ -352,7 +352,7 @@ class GroupCommands:
         self._do(SoughtEdit(through, floor), now_ms)
 
 
-def _is_of(delivery: Delivery, member: Member) -> bool:
+def _is_of(delivery: Delivery, member: Taker) -> bool:
     return delivery.member == member.name and delivery.principal == member.principal
 
 

@@ -24,7 +24,7 @@ from tms.messaging.groups.edits import (
     through_bytes,
     through_of,
 )
-from tms.messaging.groups.state import Delivery, Open, OpenMessages
+from tms.messaging.groups.state import Delivery, Opened, OpenMessages
 from tms.messaging.groups.varints import (
     GroupReader,
     ids_bytes,
@@ -43,7 +43,7 @@ class Frozen(NamedTuple):
     deliveries: list[tuple[int, Delivery]]
     ids: list[bytes]
     marks: list[tuple[int, int, int, int, bytes | None]]
-    """Of each id: its delivery, attempts, ends, the time before which it waits, its digest."""
+    """For each id: its delivery, attempts, ends, the time before which it waits, its digest."""
 
 
 def freeze(state: OpenMessages) -> Frozen:
@@ -121,7 +121,7 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
     waits = [reader.number() for _ in ids]
     of_delivery: list[list[bytes]] = [[] for _ in range(len(taken) + 1)]
     for place, each in enumerate(ids):
-        opened = Open(reader.fixed(DIGEST_BYTES) if by_key else None)
+        opened = Opened(reader.fixed(DIGEST_BYTES) if by_key else None)
         opened.attempts, opened.ends = attempts[place], ends[place]
         opened.not_before_ms = waits[place] and waits[place] - 1 + least_ms
         state.restore(each, opened)
