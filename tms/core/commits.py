@@ -37,6 +37,12 @@ class CommitRequest:
     publish: Sequence[Stored] = ()
     """Stored messages of the transaction to publish, in this order."""
 
+    @property
+    def topics(self) -> Sequence[TopicId]:
+        """The topics of all that it has."""
+        moved = [each.topic_id for each in self.advances]
+        return [*moved, *(each.topic_id for each in self.publish)]
+
 
 NOTHING = CommitRequest()
 
