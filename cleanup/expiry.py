@@ -28,7 +28,7 @@ from tables.keys import (
     prefix,
 )
 from tables.sealing.seal import Seal
-from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Store
+from tables.store import GROUP, MESSAGE, PAYLOAD, SUBSCRIPTION, Store, tables_with
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
@@ -105,7 +105,9 @@ def drop_dead_generations(
     current = prefix(topic.id, abs(topic.generation))
     end = after_prefix(current)
     stop = current if topic.exists else end
-    for table in (PAYLOAD, SUBSCRIPTION):
+    # Groups after subscriptions: so none exists of which rows are missing.
+    there = tables_with(store.features())
+    for table in (each for each in (PAYLOAD, SUBSCRIPTION, GROUP) if each in there):
         yield Step(table, Reason.GENERATION)
         yield from drop(table, start, stop, reason=Reason.GENERATION)
     greatest = last_key(store, MESSAGE, start, end)

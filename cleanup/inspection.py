@@ -11,6 +11,7 @@ from itertools import islice
 from cleanup.compaction import key_and_tombstone
 from cleanup.invalid import bound_of
 from cleanup.service import invalid_state, told
+from tables.group_table import row_of_group
 from tables.keys import (
     FRAMED_END,
     FRAMED_KIND,
@@ -35,7 +36,18 @@ from tables.sealing.positions import row_of_position
 from tables.sealing.runs import is_seal
 from tables.sealing.seal import Seal, seal_of
 from tables.sealing.store import unsealed
-from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, Store
+from tables.store import (
+    ALL_TABLES,
+    GROUP,
+    MESSAGE,
+    METADATA,
+    PAYLOAD,
+    SUBSCRIPTION,
+    TABLES,
+    Row,
+    Store,
+    tables_with,
+)
 from tables.transaction_table import StoreTransactionTable
 from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.entries import PLAIN
@@ -58,6 +70,7 @@ _ROWS_LOOKED_AT = 10_000
 """How far a newer message of the same key is looked for, or an older one in progress."""
 _COMPACTED = "The topic is compact: superseded and rolled back messages and tombstones are removed."
 _END = b"\xff"
+_OF_TOPICS = (MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP)
 
 
 class Inspection:
@@ -96,6 +109,8 @@ class Inspection:
 
         They are as stored, topics as readers see them.
         """
+        if table not in TABLES and table not in tables_with(self._store.features()):
+            return
         while True:
             shown = shown_rows(self._store)
             with self._store.scan(table, start, stop, limit=_ROWS_AT_ONCE) as found:
@@ -108,7 +123,7 @@ class Inspection:
     def tables(self) -> list[Facts]:
         """Return for each table its name, rows, their bytes, and about the bytes of its files."""
         found = []
-        for table in TABLES:
+        for table in ALL_TABLES:
             count = size = 0
             for key, value in self.rows(table):
                 count += 1
@@ -131,7 +146,7 @@ class Inspection:
     ) -> tuple[bytes, bytes]:
         """Return where the rows of a table begin and end, as `decoded` gives them."""
         start, stop = b"", _END
-        if topic_id is not None and table in (MESSAGE, PAYLOAD, SUBSCRIPTION, METADATA):
+        if topic_id is not None and table in (*_OF_TOPICS, METADATA):
             start = metadata_key(topic_id)
             stop = after_prefix(start)
             topic = self.topic(topic_id)
@@ -280,12 +295,13 @@ def row_facts(table: str, row: Row) -> Facts:
     if table == METADATA:
         topic = decoded(key, value)
         return {"table": table, "topic": str(topic.id), "properties": topic.all_properties()}
-    if table not in (MESSAGE, PAYLOAD, SUBSCRIPTION):
+    if table not in _OF_TOPICS:
         return {"table": table, "key": key.hex(), "value": _text(value)}
     topic_id, generation, start = prefix_of(key)
     facts: Facts = {"table": table, "topic": str(topic_id), "generation": generation}
-    if table == SUBSCRIPTION:
-        return facts | {**row_of_position(start, key), "value": value.hex()}
+    if table in (SUBSCRIPTION, GROUP):
+        of_key = row_of_position if table == SUBSCRIPTION else row_of_group
+        return facts | {**of_key(start, key), "value": value.hex()}
     if table == PAYLOAD:
         facts["write_pointer"] = str(payload_pointer_of(key))
         if is_seal(key):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from cleanup import policy
 from cleanup.inspection import Inspection, StateOfTransactions
 from cleanup.invalid import bound_of
+from tables.group_table import StoreGroupTable, row_of_group
 from tables.keys import (
     FRAMED_KIND,
     POINTER_END,
@@ -19,12 +20,14 @@ from tables.keys import (
     is_framed_payload,
     metadata_key,
     payload_prefix,
+    prefix,
     prefix_of,
 )
 from tables.metadata_table import decoded
+from tables.sealing.groups import shared_in
 from tables.sealing.runs import SEAL_END
 from tables.sealing.seal import Seal, seal_of
-from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
+from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.entries import PLAIN
 from tms.core.errors import StoreCorrupt
@@ -34,7 +37,7 @@ from tms.core.message import KEY, KEY_BYTES
 from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.segments import token_of
 
-CHECKED_BY_ROW = (MESSAGE, PAYLOAD, SUBSCRIPTION)
+CHECKED_BY_ROW = (MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP)
 """The tables whose rows are of topics."""
 
 
@@ -60,6 +63,8 @@ class Verification(Inspection):
         self._seals: dict[TopicId, Seal] = {}
         self._invalids: frozenset[int] = frozenset()
         self._bound = 0
+        self._read_groups: set[bytes] = set()
+        """The topics, by prefix, whose groups were checked."""
 
     def problems(self, *, is_cleaned: bool = False) -> Iterator[str]:
         """Give what is wrong, a line each; none where all is well.
@@ -75,6 +80,7 @@ class Verification(Inspection):
         found = []
         try:
             self._topics, self._seals = {}, {}
+            self._read_groups = set()
             for key, row in self.rows(METADATA):
                 # Without its properties: there may be many topics, and each may have a megabyte.
                 topic = replace(decoded(key, row), properties={})
@@ -142,6 +148,22 @@ class Verification(Inspection):
             yield from self._entry(place, topic, key, value)
         elif table == PAYLOAD and is_framed_payload(key):
             read_frame(value)
+        elif table in (SUBSCRIPTION, GROUP):
+            start = prefix(topic.id, generation)
+            if table == GROUP:
+                row_of_group(start, key)
+            yield from self._groups(start)
+
+    def _groups(self, topic_prefix: bytes) -> Iterator[str]:
+        """Give which groups cannot be read; for each topic once."""
+        if topic_prefix in self._read_groups:
+            return
+        self._read_groups.add(topic_prefix)
+        for _, group in shared_in(self._store, topic_prefix):
+            try:
+                StoreGroupTable(self._store).read(topic_prefix, group.name, group.created)
+            except StoreCorrupt as error:
+                yield f"group {group.topic_id} {group.name}: {error}"
 
     def _is_greatest(self, table: str, key: bytes, topic: TopicMetadata) -> bool:
         """Whether a row is the one of a topic that stays, for its key."""

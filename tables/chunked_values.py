@@ -15,6 +15,7 @@ from zlib import crc32
 from tables.store import Row
 
 _CHUNK = struct.Struct(">I")
+NUMBER_BYTES = _CHUNK.size
 _END_CHUNK = b"\xff" * _CHUNK.size
 _END = struct.Struct(">QI")
 _CHUNK_BYTES = 1024 * 1024

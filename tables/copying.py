@@ -1,8 +1,8 @@
 """Copies topics from one store into another: rows are unchanged, so ids and positions stay.
 
-All rows of a topic are copied, of all its generations: first payloads, messages and positions; then
-they are compared with the source, row by row; its metadata come last, so readers of the target see
-a topic only when it is complete. Nothing may write to the source during the copy.
+All rows of a topic are copied, of all its generations: first payloads, messages, positions and
+groups; then they are compared with the source, row by row; its metadata come last, so readers of
+the target see a topic only when it is complete. Nothing may write to the source during the copy.
 
 A mark for each topic records the progress with the rows, so a copy that was broken off continues.
 The marks are deleted when all topics are done. A topic in the target that has no mark is never
@@ -16,7 +16,8 @@ written; otherwise it is another topic, and the copy is refused.
 rows are there. `digest` is a digest of the topic's last rows in the source at the beginning. A mark
 without a topic is there while the others are deleted.
 
-Positions become plain rows, and rows that a cluster's seals hide are not copied.
+Positions and groups become plain rows, those that count, and rows that a cluster's seals hide are
+not copied. A feature that the source has is recorded in the target before anything is copied.
 
 Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: so
 the target need not know that they are invalid.
@@ -33,14 +34,25 @@ from typing import Any
 
 from tables.keys import after_prefix, entry_pointer_of, inverted
 from tables.raising import shown_rows
+from tables.sealing.groups import plain_group_rows
 from tables.sealing.positions import plain_rows
-from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
+from tables.store import (
+    BOUND,
+    GROUP,
+    MESSAGE,
+    METADATA,
+    PAYLOAD,
+    SUBSCRIPTION,
+    Row,
+    Store,
+    tables_with,
+)
 from tms.core.entries import PLAIN
 from tms.core.errors import CopyRefused
 from tms.core.repeatable import repeatable
 
 _MARK = b"copy:"
-_ORDER = (PAYLOAD, MESSAGE, SUBSCRIPTION)
+_ORDER = (PAYLOAD, MESSAGE, SUBSCRIPTION, GROUP)
 _ROWS_MAX = 5_000
 _BYTES_MAX = 4 * 1024 * 1024
 _ROWS_BETWEEN_STEPS = 10_000
@@ -106,6 +118,8 @@ class Copying:
         with repeatable():
             is_done = self._is_done()
             if not is_done:
+                for feature in self._source.features() - self._target.features():
+                    self._target.add_feature(feature)
                 yield from self._compare_complete()
             wrote = is_done
             for key, row in self._topics():
@@ -264,6 +278,8 @@ class Copying:
 
 def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
     """Return the first key of a topic in a table, None where there is none."""
+    if table not in tables_with(store.features()):
+        return None
     with store.scan(table, topic, after_prefix(topic), limit=1) as rows:
         return next((key for key, _ in rows), None)
 
@@ -272,16 +288,24 @@ def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
 def _rows_behind(
     store: Store, table: str, topic: bytes, after: bytes = b""
 ) -> Iterator[Iterator[Row]]:
-    """Open an iterator over a topic's rows behind a key; positions as plain rows."""
+    """Open an iterator over a topic's rows behind a key; positions and groups as plain rows."""
+    if table == GROUP:
+        has_groups = _first_key(store, table, topic) is not None
+        groups = plain_group_rows(store, topic) if has_groups else iter(())
+        yield (row for row in groups if row[0] > after)
+        return
     start = after + b"\x00" if after and table != SUBSCRIPTION else topic
     with store.scan(table, start, after_prefix(topic)) as rows:
         yield (row for row in plain_rows(rows) if row[0] > after) if table == SUBSCRIPTION else rows
 
 
 def _last_rows(store: Store, table: str, topic: bytes) -> list[Row]:
-    """Return the last row of a topic in a table, if there is one."""
-    if table == SUBSCRIPTION:
-        with _rows_behind(store, table, topic) as positions:
-            return list(deque(positions, maxlen=1))
+    """Return the last row of a topic in a table, if there is one; of groups all keys.
+
+    A group's rows are not in the order in which they were added.
+    """
+    if table in (SUBSCRIPTION, GROUP):
+        with _rows_behind(store, table, topic) as rows:
+            return [(key, b"") for key, _ in rows] if table == GROUP else list(deque(rows, 1))
     with store.scan(table, topic, after_prefix(topic), reverse=True, limit=1) as rows:
         return list(rows)

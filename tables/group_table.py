@@ -1,12 +1,13 @@
 """The Group table: for each group the log of its state, and snapshots of it.
 
-    log row key     := prefix, 0x00 "g", name, 0x00, token int64, number int64
-    log fence key   := prefix, 0x00 "g", name, 0x01
-    snapshot keys   := prefix, 0x00 "s", name, 0x00, token int64, number int64, and then as
-                       `tables.chunked_values` says
-    snapshots' fence key := prefix, 0x00 "s", name, 0x01
-    snapshot value  := count uint32, older*, snapshot
-    older           := token int64, number int64, chunks uint32
+    log row key    := prefix, 0x00 "g", name, 0x00, token int64, number int64
+    snapshot keys  := prefix, 0x00 "s", name, 0x00, token int64, number int64, and then as
+                      `tables.chunked_values` says
+    snapshot value := count uint32, older*, snapshot
+    older          := token int64, number int64, chunks uint32
+    fence keys     := prefix, 0x00 "g", name, 0x00          before the log
+                    | prefix, 0x00 "g", name, 0x01          behind it
+                    | prefix, 0x00 "s", name, 0x01          behind the snapshots
 
 Big-endian. DO NOT CHANGE: on disk. `prefix` is that of `tables.keys`. Log rows and snapshots are
 opaque here: `tms.messaging.groups` encodes them. A fence has an empty value.
@@ -17,19 +18,20 @@ group of that name had before has smaller numbers.
 
 **What is deleted is never stepped over**, because stepping over it costs as much as if it was
 there, for as long as the store has not merged its files. The latest snapshot is found backwards
-from its fence, and rows are read up to theirs: both are always there, so no search leaves the rows
-that count. What to delete is known from the snapshot itself, which names the `older` ones that may
-still be there, with rows behind them; so nothing is searched for.
+from the fence behind it, and rows are read up to theirs: fences are always there, so no search
+leaves the rows that count, and none that begins elsewhere comes in. What to delete is known from
+the snapshot itself, which names the `older` ones that may still be there, with the rows behind
+them.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tables import chunked_values
 from tables.keys import prefix_of
-from tables.store import GROUP, Store
+from tables.store import GROUP, Row, Store
 from tms.core.batch import Batch
 from tms.core.errors import StoreCorrupt
 from tms.core.group_log import StoredGroup
@@ -62,6 +64,14 @@ class _Keys:
         )
         self.log_start, self.log_fence = log + _ROWS, log + _FENCE
         self.snapshot_start, self.snapshot_fence = snapshot + _ROWS, snapshot + _FENCE
+        self.fences = (self.log_start, self.log_fence, self.snapshot_fence)
+
+    def corrupt(self, reason: str, number: int | None = None) -> StoreCorrupt:
+        """Return the error for damage, at a number if there is one."""
+        where = {} if number is None else {"number": number}
+        topic_id, _, prefix = prefix_of(self.log_start)
+        group = self.log_start[len(prefix) + len(_LOG) : -len(_ROWS)].decode(errors="replace")
+        return StoreCorrupt(table=GROUP, topic=str(topic_id), group=group, reason=reason, **where)
 
     def log(self, token: int, number: int) -> bytes:
         """Return the key of a row of the log."""
@@ -167,9 +177,8 @@ class StoreGroupLog:
         """Add to `batch` the deletion of all rows, whose keys are known."""
         keys, latest = self._keys, self._latest
         log = [keys.log(latest.token, each) for each in range(latest.number, self.next_number)]
-        fences = (keys.log_fence, keys.snapshot_fence)
         snapshots = [key for each in (*self._begun, latest) for key in keys.of_snapshot(each)]
-        all_keys = [*self._older_keys(), *log, *snapshots, *fences]
+        all_keys = [*self._older_keys(), *log, *snapshots, *keys.fences]
         self._store.check_unanswered(GROUP, all_keys)
         batch.delete_rows(GROUP, all_keys)
 
@@ -191,8 +200,8 @@ class StoreGroupTable:
         keys, token = _Keys(topic_prefix, name), self._token(topic_prefix)
         value = _encoded((), snapshot)
         rows = chunked_values.rows_of(keys.snapshot(token, created), value)
-        fences = ((keys.log_fence, b""), (keys.snapshot_fence, b""))
-        batch.put_rows(GROUP, (*fences, *rows))
+        batch.put_rows(GROUP, [(fence, b"") for fence in keys.fences])
+        batch.put_rows(GROUP, rows)
         batch.require_atomic()
         latest = _Snapshot(token, created, chunked_values.chunks_of(value))
         return StoreGroupLog(self._store, keys, token, _Rows(latest, created))
@@ -200,59 +209,68 @@ class StoreGroupTable:
     def read(self, topic_prefix: bytes, name: str, created: int) -> StoredGroup:
         """Return a group as it is stored. Raises `StoreCorrupt`, `StoreUnavailable`."""
         keys, token = _Keys(topic_prefix, name), self._token(topic_prefix)
-        named = {"topic": str(prefix_of(topic_prefix)[0]), "group": name}
-        latest, begun = self._latest(keys)
-        if latest is None or latest.number < created:
-            raise StoreCorrupt(table=GROUP, **named, reason="there is no snapshot")
+        there, snapshot, rows = _stored(self._store, keys)
+        latest = there.latest
+        if latest.number < created:
+            raise keys.corrupt("there is no snapshot")
         if latest.token > token:
             self._check_later(latest.token)
             token = latest.token
-        start = keys.snapshot(latest.token, latest.number)
-        with self._store.scan(GROUP, start, chunked_values.end_key(start) + b"\x00") as found:
-            value = chunked_values.value_of(start, list(found))
-        if value is None or len(value) < _COUNT.size:
-            raise StoreCorrupt(table=GROUP, **named, snapshot=latest.number)
-        older, snapshot = _decoded(value)
-        latest = latest._replace(chunks=chunked_values.chunks_of(value))
-        rows = self._rows(keys, latest, named)
-        there = _Rows(latest, latest.number + len(rows), older, begun)
         log = StoreGroupLog(self._store, keys, token, there)
         return StoredGroup(log, latest.number, snapshot, rows)
 
     def _check_later(self, token: int) -> None:
         """Raise `StoreUnavailable` if the rows of a greater token are a later leader's."""
 
-    def _latest(self, keys: _Keys) -> tuple[_Snapshot | None, list[_Snapshot]]:
-        """Return the latest whole snapshot, if any; and those that were begun after it."""
-        stop = keys.snapshot_fence
-        begun: list[_Snapshot] = []
-        while True:
-            with self._store.scan(GROUP, keys.snapshot_start, stop, reverse=True, limit=1) as found:
-                key = next((key for key, _ in found), None)
-            if key is None:
-                return None, []
-            stop = chunked_values.start_of(key)
-            token, number = _PLACE.unpack_from(stop, len(keys.snapshot_start))
-            chunks = chunked_values.number_of(key) + 1
-            if key == chunked_values.end_key(stop):
-                return _Snapshot(token, number, 0), begun[::-1]
-            begun.append(_Snapshot(token, number, chunks))
 
-    def _rows(self, keys: _Keys, latest: _Snapshot, named: dict[str, str]) -> list[bytes]:
-        """Return the rows from the latest snapshot on. Raises `StoreCorrupt` at a gap."""
-        rows: list[bytes] = []
-        start = keys.log(latest.token, latest.number)
-        with self._store.scan(GROUP, start, keys.log_fence + b"\x00") as found:
-            for key, row in found:
-                if key == keys.log_fence:
-                    break
-                expected = latest.number + len(rows)
-                if key != keys.log(latest.token, expected):
-                    raise StoreCorrupt(
-                        table=GROUP, **named, number=expected, reason="a row is missing"
-                    )
-                rows.append(row)
-        return rows
+def _stored(store: Store, keys: _Keys) -> tuple[_Rows, bytes, list[bytes]]:
+    """Return what counts of a group: where it is, its snapshot, and its rows behind that.
+
+    Raises `StoreCorrupt`.
+    """
+    latest, begun = _latest(store, keys)
+    if latest is None:
+        raise keys.corrupt("there is no snapshot")
+    start = keys.snapshot(latest.token, latest.number)
+    with store.scan(GROUP, start, chunked_values.end_key(start) + b"\x00") as found:
+        value = chunked_values.value_of(start, list(found))
+    if value is None or len(value) < _COUNT.size:
+        raise keys.corrupt("the snapshot is damaged", latest.number)
+    older, snapshot = _decoded(value)
+    latest = latest._replace(chunks=chunked_values.chunks_of(value))
+    rows = _rows_behind(store, keys, latest)
+    return _Rows(latest, latest.number + len(rows), older, begun), snapshot, rows
+
+
+def _latest(store: Store, keys: _Keys) -> tuple[_Snapshot | None, list[_Snapshot]]:
+    """Return the latest whole snapshot, if any; and those that were begun after it."""
+    stop = keys.snapshot_fence
+    begun: list[_Snapshot] = []
+    while True:
+        with store.scan(GROUP, keys.snapshot_start, stop, reverse=True, limit=1) as found:
+            key = next((key for key, _ in found), None)
+        if key is None:
+            return None, []
+        stop = chunked_values.start_of(key)
+        token, number = _PLACE.unpack_from(stop, len(keys.snapshot_start))
+        if key == chunked_values.end_key(stop):
+            return _Snapshot(token, number, 0), begun[::-1]
+        begun.append(_Snapshot(token, number, chunked_values.number_of(key) + 1))
+
+
+def _rows_behind(store: Store, keys: _Keys, latest: _Snapshot) -> list[bytes]:
+    """Return the rows from the latest snapshot on. Raises `StoreCorrupt` at a gap."""
+    rows: list[bytes] = []
+    start = keys.log(latest.token, latest.number)
+    with store.scan(GROUP, start, keys.log_fence + b"\x00") as found:
+        for key, row in found:
+            if key == keys.log_fence:
+                break
+            expected = latest.number + len(rows)
+            if key != keys.log(latest.token, expected):
+                raise keys.corrupt("a row is missing", expected)
+            rows.append(row)
+    return rows
 
 
 def _encoded(older: Sequence[_Snapshot], snapshot: bytes) -> bytes:
@@ -264,3 +282,51 @@ def _decoded(value: bytes) -> tuple[list[_Snapshot], bytes]:
     end = _COUNT.size + count * _OLDER.size
     older = [_Snapshot(*each) for each in _OLDER.iter_unpack(value[_COUNT.size : end])]
     return older, value[end:]
+
+
+def row_of_group(topic_prefix: bytes, key: bytes) -> dict[str, Any]:
+    """Return what a row's key says, for those who look into the table. Raises `StoreCorrupt`."""
+    kind, name, end, place = _parts(topic_prefix, key)
+    facts: dict[str, Any] = {"group": name.decode(errors="replace")}
+    sizes = {(_LOG, 0), (_LOG, _PLACE.size), (_SNAPSHOT, _PLACE.size + chunked_values.NUMBER_BYTES)}
+    if end == _FENCE and not place:
+        return facts | {"fence": True}
+    if end != _ROWS or (kind, len(place)) not in sizes:
+        raise StoreCorrupt(table=GROUP, key=key.hex())
+    if not place:
+        return facts | {"fence": True}
+    token, number = _PLACE.unpack_from(place)
+    if kind == _LOG:
+        return facts | {"token": token, "number": number}
+    is_end = key == chunked_values.end_key(chunked_values.start_of(key))
+    chunk = {"end": True} if is_end else {"chunk": chunked_values.number_of(key)}
+    return facts | {"token": token, "snapshot": number} | chunk
+
+
+def _parts(topic_prefix: bytes, key: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return of a key its kind, the name, the byte behind that, and the rest."""
+    at = len(topic_prefix)
+    kind, rest = key[at : at + len(_LOG)], key[at + len(_LOG) :]
+    size = next((size for size, byte in enumerate(rest) if byte <= _FENCE[0]), len(rest))
+    if kind not in (_LOG, _SNAPSHOT) or not 0 < size < len(rest):
+        raise StoreCorrupt(table=GROUP, key=key.hex())
+    return kind, rest[:size], rest[size : size + 1], rest[size + 1 :]
+
+
+def counting_rows(store: Store, topic_prefix: bytes, names: Sequence[str]) -> Iterator[Row]:
+    """Give what counts of groups, whose names ascend, as a lone server writes it.
+
+    Rows ascend. Raises `StoreCorrupt`.
+    """
+    snapshots: list[Row] = []
+    for name in names:
+        keys = _Keys(topic_prefix, name)
+        there, snapshot, rows = _stored(store, keys)
+        number = there.latest.number
+        yield keys.log_start, b""
+        for each, row in enumerate(rows, number):
+            yield keys.log(0, each), row
+        yield keys.log_fence, b""
+        snapshots += chunked_values.rows_of(keys.snapshot(0, number), _encoded((), snapshot))
+        snapshots.append((keys.snapshot_fence, b""))
+    yield from snapshots

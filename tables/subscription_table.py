@@ -27,7 +27,8 @@ from tms.core.topic import TopicId
 
 _VERSION = struct.Struct(">q")
 _SHARED = b"\x02"
-_KNOWN = tuple(field.name for field in fields(GroupSettings))
+_KINDS = {field.name: type(field.default) for field in fields(GroupSettings)}
+"""The types of the settings, by name."""
 
 
 class StoreSubscriptionTable:
@@ -102,9 +103,11 @@ def _settings(group: SharedSubscription) -> bytes:
 def _shared(topic_id: TopicId, name: str, version: int, told: dict[str, Any]) -> SharedSubscription:
     """Return the group. Raises ValueError, TypeError, KeyError."""
     after, created = told.pop("after"), int(told.pop("created"))
-    known = {name: told.pop(name) for name in _KNOWN if name in told}
+    known = {name: told.pop(name) for name in _KINDS if name in told}
     if "order" in known:
         known["order"] = Order(known["order"])
+    if wrong := [key for key, value in known.items() if type(value) is not _KINDS[key]]:
+        raise TypeError(f"settings of another type: {', '.join(wrong)}")
     return SharedSubscription(
         topic_id=topic_id,
         name=name,
@@ -112,5 +115,5 @@ def _shared(topic_id: TopicId, name: str, version: int, told: dict[str, Any]) ->
         version=version,
         created=created,
         settings=GroupSettings(**known),
-        unknown=sorted(told),
+        unknown=tuple(sorted(told)),
     )

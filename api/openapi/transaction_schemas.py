@@ -76,7 +76,7 @@ _INFO_EXAMPLE = {
     "topics": ["default:orders"],
     "principal": None,
 }
-_SUBSCRIPTION_EXAMPLE = {"name": "billing", "after": ID_EXAMPLE, "version": 7}
+_SUBSCRIPTION_EXAMPLE = {"name": "billing", "after": ID_EXAMPLE, "version": 7, "kind": "single"}
 
 START_CONTENT = json_content(
     reference("StartRequest"),

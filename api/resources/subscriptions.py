@@ -107,7 +107,7 @@ OPERATIONS = (
         description="To continue, poll from `after` with `inclusive` false.",
         success="The subscription.",
         answer=SUBSCRIPTION_CONTENT,
-        errors=("subscription_not_found", "topic_not_found"),
+        errors=("subscription_not_found", "subscription_is_shared", "topic_not_found"),
     ),
     _row(
         name="deleteSubscription",
@@ -117,7 +117,12 @@ OPERATIONS = (
         summary="Delete a subscription",
         description="The messages stay.",
         success="The subscription was deleted.",
-        errors=("subscription_not_found", "queue_full", "topic_not_found"),
+        errors=(
+            "subscription_not_found",
+            "subscription_is_shared",
+            "queue_full",
+            "topic_not_found",
+        ),
     ),
     _get(
         name="listSubscriptions",
@@ -125,7 +130,10 @@ OPERATIONS = (
         path=SUBSCRIPTIONS,
         handler=list_subscriptions,
         summary="List a topic's subscriptions",
-        description="They are in the order of their names.",
+        description=(
+            "They are in the order of their names. One of kind `shared` is a group: it has no "
+            "position, and `after` is where it began."
+        ),
         success="The subscriptions.",
         answer=SUBSCRIPTIONS_CONTENT,
         errors=("topic_not_found",),
@@ -146,6 +154,7 @@ OPERATIONS = (
         answer=SUBSCRIPTION_CONTENT,
         errors=(
             "subscription_not_found",
+            "subscription_is_shared",
             "subscription_moved",
             "topic_not_found",
             *_POSITION_ERRORS,

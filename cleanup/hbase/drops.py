@@ -12,7 +12,7 @@ from cleanup.ranges import Reason, Step
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.store import HBaseStore
 from tables.keys import metadata_key
-from tables.store import MESSAGE, METADATA, SUBSCRIPTION
+from tables.store import GROUP, MESSAGE, METADATA, SUBSCRIPTION
 
 
 class TopicChanged(Exception):
@@ -30,14 +30,17 @@ class PartDrop:
         self._metadata_key = metadata_key(part.known.topic.id)
 
     def __call__(self, table: str, start: bytes, stop: bytes, *, reason: Reason) -> Iterator[Step]:
-        """Delete what is of the part's table; a topic's subscriptions go where it begins.
+        """Delete what is of the part's table.
 
+        A topic's subscriptions and groups go where it begins.
         Raises `TopicChanged`, `StoreUnavailable`; then what was given is done.
         """
         part = self._part
         if table == part.region.table:
             start, stop = max(start, part.start), min(stop, part.stop)
-        elif (table, part.region.table, part.is_first) != (SUBSCRIPTION, MESSAGE, True):
+        elif (
+            table not in (SUBSCRIPTION, GROUP) or part.region.table != MESSAGE or not part.is_first
+        ):
             return
         if start >= stop:
             return

@@ -6,10 +6,17 @@ A server without a lease goes on under the token of the topic's floor (`tables.s
 no rows of a group have a greater one, because a leader sets the floor before it reads a group.
 """
 
-from tables.group_table import StoreGroupTable
-from tables.sealing.positions import SealedSubscriptionTable
+from collections.abc import Iterator
+from itertools import groupby
+
+from tables.group_table import StoreGroupTable, counting_rows
+from tables.keys import after_prefix, prefix_of
+from tables.sealing.positions import SealedSubscriptionTable, plain_rows
 from tables.sealing.store import SealedStore
+from tables.store import SUBSCRIPTION, Row, Store
+from tables.subscription_table import decoded
 from tms.core.errors import StoreUnavailable
+from tms.core.subscriptions import SharedSubscription
 
 
 class SealedGroupTable(StoreGroupTable):
@@ -26,3 +33,22 @@ class SealedGroupTable(StoreGroupTable):
     def _check_later(self, token: int) -> None:
         if self._sealed.token:
             raise StoreUnavailable(reason="a later leader has the group", later_token=token)
+
+
+def shared_in(store: Store, start: bytes) -> Iterator[tuple[bytes, SharedSubscription]]:
+    """Give the groups that exist, with the prefixes of their topics, below a start of keys."""
+    with store.scan(SUBSCRIPTION, start, after_prefix(start)) as rows:
+        for key, value in plain_rows(rows):
+            topic_id, _, prefix = prefix_of(key)
+            found = decoded(topic_id, key[len(prefix) :], value)
+            if isinstance(found, SharedSubscription):
+                yield prefix, found
+
+
+def plain_group_rows(store: Store, topic: bytes) -> Iterator[Row]:
+    """Give the rows of a topic's groups as a server writes them that is alone on its store.
+
+    `topic` is the topic's metadata row key. Rows ascend. Raises `StoreCorrupt`.
+    """
+    for prefix, some in groupby(shared_in(store, topic), key=lambda each: each[0]):
+        yield from counting_rows(store, prefix, [group.name for _, group in some])

@@ -14,7 +14,7 @@ from tables.keys import payload_prefix, prefix
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.metadata_table import StoreMetadataTable
-from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
+from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
 from tests.cleanup.expiring_rows import (
     LIMITS,
     NAMES,
@@ -30,6 +30,7 @@ from tests.cleanup.expiring_rows import (
 from tests.cleanup.nobody import NoServices
 from tests.manual_clock import ManualClock
 from tms.core.message import KEY
+from tms.core.store_features import GROUPS
 from tms.core.topic import TopicId, TopicMetadata
 
 
@@ -124,15 +125,17 @@ def leveldb(tmp_path: Path) -> Iterator[LevelDBStore]:
     store.close()
 
 
-def test_positions_of_dead_generations_go(leveldb: LevelDBStore) -> None:
+@pytest.mark.parametrize("table", [SUBSCRIPTION, GROUP])
+def test_positions_and_groups_of_dead_generations_go(leveldb: LevelDBStore, table: str) -> None:
     rows = {prefix(TopicId("ns", "a"), generation) + b"x": b"" for generation in (1, 2)}
+    leveldb.add_feature(GROUPS)
     batch = leveldb.batch()
-    batch.put_rows(SUBSCRIPTION, rows.items())
+    batch.put_rows(table, rows.items())
     leveldb.write(batch)
     put(leveldb, {"a": 2}, {}, {})
     run_pass(leveldb, ManualClock(NOW_MS))
 
-    assert list(all_rows(leveldb, SUBSCRIPTION)) == sorted(rows)[1:]
+    assert list(all_rows(leveldb, table)) == sorted(rows)[1:]
 
 
 class TestDeletedTopics:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tables.store import MESSAGE, METADATA, PAYLOAD, TABLES, Store
+from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, TABLES, Store, tables_with
 from tms.core.errors import StoreUnavailable
+from tms.core.store_features import GROUPS
 
 KEYS = st.binary(min_size=1, max_size=4)
 VALUES = st.binary(max_size=6)
@@ -46,7 +47,7 @@ def put(store: Store, table: str, *rows: tuple[bytes, bytes]) -> None:
 
 def empty(store: Store) -> None:
     batch = store.batch()
-    for table in TABLES:
+    for table in tables_with(store.features()):
         for key, _ in rows_of(store, table):
             batch.delete(table, key)
     store.write(batch)
@@ -117,6 +118,14 @@ class StoreContract:
             store.raise_format()
 
         assert rows_of(store, METADATA) == [(b"k", b"v")]
+
+    def test_a_feature_is_recorded_once_and_its_table_is_there(self, store: Store) -> None:
+        for _ in range(2):
+            store.add_feature(GROUPS)
+        put(store, GROUP, (b"k", b"v"))
+
+        assert store.features() == {GROUPS}
+        assert rows_of(store, GROUP) == [(b"k", b"v")]
 
     def test_an_unwritten_batch_does_nothing(self, store: Store) -> None:
         store.batch().put(MESSAGE, b"k", b"v")

@@ -14,12 +14,13 @@ from tables.leveldb import LevelDBStore
 from tables.leveldb_binding import plyvel
 from tables.memory import MemoryStore
 from tables.sealing import seal, takeovers
-from tables.store import MESSAGE, METADATA, TABLES
+from tables.store import ALL_TABLES, GROUP, MESSAGE, METADATA
 from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
 from tms.core import frame, message, topic, transaction
 from tms.core.limits import Limits
 from tms.core.messaging import Published, RollbackRange
+from tms.core.store_features import GROUPS
 from tms.transactions import edits
 from tms.transactions.commands import TransactionState
 from tms.transactions.snapshot_codec import encode_snapshot
@@ -48,13 +49,26 @@ def metadata_value(of: topic.TopicMetadata) -> str:
 
 def leveldb_key(table: str, key: bytes) -> bytes:
     """Return the key that a row of a table has in LevelDB, as the page tells it."""
-    prefixes = dict(zip(TABLES, (b"z", b"p", b"t", b"s", b"x", b"b"), strict=True))
+    prefixes = dict(zip(ALL_TABLES, (b"z", b"p", b"t", b"s", b"x", b"b", b"g"), strict=True))
     return prefixes[table] + key
 
 
 def hbase_row(table: str, key: bytes) -> bytes:
     """Return HBase's row of a row key, in 8 buckets."""
     return Salt(table, 8).of(key) + key
+
+
+def group_key(topic_id: topic.TopicId, name: str, token: int, number: int) -> bytes:
+    """Return the key of a row of a group's log, as the table writes it."""
+    tables = StoreTables(MemoryStore())
+    batch = tables.batch()
+    log = tables.groups.begin(batch, keys.prefix(topic_id, 1), name, number, b"")
+    assert token == 0, "nobody leads"
+    log.append(batch, b"a row")
+    tables.write(batch)
+    with tables.store.scan(GROUP, b"", b"\xff") as rows:
+        [key] = [key for key, value in rows if value == b"a row"]
+    return key
 
 
 def applied(*made: edits.Edit) -> TransactionState:
@@ -90,6 +104,7 @@ NAMES: dict[str, Any] = {
     "W": T * 1_000_000,
     "applied": applied,
     "encode_snapshot": encode_snapshot,
+    "group_key": group_key,
     "encode_transaction": transaction_codec.encode_transaction,
     "hbase_row": hbase_row,
     "leveldb_key": leveldb_key,
@@ -151,12 +166,15 @@ def test_every_kind_of_example_is_found() -> None:
 def test_rows_are_in_leveldb_as_told(tmp_path: Path) -> None:
     store = LevelDBStore(tmp_path)
     batch = store.batch()
-    for table in TABLES:
+    for table in ALL_TABLES:
         batch.put(table, b"key", table.encode())
     store.write(batch)
+    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 3, "layout": 2}
+    store.add_feature(GROUPS)
     store.close()
 
     with plyvel.DB(str(tmp_path / "leveldb")) as handle:
-        assert dict(handle) == {leveldb_key(table, b"key"): table.encode() for table in TABLES}
-    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 3, "layout": 2}
+        assert dict(handle) == {leveldb_key(table, b"key"): table.encode() for table in ALL_TABLES}
+    told = {"features": ["groups"], "format": 4, "layout": 2}
+    assert json.loads((tmp_path / "format.json").read_bytes()) == told
     assert json.loads((tmp_path / "tms.lock").read_bytes()).keys() == {"pid", "host"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import happybase  # noqa: F401  older versions need it imported first
+from sortedcontainers import SortedDict
 
 from tables.hbase.store import HBaseStore
 from tests.simulation.gateway import PLACE, Rows, SimulatedGateway
@@ -43,6 +44,6 @@ def opening(file: Path) -> tuple[Callable[..., Any], Callable[[], None]]:
 def load(rows: Rows, file: Path) -> None:
     """Put the rows of a file in the place of those that there are."""
     for name, cells in json.loads(file.read_text(encoding="utf-8")).items():
-        rows.tables[name.encode()].clear()
+        rows.tables.setdefault(name.encode(), SortedDict()).clear()
         for key, value in cells.items():
             rows._put(name.encode(), bytes.fromhex(key), bytes.fromhex(value))

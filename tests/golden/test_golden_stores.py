@@ -12,9 +12,13 @@ import pytest
 
 import tms
 from tables.hbase.layout import FORMAT_KEY
-from tables.keys import metadata_key
+from tables.keys import metadata_key, prefix
 from tables.prune_bound_table import StoreBoundTable
+from tables.sealing.store import SealedStore
+from tables.sealing.tables import SealedTables
 from tables.store import METADATA
+from tables.store_tables import StoreTables
+from tests.golden.golden_groups import WORKERS, groups_seen, write_groups
 from tests.golden.rows_of_hbase import opening
 from tests.golden.seen import OWNER, SEQUENCE, seen
 from tests.golden.write_store import NOW_MS
@@ -27,7 +31,8 @@ HERE = Path(__file__).parent
 TOLD_MS = NOW_MS + 40_060_000
 """When the old versions told what they saw."""
 OLDER = ("leveldb_1", "leveldb_2", "hbase_1")
-ALL = (*OLDER, "leveldb_3_layout_1", "leveldb_3_layout_2", "hbase_2")
+WITH_GROUPS = ("leveldb_4_layout_1", "leveldb_4_layout_2", "hbase_3")
+ALL = (*OLDER, "leveldb_3_layout_1", "leveldb_3_layout_2", "hbase_2", *WITH_GROUPS)
 NAMED = {
     "generation": "1",
     "owner": "shop",
@@ -107,7 +112,11 @@ def expected(name: str) -> dict[str, Any]:
     return told
 
 
-def recorded(name: str, folder: Path) -> dict[str, int]:
+def tables_on(store: Any) -> StoreTables:
+    return SealedTables(store) if isinstance(store, SealedStore) else StoreTables(store)
+
+
+def recorded(name: str, folder: Path) -> dict[str, Any]:
     """Return the format as it is recorded."""
     file = folder / ("rows.json" if name.startswith("hbase") else "data/format.json")
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -129,11 +138,48 @@ def test_readers_see_what_they_saw_before_and_again_after_the_store_was_raised(
             assert seen(client) == told
             bounds = StoreBoundTable(store).bounds("message")
             assert bounds == [], "what cleanup did by guesses is not counted on"
-    if name.startswith("hbase"):
-        assert recorded(name, tmp_path) == {"buckets": 2, "format": 2}
+    kind = {"buckets": 2} if name.startswith("hbase") else {"layout": 1 if name[-1] == "1" else 2}
+    number = 2 if name.startswith("hbase") else 3
+    if name in WITH_GROUPS:
+        assert recorded(name, tmp_path) == {**kind, "features": ["groups"], "format": number + 1}
     else:
-        layout = 1 if name.endswith("1") else 2
-        assert recorded(name, tmp_path) == {"format": 3, "layout": layout}
+        assert recorded(name, tmp_path) == {**kind, "format": number}
+
+
+@pytest.mark.parametrize("name", WITH_GROUPS, indirect=True)
+def test_groups_stand_as_they_stood_and_go_on(name: str, opened: Opened) -> None:
+    told = json.loads((HERE / f"{name}.groups.json").read_text(encoding="utf-8"))
+    assert sorted(told) == ["default:framed/by-key", "default:orders/workers"]
+    with opened() as (_, store):
+        tables = tables_on(store)
+        assert groups_seen(tables, TOLD_MS) == told
+        topic_id, group, _ = WORKERS
+        start = prefix(topic_id, 1)
+        created = told[f"{topic_id}/{group}"]["created"]
+        found = tables.groups.read(start, group, created)
+        found.log.put_snapshot(found.log.next_number, b"later")
+        while found.log.drop(1):
+            pass
+    with opened() as (_, store):
+        again = tables_on(store).groups.read(start, group, created)
+        assert again[1:] == (found.log.next_number, b"later", [])
+
+
+@pytest.mark.parametrize("name", [each for each in ALL if each not in WITH_GROUPS], indirect=True)
+def test_an_older_store_gets_groups_when_the_first_is_made(
+    name: str, opened: Opened, tmp_path: Path
+) -> None:
+    with opened() as (client, store):
+        if name in OLDER:
+            client.topic("framed").create()
+            client.topic("framed").publish(tms.Message(b"x", key=b"k"))
+            client.topic("framed").publish(tms.Message(b"y", key=b"k"))
+        write_groups(tables_on(store), client, TOLD_MS)
+        told = groups_seen(tables_on(store), TOLD_MS)
+    found = recorded(name, tmp_path)
+    assert (found["features"], found["format"]) == (["groups"], 3 if name[0] == "h" else 4)
+    with opened() as (_, store):
+        assert groups_seen(tables_on(store), TOLD_MS) == told
 
 
 def test_what_was_open_can_be_ended_and_the_store_goes_on(opened: Opened) -> None:

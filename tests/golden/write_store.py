@@ -1,12 +1,14 @@
 """Writes a golden store with the code of an older version: see README.md for how it is run.
 
-    python -m tests.golden.write_store leveldb:FOLDER PART    PART: begin, name, add, end or tell
+    python -m tests.golden.write_store leveldb:FOLDER PART
     python -m tests.golden.write_store hbase:FILE PART        FILE keeps the rows between two parts
 
+The parts are begin, name, add, end, group and tell.
 `begin` closes the store, so the log of transactions has a snapshot and LevelDB a table; `end` dies
 without closing it, so both logs have something to replay. `name` is for versions to which no name
 of a property means anything; `add` for those with keys and headers, trims, and names that mean
-something. `tell` prints what this version sees.
+something. `group` is for versions with groups, and prints how they stand. `tell` prints what this
+version sees.
 """
 
 import importlib
@@ -157,6 +159,8 @@ def tell(client: Any, clock: Steps) -> None:
 
 
 _PARTS = {"begin": begin, "name": name, "add": add, "end": end, "tell": tell}
+_GROUP = "group"
+"""It needs the tables, and no clock of its own: it comes between `end` and `tell`."""
 
 
 def main() -> None:
@@ -164,7 +168,7 @@ def main() -> None:
     has_room = importlib.util.find_spec("tms.server.node") is not None
     node: Any = importlib.import_module("tms.server.node" if has_room else "tms.node")
     url, part = sys.argv[1:]
-    clock = Steps(list(_PARTS).index(part))
+    clock = Steps(list(_PARTS).index("tell" if part == _GROUP else part))
     system_clock: Any = SystemClock
     system_clock.now_ms = lambda _: clock.now_ms
     kind, _, place = url.partition(":")
@@ -183,7 +187,13 @@ def main() -> None:
 
     node.open_tables = open_and_keep
     client = tms.connect(url)
-    _PARTS[part](client, clock)
+    if part == _GROUP:
+        groups: Any = importlib.import_module("tests.golden.golden_groups")
+        groups.write_groups(opened[0], client, clock.now_ms)
+        told = groups.groups_seen(opened[0], clock.now_ms)
+        sys.stdout.write(json.dumps(told, indent=1) + "\n")
+    else:
+        _PARTS[part](client, clock)
     if part == "end":
         put_bound(opened[0].store)
     else:

@@ -12,13 +12,15 @@ from tms.core.errors import (
     InvalidRequest,
     OutcomeUnknown,
     SubscriptionExists,
+    SubscriptionIsShared,
     SubscriptionMoved,
     SubscriptionNotFound,
     TooLarge,
     TopicNotFound,
 )
+from tms.core.groups import GroupSettings
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance
+from tms.core.subscriptions import Advance, SharedSubscription, SubscriptionKind
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
@@ -217,3 +219,46 @@ async def test_what_is_in_the_table_is_known(
     restarted = SubscriptionService(service._engine)
     await restarted.delete_subscription(TOPIC, "s")
     assert (await restarted.create_subscription(TOPIC, "s")).version > before.version
+
+
+async def test_a_group_is_listed_and_is_no_position(
+    service: Service, subscriptions: SubscriptionService
+) -> None:
+    tables = service._engine.tables
+    state = tables.prefix(TOPIC, 1)
+    version = FIRST_VERSION - 1
+    shared = SharedSubscription(
+        topic_id=TOPIC,
+        name="g",
+        after=None,
+        version=version,
+        created=version,
+        settings=GroupSettings(),
+    )
+    batch = tables.batch()
+    tables.subscriptions.put(batch, state, shared)
+    tables.write(batch)
+    await subscriptions.create_subscription(TOPIC, "s")
+    listed = await subscriptions.subscriptions(TOPIC)
+    assert [(each.name, each.kind) for each in listed] == [
+        ("g", SubscriptionKind.SHARED),
+        ("s", SubscriptionKind.SINGLE),
+    ]
+    move = Advance(TOPIC, "g", FIRST, version)
+    for refused in (
+        subscriptions.subscription(TOPIC, "g"),
+        subscriptions.advance(move),
+        subscriptions.delete_subscription(TOPIC, "g"),
+    ):
+        with pytest.raises(SubscriptionIsShared, match="subscription=g"):
+            await refused
+    with pytest.raises(SubscriptionExists):
+        await subscriptions.create_subscription(TOPIC, "g")
+    carried = subscriptions.carry(CommitRequest(advances=(move,)), ANYBODY)
+    assert carried is not None
+    async with carried as moves:
+        with pytest.raises(SubscriptionIsShared):
+            await service._engine.writer.submit(JointWrite([moves]))
+
+    await subscriptions.refresh_lags()
+    assert [name for _, name in subscriptions._lags._lags] == ["s"]

@@ -9,6 +9,7 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from Hbase_thrift import AlreadyExists
 from sortedcontainers import SortedDict
 
 from tables.hbase.connections import Gateway
@@ -88,6 +89,12 @@ class Rows:
         self._put(table, row, mutation.value)
         return True
 
+    def _createTable(self, table: bytes, columns: list[Any], rows: int | None) -> None:  # noqa: N802
+        assert [column.name for column in columns] == [COLUMN[:2]]
+        if table in self.tables:
+            raise AlreadyExists
+        self.tables[table] = SortedDict()
+
     def _mutateRowTs(  # noqa: N802  as Thrift has it
         self,
         table: bytes,
@@ -154,6 +161,9 @@ class _Client:
 
     def mutateRows(self, *arguments: Any) -> None:  # noqa: N802
         self._gateway.change(Call("mutateRows", arguments))
+
+    def createTable(self, *arguments: Any) -> None:  # noqa: N802
+        self._gateway.change(Call("createTable", arguments))
 
     def mutateRowTs(self, *arguments: Any) -> None:  # noqa: N802
         self._gateway.change(Call("mutateRowTs", arguments))

@@ -32,6 +32,7 @@ from tms.core.limits import Limits
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.transactions import TransactionStatus
+from tms.messaging.groups.service import GroupService
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.write_requests import Writing
 from tms.server import shard
@@ -150,8 +151,10 @@ async def services(
 ) -> AsyncIterator[OpenServices]:
     usual = shard.carriers_of
 
-    def carriers_of(writing: Writing, subscriptions: SubscriptionService) -> list[Carrier]:
-        return [*usual(writing, subscriptions), counters]
+    def carriers_of(
+        writing: Writing, subscriptions: SubscriptionService, groups: GroupService
+    ) -> list[Carrier]:
+        return [*usual(writing, subscriptions, groups), counters]
 
     monkeypatch.setattr(shard, "carriers_of", carriers_of)
     monkeypatch.setattr(journal, "_RECOVER_EVERY_S", 0.01)
@@ -178,7 +181,7 @@ async def everything_in(
     await services.messaging.publish(A, [b"published"], tx.write_pointer)
     await services.messaging.store(B, [b"stored"], tx.write_pointer)
     moves = [Advance(A, "s", FIRST, version)]
-    return tx.transaction_id, CountingRequest(moves, [Stored(B, tx.write_pointer)], counts)
+    return tx.transaction_id, CountingRequest(moves, [Stored(B, tx.write_pointer)], counts=counts)
 
 
 async def is_open(services: OpenServices, transaction_id: int) -> bool:
@@ -212,7 +215,7 @@ async def test_the_third_refuses_all(
     assert store.get(METADATA, row_of("a")) is None
     assert await polled(services, A) == await everything(services, B) == []
     assert await position_of(services) == (None, NOW_MS * 1000)
-    await services.transactions.commit(tx, CountingRequest(*carried(request), {"a": 1}))
+    await services.transactions.commit(tx, CountingRequest(*carried(request), counts={"a": 1}))
     assert counters.durable == {"a": 1}
     assert await polled(services, B) == [b"stored"]
 
@@ -239,7 +242,7 @@ async def test_each_other_refuses_the_third(
     else:
         publish, error = [Stored(B, tx + 1)], PublicationRefused
     with pytest.raises(error):
-        await services.transactions.commit(tx, CountingRequest(advances, publish, {"a": 1}))
+        await services.transactions.commit(tx, CountingRequest(advances, publish, counts={"a": 1}))
     assert (counters.current, counters.seen) == ({}, [])
     assert await everything(services, B) == []
     assert await position_of(services) == (None, NOW_MS * 1000)
@@ -300,7 +303,7 @@ class TestPublishAll:
     """A publish to several topics carries as a commit does."""
 
     async def test_it_carries(self, services: OpenServices, counters: Counters) -> None:
-        request = CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), {"a": 1})
+        request = CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), counts={"a": 1})
         done = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, request=request)
         assert counters.durable == {"a": 1}
         assert counters.seen == [(done.write_pointer,)]
@@ -309,12 +312,12 @@ class TestPublishAll:
 
     async def test_it_is_refused_whole(self, services: OpenServices, counters: Counters) -> None:
         asked: list[tuple[type[TmsError], CommitRequest]] = [
-            (SubscriptionMoved, CountingRequest([Advance(A, "s", FIRST, 7)], (), {"a": 1})),
+            (SubscriptionMoved, CountingRequest([Advance(A, "s", FIRST, 7)], (), counts={"a": 1})),
             (
                 InvalidRequest,
-                CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), {"a": -1}),
+                CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), counts={"a": -1}),
             ),
-            (PublicationRefused, CountingRequest((), [Stored(B, 1)], {"a": 1})),
+            (PublicationRefused, CountingRequest((), [Stored(B, 1)], counts={"a": 1})),
         ]
         for error, request in asked:
             with pytest.raises(error):
@@ -329,7 +332,7 @@ class TestPublishAll:
 
     async def test_a_repeat_does_nothing(self, services: OpenServices, counters: Counters) -> None:
         """Though the position has moved by then: that was this publish."""
-        request = CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), {"a": 1})
+        request = CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), counts={"a": 1})
         first, again = [
             await services.messaging.publish_all(
                 {A: [b"1"]}, owner="o", sequence=1, request=request

@@ -11,7 +11,7 @@ from tests.core.message_ids import IDS
 from tms.core.commits import CommitRequest
 from tms.core.errors import InternalError, InvalidRequest
 from tms.core.message import MessageId
-from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.core.subscriptions import Advance, SubscriptionKind, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
@@ -50,7 +50,10 @@ def test_a_move_survives(move: Advance) -> None:
     }
 
 
-@given(st.builds(SubscriptionPosition, st.just(ORDERS), NAMES, st.none() | RAW_IDS, INT64))
+KINDS = st.sampled_from(SubscriptionKind)
+
+
+@given(st.builds(SubscriptionPosition, st.just(ORDERS), NAMES, st.none() | RAW_IDS, INT64, KINDS))
 def test_a_subscription_survives(subscription: SubscriptionPosition) -> None:
     answer = bodies.encode_subscription(subscription)
     after = subscription.after
@@ -58,6 +61,7 @@ def test_a_subscription_survives(subscription: SubscriptionPosition) -> None:
     assert bodies.decode_subscription(answer, ORDERS) == subscription
     assert json.loads(answer) == {
         "name": subscription.name,
+        "kind": subscription.kind.value,
         "after": None if after is None else after.hex(),
         "version": subscription.version,
     }
@@ -119,3 +123,10 @@ def test_an_id_that_is_none_is_refused(after: bytes) -> None:
         with pytest.raises(InvalidRequest) as refused:
             decode(body)
         assert refused.value.problem.code == "invalid_message_id"
+
+
+def test_a_subscription_of_an_older_server_is_a_single_one() -> None:
+    answer = b'{"name":"s","after":null,"version":7}'
+
+    told = bodies.decode_subscription(answer, ORDERS)
+    assert told == SubscriptionPosition(ORDERS, "s", None, 7, SubscriptionKind.SINGLE)

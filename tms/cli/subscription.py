@@ -30,12 +30,13 @@ IfAbsent = Annotated[
 
 def _facts(position: SubscriptionPosition) -> dict[str, object]:
     after = None if position.after is None else position.after.hex()
-    return {"name": position.name, "after": after, "version": position.version}
+    name, kind = position.name, position.kind.value
+    return {"name": name, "kind": kind, "after": after, "version": position.version}
 
 
 def _row(position: SubscriptionPosition) -> tuple[str, ...]:
     after = "-" if position.after is None else position.after.hex()
-    return (position.name, str(position.version), after)
+    return (position.name, position.kind.value, str(position.version), after)
 
 
 @app.command(epilog="\b\nExample:\n  tms subscription create orders billing")
@@ -66,10 +67,15 @@ def create(
 @app.command("list")
 @with_target
 def list_positions(target: Target, topic: TopicArgument) -> None:
-    """List a topic's subscriptions, and the id of the last message each has consumed."""
+    """List a topic's subscriptions, and the id of the last message each has consumed.
+
+    A shared one is a group; its id is the one behind which it began.
+    """
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).subscriptions()
-    target.answer_list(("NAME", "VERSION", "AFTER"), map(_row, found), [*map(_facts, found)])
+    target.answer_list(
+        ("NAME", "KIND", "VERSION", "AFTER"), map(_row, found), [*map(_facts, found)]
+    )
 
 
 @app.command()

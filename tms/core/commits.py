@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.caller import Caller
 from tms.core.group_commit import Write
+from tms.core.groups import CommitAcks
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
@@ -36,12 +37,15 @@ class CommitRequest:
     """Positions of subscriptions that move."""
     publish: Sequence[Stored] = ()
     """Stored messages of the transaction to publish, in this order."""
+    acks: Sequence[CommitAcks] = ()
+    """Messages of groups that are acknowledged if it commits."""
 
     @property
     def topics(self) -> Sequence[TopicId]:
         """The topics of all that it has."""
         moved = [each.topic_id for each in self.advances]
-        return [*moved, *(each.topic_id for each in self.publish)]
+        published = [each.topic_id for each in self.publish]
+        return [*moved, *published, *(each.topic_id for each in self.acks)]
 
 
 NOTHING = CommitRequest()

@@ -282,6 +282,9 @@ class CommitAcks:
     ids: Sequence[bytes]
 
 
+DEFAULTS: Final = GroupSettings()
+
+
 class Groups(Protocol):
     """Groups. Each method may raise `TopicNotFound`, `Unavailable`, `InternalError`.
 
@@ -293,7 +296,7 @@ class Groups(Protocol):
         self,
         topic_id: TopicId,
         name: str,
-        settings: GroupSettings = GroupSettings(),
+        settings: GroupSettings = DEFAULTS,
         after: Position = SeekTo.START,
     ) -> Group:
         """Create a group. The same again gives the one that is there.

@@ -16,9 +16,9 @@ Facts = dict[str, Any]
 """Fit for JSON: times in milliseconds since 1970, keys in hexadecimal, payloads in base64, write
 pointers as text."""
 
-TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound")
+TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound", "group")
 """The tables, by the names that people give them."""
-CHECKED = ("transaction", "message", "payload", "subscription", "cache")
+CHECKED = ("transaction", "message", "payload", "subscription", "group", "cache")
 """The checks: of tables, and of the cache against the Message table."""
 ROWS_MAX = 10_000
 """The most rows in a part."""

@@ -174,6 +174,15 @@ class Limits:
     namespaces_max: int = _seldom(10_000, "The most namespaces that have settings of their own.")
     topic_subscriptions_max: int = _seldom(1_000, "The most subscriptions of one topic.")
 
+    groups_open_max: int = _seldom(200_000, "The most open messages of all groups.")
+    group_open_max: int = 100_000
+    """The most open messages of one group."""
+    take_messages_max: int = 1_000
+    """The most messages of one take."""
+    take_bytes_default: int = 1024 * 1024
+    take_bytes_max: int = 16 * 1024 * 1024
+    group_lease_s_max: int = 43_200
+
     metric_series_max: int = _seldom(
         500,
         "The most topics, namespaces and subscriptions with their own metrics; the rest is counted "

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from tms.core.cleanup import Cleanup
+from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.messaging import Messaging, MessagingService
 from tms.core.namespaces import AsyncNamespaces
@@ -56,6 +57,11 @@ class ServerServices(Services, Protocol):
     @property
     def messaging(self) -> MessagingService:
         """Topics and messages."""
+        ...
+
+    @property
+    def groups(self) -> Groups:
+        """Groups of consumers that share a topic's messages."""
         ...
 
     def in_shard(self, shard: int) -> "ServerServices":

@@ -65,7 +65,7 @@ class SubscriptionPosition:
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSubscription(SubscriptionPosition):
     """A group, as the Subscription table has it: what never changes, and its settings."""
 

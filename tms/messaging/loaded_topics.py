@@ -106,6 +106,16 @@ class TopicState:
                 waiter.set_result(None)
         self._waiters.clear()
 
+    def next_change(self) -> asyncio.Future[None]:
+        """Return what is done at the next change; let it be forgotten by `forget_waiter`."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        return waiter
+
+    def forget_waiter(self, waiter: asyncio.Future[None]) -> None:
+        """Tell nobody any more by what `next_change` returned."""
+        self._waiters.discard(waiter)
+
     async def wait_for_change(self, seen: int, timeout_s: float) -> None:
         """Return when `changes` is no longer `seen`, or after `timeout_s` seconds.
 
@@ -113,15 +123,14 @@ class TopicState:
         """
         if self.changes != seen:
             return
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        waiter = self.next_change()
         try:
             async with asyncio.timeout(timeout_s):
                 await waiter
         except TimeoutError:
             return
         finally:
-            self._waiters.discard(waiter)
+            self.forget_waiter(waiter)
 
     def retire(self, *, deleted: bool) -> None:
         """Take no more part: the topic was deleted, or the state makes room for others."""

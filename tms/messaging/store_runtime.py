@@ -51,6 +51,7 @@ class StoreRuntime:
         self.metrics = MessagingMetrics(registry)
         self.traffic = TrafficByTopic(limits.metric_series_max)
         self.metrics.include(self.traffic)
+        self.lease = lease
         self.earlier_until_ms = 0 if lease is None else lease.keys_after_ms
         """Keys of this millisecond, and of those before, are of earlier leaders; 0: none are."""
         self.threads = StoreThreads(tables.reads_at_once)

@@ -80,7 +80,7 @@ class PositionsWriting:
         self.versions = Versions(0 if engine.mark is None else engine.mark.high)
 
 
-class _PositionsWrite(Write):
+class PositionsWrite(Write):
     """A write to positions, whose topics it holds.
 
     After one that failed the topics' states are loaded anew, and the positions with them.
@@ -105,7 +105,7 @@ class _PositionsWrite(Write):
             self._states.release(positions.state)
 
 
-class Moves(_PositionsWrite, Carried):
+class Moves(PositionsWrite, Carried):
     """Moves of positions in any topics, one after another, all or none."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Moves(_PositionsWrite, Carried):
         return self._moved
 
 
-class Creation(_PositionsWrite):
+class Creation(PositionsWrite):
     """A new position."""
 
     def __init__(
@@ -206,7 +206,7 @@ class Creation(_PositionsWrite):
         return self._created
 
 
-class Deletion(_PositionsWrite):
+class Deletion(PositionsWrite):
     """The end of a position."""
 
     def __init__(self, writing: PositionsWriting, positions: Positions, name: str) -> None:
@@ -243,7 +243,7 @@ class SubscriptionService:
         self._states = engine.states
         self._lags = SubscriptionLags(engine, transactions)
         engine.metrics.include(self._lags)
-        self._writing = PositionsWriting(engine)
+        self.writing = PositionsWriting(engine)
         self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()
 
     async def create_subscription(
@@ -253,22 +253,22 @@ class SubscriptionService:
         check_subscription_name(name)
         if after is not None:
             _check_id(after)
-        async with self._held((topic_id,)) as [positions]:
+        async with self.held((topic_id,)) as [positions]:
             count_max = self._limits.topic_subscriptions_max
             created: SubscriptionPosition = await self._writer.submit(
-                Creation(self._writing, positions, name, after, count_max)
+                Creation(self.writing, positions, name, after, count_max)
             )
         return created
 
     async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
         """Return a position."""
         check_subscription_name(name)
-        async with self._held((topic_id,)) as [positions]:
+        async with self.held((topic_id,)) as [positions]:
             return positions.of(name)
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's subscriptions in the order of their names, groups too."""
-        async with self._held((topic_id,)) as [positions]:
+        async with self.held((topic_id,)) as [positions]:
             durable = positions.durable
             return [durable[name] for name in sorted(durable)]
 
@@ -286,8 +286,8 @@ class SubscriptionService:
     async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
         """Delete a position."""
         check_subscription_name(name)
-        async with self._held((topic_id,)) as [positions]:
-            await self._writer.submit(Deletion(self._writing, positions, name))
+        async with self.held((topic_id,)) as [positions]:
+            await self._writer.submit(Deletion(self.writing, positions, name))
 
     def carry(
         self,
@@ -305,11 +305,12 @@ class SubscriptionService:
         for advance in advances:
             check_subscription_name(advance.name)
             _check_id(advance.after)
-        async with self._held([advance.topic_id for advance in advances]) as positions:
-            yield Moves(self._writing, positions, advances)
+        async with self.held([advance.topic_id for advance in advances]) as positions:
+            yield Moves(self.writing, positions, advances)
 
     @asynccontextmanager
-    async def _held(self, topic_ids: Collection[TopicId]) -> AsyncIterator[list[Positions]]:
+    async def held(self, topic_ids: Collection[TopicId]) -> AsyncIterator[list[Positions]]:
+        """Give the positions of topics, whose states stay in memory meanwhile."""
         async with self._states.held(topic_ids) as states:
             yield [await self._of(state) for state in states]
 
@@ -321,7 +322,7 @@ class SubscriptionService:
             )
             by_name = {subscription.name: subscription for subscription in found}
             for subscription in found:
-                self._writing.versions.known(subscription.version)
+                self.writing.versions.known(subscription.version)
             # Another request may have loaded them meanwhile, and moved one.
             positions = self._positions.setdefault(
                 state, Positions(state, dict(by_name), dict(by_name))

@@ -24,6 +24,7 @@ from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import trusted
 from tms.messaging.features import Instances
+from tms.messaging.groups.service import GroupService
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
@@ -56,6 +57,7 @@ class OpenServices:
     own_transactions: TransactionService | None
     """The transactions that are managed here; None where they are managed elsewhere."""
     subscriptions: SubscriptionService
+    groups: GroupService
     ranges: RangeService
     cleanup: CleanupService | None
     """None where nobody asked for it."""
@@ -211,6 +213,7 @@ async def services_on(
             shard.own_transactions or elsewhere,
             shard.own_transactions,
             shard.subscriptions,
+            shard.groups,
             shard.messaging.ranges,
             shard.cleanup,
             shard.inspection,

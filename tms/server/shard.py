@@ -28,6 +28,7 @@ from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.features import Instances
+from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
 from tms.messaging.mark import StoreMark
 from tms.messaging.service import Service
@@ -91,6 +92,7 @@ class Shard:
     engine: StoreRuntime
     messaging: Service
     subscriptions: SubscriptionService
+    groups: GroupService
     own_transactions: TransactionService | None
     """The transactions that are managed here; None where they are managed elsewhere."""
     upkeep: Upkeep | None
@@ -155,11 +157,12 @@ async def open_shard(
         if access is not StoreAccess.READ:
             mark.keep(engine.writer, lambda: engine.metrics.flush_requests.total)
         services = _services(engine, process, recover, recovered)
-        messaging, _, transactions = services
+        messaging, _, groups, transactions = services
         if transactions is not None:
             last_first.push_async_callback(transactions.close)
         last_first.push_async_callback(engine.writer.close)
         last_first.push_async_callback(mark.close)
+        last_first.push_async_callback(groups.close)
         last_first.push_async_callback(messaging.rollbacks.finish)
         cleanup = inspection = None
         if upkeep is not None:
@@ -172,18 +175,21 @@ async def open_shard(
             if lease is not None and isinstance(tables, SealedTables):
                 last_first.push_async_callback(asyncio.to_thread, Sealing(tables).close)
         last_first.callback(messaging.stop_waiting)
+        last_first.callback(groups.stop_waiting)
         closing = last_first.pop_all()
         return Shard(lease, engine, *services, upkeep, cleanup, inspection, closing)
 
 
-def carriers_of(writing: Writing, subscriptions: SubscriptionService) -> Sequence[Carrier]:
+def carriers_of(
+    writing: Writing, subscriptions: SubscriptionService, groups: GroupService
+) -> Sequence[Carrier]:
     """Return what carries something with commits; one more thing is one more in this list."""
-    return StoredPublications(writing), subscriptions
+    return StoredPublications(writing), subscriptions, groups
 
 
 def _services(
     engine: StoreRuntime, process: Process, recover: Recover, recovered: RecoveredState | None
-) -> tuple[Service, SubscriptionService, TransactionService | None]:
+) -> tuple[Service, SubscriptionService, GroupService, TransactionService | None]:
     """Make the services; their transactions go on from what was `recovered`, if anything was."""
     journal = None
     if recovered is not None:
@@ -199,12 +205,13 @@ def _services(
         TransactionMetrics(process.registry, journal)
     writing = Writing(engine, journal)
     subscriptions = SubscriptionService(engine, journal)
-    carriers = carriers_of(writing, subscriptions)
+    groups = GroupService(engine, subscriptions, journal)
+    carriers = carriers_of(writing, subscriptions, groups)
     messaging = Service(
         writing, carriers=carriers, declared=process.namespaces.rules, values=process.values
     )
     if journal is None:
-        return messaging, subscriptions, None
+        return messaging, subscriptions, groups, None
     snapshots = Snapshots(
         journal,
         writer=engine.writer,
@@ -219,7 +226,7 @@ def _services(
         publications=engine.publications,
         carriers=carriers,
     )
-    return messaging, subscriptions, transactions
+    return messaging, subscriptions, groups, transactions
 
 
 def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:

@@ -16,6 +16,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from tms.core.cleanup import Cleanup
+from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.ranges import Ranges
 from tms.core.shards import OwnIds, Sharding, check_shard
@@ -27,8 +28,9 @@ from tms.namespaces.opening import DeclaredNamespaces
 from tms.registry.in_process import LocalSchemas
 from tms.registry.log import WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
-from tms.sharding.metrics import ShardMetrics
+from tms.sharding.groups import ShardedGroups
 from tms.sharding.messaging import ServedMessaging, ShardedMessaging
+from tms.sharding.metrics import ShardMetrics
 from tms.sharding.positions import ShardedRanges, ShardedSubscriptions
 from tms.sharding.transactions import ShardedTransactions
 from tms.sharding.upkeep import ShardedCleanup, ShardedInspection
@@ -47,6 +49,7 @@ class ShardedServices:
     messaging: ServedMessaging
     transactions: AsyncTransactions
     subscriptions: Subscriptions
+    groups: Groups
     ranges: Ranges
     cleanup: Cleanup | None
     inspection: PartwiseInspection | None
@@ -62,6 +65,7 @@ class ShardedServices:
             messaging=one.messaging,
             transactions=_transactions(one),
             subscriptions=one.subscriptions,
+            groups=one.groups,
             ranges=one.messaging.ranges,
             cleanup=one.cleanup,
             inspection=one.inspection,
@@ -148,6 +152,7 @@ async def open_sharded(
             if own_transactions
             else _elsewhere(),
             ShardedSubscriptions(sharding, [shard.subscriptions for shard in shards]),
+            ShardedGroups(sharding, [shard.groups for shard in shards]),
             ShardedRanges(sharding, [shard.messaging.ranges for shard in shards]),
             ShardedCleanup(sharding) if all(shard.cleanup for shard in shards) else None,
             ShardedInspection(sharding, inspections) if inspections else None,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tms.core.message import parse_id
-from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.core.subscriptions import Advance, SubscriptionKind, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.wire.json_fields import MessageIdText, Version
 from tms.wire.json_values import decode, decode_answer, encode
@@ -25,11 +25,12 @@ class MoveBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SubscriptionBody(msgspec.Struct):
-    """A subscription; `after` is null before the oldest message."""
+    """A subscription; `after` is null before the oldest message, of a group where it began."""
 
     name: str
     after: MessageIdText | None
     version: Version
+    kind: SubscriptionKind = SubscriptionKind.SINGLE
 
 
 _position_decoder = msgspec.json.Decoder(PositionBody)
@@ -63,13 +64,16 @@ def decode_move(body: bytes, topic_id: TopicId, name: str) -> Advance:
 def _body_of(subscription: SubscriptionPosition) -> SubscriptionBody:
     after = subscription.after
     return SubscriptionBody(
-        subscription.name, None if after is None else after.hex(), subscription.version
+        subscription.name,
+        None if after is None else after.hex(),
+        subscription.version,
+        subscription.kind,
     )
 
 
 def _subscription_of(body: SubscriptionBody, topic_id: TopicId) -> SubscriptionPosition:
     after = None if body.after is None else parse_id(body.after)
-    return SubscriptionPosition(topic_id, body.name, after, body.version)
+    return SubscriptionPosition(topic_id, body.name, after, body.version, body.kind)
 
 
 def encode_subscription(subscription: SubscriptionPosition) -> bytes:

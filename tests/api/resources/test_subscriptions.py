@@ -15,6 +15,7 @@ from tms.wire import json_subscriptions
 pytestmark = pytest.mark.anyio
 
 SUBSCRIPTION = f"{TOPIC}/subscriptions/billing"
+BILLING = {"name": "billing", "kind": "single"}
 ID = "0000018bcfe568000000" + "0" * 20
 OTHER_ID = "0000018bcfe568000001" + "0" * 20
 TOPIC_ID = TopicId("ns", "t")
@@ -33,7 +34,7 @@ async def position(own: Rest) -> tuple[str | None, int]:
     answer = await own.http.get(SUBSCRIPTION)
     assert (answer.status_code, answer.headers["content-type"]) == (200, JSON_TYPE)
     told = answer.json()
-    assert (set(told), told["name"]) == ({"name", "after", "version"}, "billing")
+    assert (set(told), told["name"]) == ({"name", "kind", "after", "version"}, "billing")
     return told["after"], told["version"]
 
 
@@ -54,7 +55,7 @@ async def test_a_subscription_is_created_before_the_oldest_message(own: Rest) ->
     created = await own.http.put(SUBSCRIPTION)
 
     assert created.status_code == 200
-    assert created.json() == {"name": "billing", "after": None, "version": VERSION}
+    assert created.json() == {**BILLING, "after": None, "version": VERSION}
     assert await position(own) == (None, VERSION)
     assert refusal(await own.http.put(SUBSCRIPTION)) == (409, "subscription_exists")
 
@@ -63,7 +64,7 @@ async def test_a_subscription_is_created_at_a_position(own: Rest) -> None:
     await own.create()
 
     created = await own.http.put(SUBSCRIPTION, json={"after": ID.upper()})
-    assert created.json() == {"name": "billing", "after": ID, "version": VERSION}
+    assert created.json() == {**BILLING, "after": ID, "version": VERSION}
     second = await own.http.put(f"{TOPIC}/subscriptions/a-1.B_2", json={"after": ID})
     found = json_subscriptions.decode_subscription(second.content, TOPIC_ID)
     assert found == SubscriptionPosition(TOPIC_ID, "a-1.B_2", bytes.fromhex(ID), VERSION + 1)
@@ -78,7 +79,7 @@ async def test_a_position_moves_from_the_version_that_is_known(own: Rest) -> Non
     await own.http.put(SUBSCRIPTION)
 
     assert (await advance(own, ID, VERSION)).json() == {
-        "name": "billing",
+        **BILLING,
         "after": ID,
         "version": VERSION + 1,
     }
@@ -86,7 +87,7 @@ async def test_a_position_moves_from_the_version_that_is_known(own: Rest) -> Non
     assert refusal(refused) == MOVED
     assert await position(own) == (ID, VERSION + 1)
     moved = await advance(own, OTHER_ID, VERSION + 1)
-    assert moved.json() == {"name": "billing", "after": OTHER_ID, "version": VERSION + 2}
+    assert moved.json() == {**BILLING, "after": OTHER_ID, "version": VERSION + 2}
 
 
 async def test_a_subscription_is_deleted(own: Rest) -> None:

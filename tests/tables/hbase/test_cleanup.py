@@ -21,7 +21,7 @@ from tables.hbase import creation
 from tables.hbase.layout import Place, Salt
 from tables.hbase.store import HBaseStore
 from tables.keys import payload_prefix, prefix
-from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION
+from tables.store import GROUP, MESSAGE, PAYLOAD, SUBSCRIPTION
 from tests.cleanup.clock_stories import DEAD_MESSAGES
 from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.expiring_rows import (
@@ -63,6 +63,7 @@ from tests.tables.hbase.twins import WORKERS, HBaseTwin
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
+from tms.core.store_features import GROUPS
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.server.jobs import open_pruning, prune_region, regions
@@ -144,11 +145,13 @@ def test_passes_in_one_process_find_what_expires_between_them(cut_store: HBaseSt
         assert set(all_rows(cut_store, PAYLOAD)) == set(sorted(payloads)[left:])
 
 
-def test_positions_of_dead_generations_go(cut_store: HBaseStore) -> None:
+@pytest.mark.parametrize("table", [SUBSCRIPTION, GROUP])
+def test_positions_and_groups_of_dead_generations_go(cut_store: HBaseStore, table: str) -> None:
+    cut_store.add_feature(GROUPS)
     empty(cut_store)
     rows = {prefix(TopicId("ns", "a"), generation) + b"x": b"" for generation in (1, 2)}
     batch = cut_store.batch()
-    batch.put_rows(SUBSCRIPTION, rows.items())
+    batch.put_rows(table, rows.items())
     cut_store.write(batch)
     put(cut_store, {"a": 2}, {}, {})
     for _ in RegionCleaner(
@@ -156,7 +159,7 @@ def test_positions_of_dead_generations_go(cut_store: HBaseStore) -> None:
     ).steps():
         pass
 
-    assert list(all_rows(cut_store, SUBSCRIPTION)) == sorted(rows)[1:]
+    assert list(all_rows(cut_store, table)) == sorted(rows)[1:]
 
 
 @pytest.fixture(params=[False, True], ids=["in-server", "apart"])

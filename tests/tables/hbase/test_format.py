@@ -10,8 +10,9 @@ from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.hbase.opening import open_store
 from tables.hbase.writes import Run
 from tables.metadata_table import StoreMetadataTable
-from tables.store import METADATA
+from tables.store import GROUP, METADATA
 from tests.tables.hbase.conftest import gateway_to
+from tms.core.store_features import GROUPS
 
 pytestmark = pytest.mark.slow
 
@@ -52,5 +53,13 @@ def test_a_store_of_format_1_is_raised_by_a_server_alone_or_by_a_leader_when_tol
     leader.raise_format()
     leader.raise_format()
     assert recorded(own, gateway) == present
+    leader.add_feature(GROUPS)
+    assert recorded(own, gateway) == format_row(1, [GROUPS])
+    assert create(own, gateway).tables == []
     leader.close()
+    store = open_store(url)
+    assert store.features() == {GROUPS}
+    with store.scan(GROUP, b"", b"\xff") as rows:
+        assert list(rows) == []
+    store.close()
     gateway.close_idle()

@@ -120,6 +120,12 @@ class GroupCommands:
         """Return the next messages to give; `lease` or `give_up` must follow."""
         return Reservation(self.state.reserve(limit, now_ms), self.state.floor)
 
+    def joined(self, *parts: Reservation) -> Reservation:
+        """Return several reservations as one."""
+        is_current = all(each.floor == self.state.floor for each in parts)
+        ids = sorted(each for part in parts for each in part.ids) if is_current else []
+        return Reservation(ids, self.state.floor)
+
     def give_up(self, reserved: Reservation) -> None:
         """Let others have what was reserved."""
         if reserved.floor == self.state.floor:

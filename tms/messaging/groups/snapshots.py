@@ -24,7 +24,7 @@ from tms.messaging.groups.edits import (
     through_bytes,
     through_of,
 )
-from tms.messaging.groups.state import Delivery, Opened, OpenMessages
+from tms.messaging.groups.state import Delivery, OpenEntry, OpenMessages
 from tms.messaging.groups.varints import (
     GroupReader,
     ids_bytes,
@@ -121,7 +121,7 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
     waits = [reader.number() for _ in ids]
     of_delivery: list[list[bytes]] = [[] for _ in range(len(taken) + 1)]
     for place, each in enumerate(ids):
-        opened = Opened(reader.fixed(DIGEST_BYTES) if by_key else None)
+        opened = OpenEntry(reader.fixed(DIGEST_BYTES) if by_key else None)
         opened.attempts, opened.ends = attempts[place], ends[place]
         opened.not_before_ms = waits[place] and waits[place] - 1 + least_ms
         state.restore(each, opened)

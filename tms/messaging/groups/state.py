@@ -23,7 +23,7 @@ from tms.messaging.groups.edits import (
 )
 
 
-class Opened:
+class OpenEntry:
     """An open message."""
 
     __slots__ = ("attempts", "delivery", "digest", "ends", "is_due", "is_reserved", "not_before_ms")
@@ -83,7 +83,7 @@ class OpenMessages:
         self.floor = 0
         """Deliveries up to this number do not count any more."""
         self.last_delivery = 0
-        self.open: dict[bytes, Opened] = {}
+        self.open: dict[bytes, OpenEntry] = {}
         """By id, ascending."""
         self.deliveries: dict[int, Delivery] = {}
         self.keys: dict[bytes, OpenKey] = {}
@@ -124,7 +124,7 @@ class OpenMessages:
                 self.through, self.floor = edit.through, edit.floor
                 self.last_delivery = max(self.last_delivery, edit.floor)
 
-    def restore(self, each: bytes, opened: Opened) -> None:
+    def restore(self, each: bytes, opened: OpenEntry) -> None:
         """Add a message as a snapshot has it; `restore_delivery` follows for those leased."""
         self.open[each] = opened
         if opened.digest is not None:
@@ -149,7 +149,7 @@ class OpenMessages:
         self.through = edit.through
         digests: Iterable[bytes | None] = edit.digests if self.by_key else (None for _ in edit.ids)
         for each, digest in zip(edit.ids, digests, strict=True):
-            self.restore(each, Opened(digest))
+            self.restore(each, OpenEntry(digest))
 
     def _take(self, edit: TakenEdit, now_ms: int) -> None:
         assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"
@@ -175,7 +175,7 @@ class OpenMessages:
         self.of_member.setdefault(member, []).append(number)
         heappush(self._ends, (delivery.end_ms, number))
 
-    def _let_go(self, each: bytes) -> Opened:
+    def _let_go(self, each: bytes) -> OpenEntry:
         """Take a message from the delivery that has it, if one has."""
         opened = self.open[each]
         number = opened.delivery
@@ -233,7 +233,7 @@ class OpenMessages:
         else:
             key.delivery = 0
 
-    def _offer(self, each: bytes, opened: Opened) -> None:
+    def _offer(self, each: bytes, opened: OpenEntry) -> None:
         """Let a message be given, now or when it is due, if it may be."""
         if opened.digest is not None:
             key = self.keys[opened.digest]

@@ -1,0 +1,43 @@
+"""Groups in a store without their service: topics, subscriptions, and opaque rows."""
+
+from tables.keys import prefix
+from tables.store_tables import StoreTables
+from tms.core.group_log import GroupLog
+from tms.core.groups import GroupSettings
+from tms.core.store_features import GROUPS
+from tms.core.subscriptions import SharedSubscription
+from tms.core.topic import TopicId, TopicMetadata
+
+ORDERS = TopicId("default", "orders")
+CREATED = 1_790_000_000_000_000
+
+
+def create_topic(tables: StoreTables, topic_id: TopicId = ORDERS) -> None:
+    assert tables.metadata.replace(None, TopicMetadata(topic_id, 1, 604_800, {}))
+
+
+def create_group(tables: StoreTables, name: str, topic_id: TopicId = ORDERS) -> GroupLog:
+    """Begin a group with a snapshot `begun`, and its subscription."""
+    tables.add_feature(GROUPS)
+    start = prefix(topic_id, 1)
+    tables.subscriptions.read(topic_id, start)
+    batch = tables.batch()
+    log = tables.groups.begin(batch, start, name, CREATED, b"begun")
+    group = SharedSubscription(
+        topic_id=topic_id,
+        name=name,
+        after=None,
+        version=CREATED,
+        created=CREATED,
+        settings=GroupSettings(),
+    )
+    tables.subscriptions.put(batch, start, group)
+    tables.write(batch)
+    return log
+
+
+def append(tables: StoreTables, log: GroupLog, *rows: bytes) -> None:
+    for row in rows:
+        batch = tables.batch()
+        log.append(batch, row)
+        tables.write(batch)

@@ -1,0 +1,380 @@
+"""The groups in use in memory, and how what they do becomes durable.
+
+1. A group is read from its table when it is first used, and stays while it is. While it is loaded
+   it holds its topic's state, so the topic's generation cannot change unseen.
+2. Its edits since the last flush are one row of the next one. If only takes have edits, a flush is
+   asked for soon. So nothing is settled on disk without what was read and taken before.
+3. After a flush that failed all groups are read anew, once the store takes writes.
+4. A snapshot is of a moment whose rows are in a flush. It is written by a thread, beside the
+   flushes, and then the rows below it are deleted.
+
+Used from the event loop's thread alone.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from tms.core.clock import SessionTime
+from tms.core.errors import (
+    StoreUnavailable,
+    SubscriptionIsSingle,
+    SubscriptionNotFound,
+    TmsError,
+)
+from tms.core.group_commit import Participant, Write
+from tms.core.group_log import GroupLog
+from tms.core.groups import GroupMember, Order, Take, Taken
+from tms.core.subscriptions import SharedSubscription
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.edits import decode_row
+from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.subscriptions import Positions, SubscriptionService
+
+IDLE_S: Final = 60.0
+_SNAPSHOT_ROWS: Final = 10_000
+_SNAPSHOT_BYTES_MIN: Final = 256 * 1024
+_DROP_ROWS: Final = 1_000
+_FLUSH_S: Final = 0.02
+_FLUSH_S_ELSEWHERE: Final = 0.1
+_SEEN_MAX: Final = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class WaitingTake:
+    """A take that waits for messages."""
+
+    def __init__(self, taker: Taker, take: Take) -> None:
+        self.taker = taker
+        self.take = take
+        self.is_gone = False
+        """Whether nobody waits for it any more."""
+        self.served: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
+        """None: look again, the group was read anew."""
+        self.short = Taken()
+        """The answer if its time is over."""
+
+
+class LoadedGroup:
+    """A group in memory."""
+
+    def __init__(
+        self, state: TopicState, shared: SharedSubscription, commands: GroupCommands, log: GroupLog
+    ) -> None:
+        self.state = state
+        self.name = shared.name
+        self.created = shared.created
+        self.commands = commands
+        self.log = log
+        self.in_use = 0
+        self.used_s = 0.0
+        self.waiting: deque[WaitingTake] = deque()
+        self.reading = asyncio.Lock()
+        """Held by who reads on."""
+        self.attendant: asyncio.Task[None] | None = None
+        """Serves the takes that wait."""
+        self.bell: asyncio.Future[None] | None = None
+        self.is_dropped = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.timer_ms = 0
+        self.rows = 0
+        """Rows, and bytes, since the last snapshot."""
+        self.row_bytes = 0
+        self.snapshot_bytes = 0
+        self.frozen: tuple[int, Frozen] | None = None
+        """A snapshot to write once the flush is durable, and its number."""
+        self.snapshotting: asyncio.Task[None] | None = None
+        self.seen: dict[str, GroupMember] = {}
+
+    def check_current(self) -> None:
+        """Raise `StoreUnavailable`, `TopicNotFound` if it is not to be used any more."""
+        self.state.check_current()
+        if self.is_dropped:
+            raise StoreUnavailable(reason="the group was loaded again in the meantime; try again")
+
+    def ring(self) -> None:
+        """Have those who wait look again."""
+        if self.bell is not None and not self.bell.done():
+            self.bell.set_result(None)
+
+    def saw(self, taker: Taker, now_ms: int) -> None:
+        """Take note that a member has asked."""
+        before = self.seen.pop(taker.name, None)
+        since_ms = now_ms if before is None else before.since_ms
+        self.seen[taker.name] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
+        while len(self.seen) > _SEEN_MAX:
+            del self.seen[next(iter(self.seen))]
+
+
+class _NoRows(Write):
+    """Asks for a flush."""
+
+    size_bytes = 0
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
+        """Add nothing: the group does."""
+
+
+class LoadedGroups(Participant):
+    """The groups in use. Takes part in each flush."""
+
+    def __init__(self, engine: StoreRuntime, subscriptions: SubscriptionService) -> None:
+        self._engine = engine
+        self._subscriptions = subscriptions
+        self._table = engine.tables.groups
+        self._loop = asyncio.get_running_loop()
+        self._groups: dict[tuple[TopicId, str], LoadedGroup] = {}
+        self._loading: dict[tuple[TopicId, str], asyncio.Task[LoadedGroup]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._changed: set[LoadedGroup] = set()
+        """Those with edits that are in no flush yet."""
+        self._flush_s = _FLUSH_S if engine.tables.is_embedded else _FLUSH_S_ELSEWHERE
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self.time = SessionTime(engine.clock)
+        engine.writer.join(self)
+
+    @property
+    def loaded(self) -> list[LoadedGroup]:
+        """The groups in memory."""
+        return list(self._groups.values())
+
+    @property
+    def open_count(self) -> int:
+        """How many messages are open in all groups in memory."""
+        return sum([len(group.commands.state.open) for group in self._groups.values()])
+
+    @asynccontextmanager
+    async def held(self, topic_id: TopicId, name: str) -> AsyncIterator[LoadedGroup]:
+        """Give a group, which stays in memory meanwhile.
+
+        Raises `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsSingle`, `StoreUnavailable`.
+        """
+        group = self._groups.get((topic_id, name))
+        if group is None or group.is_dropped or group.state.gone or group.state.stale:
+            if group is not None:
+                self.drop(group)
+            group = await self._load(topic_id, name)
+        group.in_use += 1
+        try:
+            yield group
+        finally:
+            group.in_use -= 1
+            group.used_s = self._loop.time()
+
+    async def _load(self, topic_id: TopicId, name: str) -> LoadedGroup:
+        place = (topic_id, name)
+        task = self._loading.get(place)
+        if task is None:
+            task = self._loading[place] = self.start(self._read(topic_id, name))
+            task.add_done_callback(lambda _: self._loading.pop(place, None))
+        return await asyncio.shield(task)
+
+    async def _read(self, topic_id: TopicId, name: str) -> LoadedGroup:
+        """Return a group, read from its table."""
+        engine = self._engine
+        if len(self._groups) >= engine.limits.topics_in_memory_max:
+            self._drop_idle(0)
+            if len(self._groups) >= engine.limits.topics_in_memory_max:
+                raise StoreUnavailable(reason="too many groups are in use")
+        async with self._subscriptions.held((topic_id,)) as [positions]:
+            shared = shared_of(positions, name)
+            shared.check_known()
+            engine.tables.check_writable()
+            state = positions.state
+            now_ms = self.time.now_ms()
+            by_key = shared.settings.order is Order.KEY
+
+            def read() -> tuple[GroupCommands, GroupLog, int, int]:
+                stored = self._table.read(state.prefix, name, shared.created)
+                messages = decode_snapshot(stored.snapshot, now_ms, by_key=by_key)
+                for row in stored.rows:
+                    for edit in decode_row(row, by_key=by_key):
+                        messages.apply(edit, now_ms)
+                log = stored.log
+                if not log.is_own:
+                    log.put_snapshot(log.next_number, encode_snapshot(freeze(messages)))
+                commands = GroupCommands(messages, shared.settings)
+                return commands, log, len(stored.rows), len(stored.snapshot)
+
+            commands, log, rows, size = await engine.threads.read(read)
+            group = LoadedGroup(state, shared, commands, log)
+            group.check_current()
+            group.rows, group.snapshot_bytes = rows, size
+            engine.states.hold(state)
+        self._groups[topic_id, name] = group
+        group.used_s = self._loop.time()
+        self.arm(group)
+        if self._idle_timer is None:
+            self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
+        return group
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start work that ends with the groups."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def drop(self, group: LoadedGroup) -> None:
+        """Forget a group; who waits looks again."""
+        if group.is_dropped:
+            return
+        group.is_dropped = True
+        place = (group.state.topic.id, group.name)
+        if self._groups.get(place) is group:
+            del self._groups[place]
+        self._changed.discard(group)
+        if group.timer is not None:
+            group.timer.cancel()
+        self._engine.states.release(group.state)
+        for take in group.waiting:
+            if not take.served.done():
+                take.served.set_result(None)
+        group.waiting.clear()
+        group.ring()
+
+    # -- edits
+
+    def edited(self, group: LoadedGroup) -> None:
+        """Have a group's edits written with the next flush, which comes soon."""
+        if group.is_dropped or not group.commands.has_edits:
+            return
+        self._changed.add(group)
+        self.arm(group)
+        if self._flush_timer is None and not self._is_closed:
+            self._flush_timer = self._loop.call_later(self._flush_s, self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self._flush_timer = None
+        if self._changed:
+            with suppress(TmsError):
+                self._engine.writer.submit(_NoRows(), goes_on=True).add_done_callback(_ignore)
+
+    def add_rows(self, batch: Batch) -> None:
+        """Add one row for each group that has edits."""
+        for group in self._changed:
+            row = group.commands.take_row()
+            if row is None:
+                continue
+            group.log.append(batch, row)
+            group.rows += 1
+            group.row_bytes += len(row)
+            bytes_max = max(_SNAPSHOT_BYTES_MIN, 2 * group.snapshot_bytes)
+            is_due = group.rows >= _SNAPSHOT_ROWS or group.row_bytes >= bytes_max
+            if is_due and group.snapshotting is None and group.frozen is None:
+                group.frozen = group.log.next_number, freeze(group.commands.state)
+        self._changed.clear()
+
+    def after_flush(self) -> None:
+        """Write the snapshots of what is durable now."""
+        for group in self._groups.values():
+            if group.frozen is not None and group.snapshotting is None:
+                number, frozen = group.frozen
+                group.frozen = None
+                group.rows = group.row_bytes = 0
+                group.snapshotting = self.start(self._write_snapshot(group, number, frozen))
+
+    def flush_failed(self) -> None:
+        """Take note that a write failed, which may have been done."""
+        for group in self.loaded:
+            self.drop(group)
+
+    async def _write_snapshot(self, group: LoadedGroup, number: int, frozen: Frozen) -> None:
+        threads, log = self._engine.threads, group.log
+        try:
+            data = await asyncio.to_thread(encode_snapshot, frozen)
+            group.snapshot_bytes = len(data)
+            await threads.write(log.put_snapshot, number, data)
+            dropped = 1
+            while dropped and not group.is_dropped:
+                dropped = await threads.write(log.drop, _DROP_ROWS)
+        except TmsError as error:
+            _log.warning("the snapshot of group %s was not written: %s", group.name, error)
+        finally:
+            group.snapshotting = None
+
+    # -- time
+
+    def arm(self, group: LoadedGroup) -> None:
+        """Look again when the next lease ends, or the next wait is over."""
+        at_ms = group.commands.state.next_change_ms()
+        if (
+            at_ms is None
+            or group.is_dropped
+            or (group.timer is not None and group.timer_ms <= at_ms)
+        ):
+            return
+        if group.timer is not None:
+            group.timer.cancel()
+        group.timer_ms = at_ms
+        delay_s = max(0, at_ms - self.time.now_ms()) / 1000
+        group.timer = self._loop.call_later(delay_s, self._time_came, group)
+
+    def _time_came(self, group: LoadedGroup) -> None:
+        group.timer = None
+        now_ms = self.time.now_ms()
+        group.commands.end_leases(now_ms)
+        group.commands.state.make_due(now_ms)
+        self.edited(group)
+        group.ring()
+        self.arm(group)
+
+    def _look_for_idle(self) -> None:
+        self._idle_timer = None
+        self._drop_idle(IDLE_S)
+        if self._groups and not self._is_closed:
+            self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
+
+    def _drop_idle(self, idle_s: float) -> None:
+        """Forget groups that nobody has used for a while."""
+        before = self._loop.time() - idle_s
+        for group in self.loaded:
+            is_used = group.in_use or group.waiting or group.snapshotting is not None
+            if not is_used and group.used_s <= before and not self._is_busy(group):
+                self.drop(group)
+
+    def _is_busy(self, group: LoadedGroup) -> bool:
+        return (
+            bool(group.commands.state.deliveries)
+            or group.commands.has_edits
+            or (group in self._changed)
+        )
+
+    async def close(self) -> None:
+        """Write what is not written yet, and forget all groups; the writer still works."""
+        self._is_closed = True
+        if self._changed:
+            with suppress(TmsError):
+                await self._engine.writer.submit(_NoRows(), goes_on=True)
+        for group in self.loaded:
+            self.drop(group)
+        for timer in (self._flush_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def shared_of(positions: Positions, name: str) -> SharedSubscription:
+    """Return a group's durable row. Raises `SubscriptionNotFound`, `SubscriptionIsSingle`."""
+    found = positions.durable.get(name)
+    topic = str(positions.state.topic.id)
+    if found is None:
+        raise SubscriptionNotFound(topic=topic, subscription=name)
+    if not isinstance(found, SharedSubscription):
+        raise SubscriptionIsSingle(topic=topic, subscription=name)
+    return found
+
+
+def _ignore(answer: "asyncio.Future[Any]") -> None:
+    if not answer.cancelled():
+        answer.exception()

@@ -1,0 +1,306 @@
+"""Groups (`tms.core.groups.Groups`), over the tables of one store.
+
+A take waits for no disk: the group reads on in its topic as far as it needs, leases in memory, and
+answers. A settle waits for its flush. Takes that find nothing wait in a row, and are served in turn
+by one task of their group. Used from the event loop's thread alone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import CommitRequest
+from tms.core.errors import InvalidRequest, SubscriptionExists, TransactionsElsewhere
+from tms.core.groups import (
+    DEFAULTS,
+    NO_SETTLE,
+    SETTABLE,
+    CommitAcks,
+    Group,
+    GroupMember,
+    GroupSettings,
+    OpenMessage,
+    Position,
+    SeekTo,
+    Settle,
+    Settled,
+    Take,
+    Taken,
+    check_member,
+)
+from tms.core.message import (
+    NO_PAYLOAD_KEY,
+    check_id,
+    first_id_at,
+)
+from tms.core.store_features import GROUPS
+from tms.core.subscriptions import SharedSubscription, check_subscription_name
+from tms.core.topic import TopicId
+from tms.core.transactions import OpenTransactions
+from tms.messaging.groups.checks import check_settings, check_settle, check_take
+from tms.messaging.groups.commands import Taker
+from tms.messaging.groups.feed import id_before
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, shared_of
+from tms.messaging.groups.shown import group_shown, open_message_shown
+from tms.messaging.groups.takes import Takes
+from tms.messaging.groups.writes import (
+    CarriedAcks,
+    GroupChange,
+    GroupCreation,
+    GroupDeletion,
+    GroupSeek,
+    GroupSettle,
+)
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.subscriptions import SubscriptionService
+
+
+class GroupService:
+    """The groups of one store's topics."""
+
+    def __init__(
+        self,
+        engine: StoreRuntime,
+        subscriptions: SubscriptionService,
+        transactions: OpenTransactions | None,
+    ) -> None:
+        """Write through `engine`; `transactions` are this server's, if it has any."""
+        self._engine = engine
+        self._limits = engine.limits
+        self._writer = engine.writer
+        self._subscriptions = subscriptions
+        self._transactions = transactions
+        self._groups = LoadedGroups(engine, subscriptions)
+        self._takes = Takes(engine, self._groups, transactions)
+
+    # -- groups
+
+    async def create_group(
+        self,
+        topic_id: TopicId,
+        name: str,
+        settings: GroupSettings = DEFAULTS,
+        after: Position = SeekTo.START,
+    ) -> Group:
+        """Create a group. The same again gives the one that is there."""
+        check_subscription_name(name)
+        check_settings(settings, self._limits)
+        if self._transactions is None:
+            raise TransactionsElsewhere
+        async with self._subscriptions.held((topic_id,)) as [positions]:
+            through = self._through(positions.state, after)
+            await self._engine.features.use(GROUPS)
+            write = GroupCreation(
+                self._subscriptions.writing,
+                self._engine.tables,
+                positions,
+                name=name,
+                settings=settings,
+                after=through,
+                count_max=self._limits.topic_subscriptions_max,
+            )
+            try:
+                await self._writer.submit(write)
+            except SubscriptionExists:
+                found = positions.durable.get(name)
+                if not isinstance(found, SharedSubscription) or found.settings != settings:
+                    raise
+        return await self.group(topic_id, name)
+
+    async def group(self, topic_id: TopicId, name: str) -> Group:
+        """Return a group."""
+        async with self._held(topic_id, name) as group:
+            async with self._subscriptions.held((topic_id,)) as [positions]:
+                shared = shared_of(positions, name)
+            self._takes.end_leases(group)
+            return await group_shown(group, shared, self._takes.read, self._groups.time.now_ms())
+
+    async def groups(self, topic_id: TopicId) -> Sequence[Group]:
+        """Return a topic's groups in the order of their names."""
+        async with self._subscriptions.held((topic_id,)) as [positions]:
+            names = sorted(
+                name
+                for name, each in positions.durable.items()
+                if isinstance(each, SharedSubscription)
+            )
+        return [await self.group(topic_id, name) for name in names]
+
+    async def set_group(
+        self,
+        topic_id: TopicId,
+        name: str,
+        changes: Mapping[str, Any],
+        expected_version: int | None = None,
+    ) -> Group:
+        """Change some settings; durable when it returns."""
+        unknown = sorted(set(changes) - set(SETTABLE))
+        if unknown:
+            raise InvalidRequest("invalid_group", unknown=unknown, settable=list(SETTABLE))
+        async with self._held(topic_id, name) as group:
+            check_settings(replace(group.commands.settings, **changes), self._limits)
+            async with self._subscriptions.held((topic_id,)) as [positions]:
+                write = GroupChange(
+                    self._subscriptions.writing, positions, group, changes, expected_version
+                )
+                await self._writer.submit(write)
+        return await self.group(topic_id, name)
+
+    async def delete_group(self, topic_id: TopicId, name: str) -> None:
+        """Delete a group; the messages stay."""
+        async with self._held(topic_id, name) as group:
+            while (writing := group.snapshotting) is not None:
+                await asyncio.wait([writing])
+            async with self._subscriptions.held((topic_id,)) as [positions]:
+                write = GroupDeletion(self._subscriptions.writing, positions, group, self._groups)
+                await self._writer.submit(write)
+
+    async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
+        """Drop all that is open, and read on from `to`; acks from before are refused."""
+        async with self._held(topic_id, name) as group:
+            through = self._through(group.state, to)
+            await self._writer.submit(GroupSeek(group, self._groups, through))
+        return await self.group(topic_id, name)
+
+    async def members(self, topic_id: TopicId, name: str) -> Sequence[GroupMember]:
+        """Return the members by name."""
+        async with self._held(topic_id, name) as group:
+            held = group.commands.state.held
+            for number in group.commands.state.deliveries.values():
+                if number.member not in group.seen:
+                    group.saw(Taker(number.member, number.principal), self._groups.time.now_ms())
+            return [
+                replace(each, holds=held.get(member, 0))
+                for member, each in sorted(group.seen.items())
+            ]
+
+    async def open_messages(
+        self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
+    ) -> Sequence[OpenMessage]:
+        """Return open messages behind the id `after`, ascending."""
+        async with self._held(topic_id, name) as group:
+            self._takes.end_leases(group)
+            now_ms = self._groups.time.now_ms()
+            found: list[OpenMessage] = []
+            for each in group.commands.state.open:
+                if len(found) >= limit:
+                    break
+                if after is None or each > after:
+                    found.append(open_message_shown(group, each, now_ms))
+            return found
+
+    # -- taking and settling
+
+    async def take(
+        self,
+        topic_id: TopicId,
+        name: str,
+        take: Take,
+        *,
+        wait_s: float = 0,
+        caller: Caller = ANYBODY,
+    ) -> Taken:
+        """Lease messages to a member; wait up to `wait_s` seconds for the first one."""
+        taker = Taker(check_member(take.member), caller.principal)
+        check_take(take, wait_s, self._limits)
+        settled = Settled(0)
+        if take.settle != NO_SETTLE:
+            settled = await self.settle(topic_id, name, take.member, take.settle, caller=caller)
+        deadline = monotonic() + min(wait_s, self._limits.poll_wait_s_max)
+        is_anew = take.anew
+        while True:
+            async with self._held(topic_id, name) as group:
+                now_ms = self._groups.time.now_ms()
+                group.saw(taker, now_ms)
+                if is_anew:
+                    group.commands.begin_anew(taker, now_ms)
+                    self._groups.edited(group)
+                    is_anew = False
+                number = group.commands.repeated(taker, take.sequence)
+                if number is not None:
+                    taken = await self._takes.again(group, number)
+                elif group.waiting and wait_s > 0:
+                    taken = Taken()
+                else:
+                    taken = await self._takes.serve(group, take, taker, take.messages)
+                left_s = deadline - monotonic()
+                if taken.delivery is None and left_s > 0 and not self._takes.is_stopping:
+                    found = await self._takes.wait(group, take, taker, left_s)
+                    if found is None:
+                        continue
+                    taken = found
+            return replace(taken, settled=settled)
+
+    async def settle(
+        self, topic_id: TopicId, name: str, member: str, settle: Settle, *, caller: Caller = ANYBODY
+    ) -> Settled:
+        """Acknowledge, fail, release or extend; durable when it returns."""
+        taker = Taker(check_member(member), caller.principal)
+        check_settle(settle, self._limits)
+        async with self._held(topic_id, name) as group:
+            group.saw(taker, self._groups.time.now_ms())
+            if not (settle.acks or settle.nacks or settle.releases or settle.leave):
+                self._takes.end_leases(group)
+                return group.commands.settle(taker, settle, self._groups.time.now_ms())
+            write = GroupSettle(group, self._groups, taker, settle)
+            done: Settled = await self._writer.submit(write, caller)
+            return done
+
+    def carry(
+        self, request: CommitRequest, caller: Caller
+    ) -> AbstractAsyncContextManager[CarriedAcks] | None:
+        """Give the acks that a commit carries (`tms.core.commits.Carrier`)."""
+        return self._carried(request.acks, caller) if request.acks else None
+
+    @asynccontextmanager
+    async def _carried(
+        self, acks: Sequence[CommitAcks], caller: Caller
+    ) -> AsyncIterator[CarriedAcks]:
+        by_group: dict[tuple[TopicId, str], list[CommitAcks]] = {}
+        for each in acks:
+            check_member(each.member)
+            for message_id in each.ids:
+                check_id(message_id)
+            by_group.setdefault((each.topic_id, each.name), []).append(each)
+        async with AsyncExitStack() as held:
+            parts = [
+                (await held.enter_async_context(self._held(*place)), each)
+                for place, each in by_group.items()
+            ]
+            yield CarriedAcks(self._groups, parts, caller.principal)
+
+    # -- what is shown and checked
+
+    @asynccontextmanager
+    async def _held(self, topic_id: TopicId, name: str) -> AsyncIterator[LoadedGroup]:
+        check_subscription_name(name)
+        async with self._groups.held(topic_id, name) as group:
+            yield group
+
+    @staticmethod
+    def _through(state: TopicState, to: Position) -> bytes | None:
+        """Return the id behind which to read on. Raises `InvalidRequest`."""
+        if to is SeekTo.START:
+            return None
+        if to is SeekTo.END:
+            last = state.last_key
+            return None if last is None else last + NO_PAYLOAD_KEY
+        if isinstance(to, bytes):
+            return check_id(to)
+        assert isinstance(to, int)
+        if not 0 < to < 2**62:
+            raise InvalidRequest("invalid_group", time_ms=to)
+        return id_before(first_id_at(to))
+
+    def stop_waiting(self) -> None:
+        """Let takes that wait answer now, and from now on at once."""
+        self._takes.stop_waiting()
+
+    async def close(self) -> None:
+        """Write what takes did, and forget the groups; the writer still works."""
+        self.stop_waiting()
+        await self._groups.close()

@@ -1,0 +1,73 @@
+"""How a group is shown."""
+
+from tms.core.groups import Group, GroupState, LimitedBy, OpenMessage
+from tms.core.message import FIRST_ID, id_after, published_ms
+from tms.core.reading import Isolation, Reading
+from tms.core.subscriptions import SharedSubscription
+from tms.messaging.groups.commands import Taker
+from tms.messaging.groups.feed import ReadPage
+from tms.messaging.groups.loaded import LoadedGroup
+
+_UNREAD_MAX = 10_000
+
+
+async def group_shown(
+    group: LoadedGroup, shared: SharedSubscription, read: ReadPage, now_ms: int
+) -> Group:
+    """Return a group as it is at `now_ms`."""
+    state = group.commands.state
+    unread, stopped_at = await _unread(group, read)
+    waiting = free = 0
+    for each, opened in state.open.items():
+        if not opened.delivery:
+            waiting += opened.not_before_ms > now_ms
+            free += state.is_free(each, now_ms)
+    oldest = next(iter(state.open), None)
+    limited = group.commands.short_because(Taker("", None))
+    if limited is None and stopped_at is not None and not free:
+        limited = LimitedBy.TRANSACTION
+    return Group(
+        shared.topic_id,
+        shared.name,
+        shared.version,
+        shared.after,
+        shared.settings,
+        GroupState(
+            through=state.through,
+            unread=unread,
+            open=len(state.open),
+            leased=state.leased,
+            waiting=waiting,
+            blocked=len(state.open) - state.leased - waiting - free,
+            oldest_open=oldest,
+            oldest_s=None if oldest is None else max(0, now_ms - published_ms(oldest)) / 1000,
+            members=len(state.held),
+            limited_by=None if free else limited,
+            stopped_at=stopped_at,
+        ),
+    )
+
+
+async def _unread(group: LoadedGroup, read: ReadPage) -> tuple[int, int | None]:
+    """Return how many messages follow, up to a bound, and the transaction in the way."""
+    through = group.commands.state.through
+    position: bytes | None = FIRST_ID if through is None else id_after(through)
+    count, stopped_at = 0, None
+    while position is not None and count < _UNREAD_MAX:
+        reading = Reading(position, _UNREAD_MAX - count, Isolation.COMMITTED)
+        page = await read(group.state, reading)
+        count, position, stopped_at = count + page.count, page.next_position, page.stopped_at
+    return count, stopped_at
+
+
+def open_message_shown(group: LoadedGroup, each: bytes, now_ms: int) -> OpenMessage:
+    """Return an open message as it is at `now_ms`."""
+    state = group.commands.state
+    opened = state.open[each]
+    if opened.delivery:
+        delivery = state.deliveries[opened.delivery]
+        return OpenMessage(each, opened.attempts, "leased", delivery.member, delivery.end_ms)
+    if opened.not_before_ms > now_ms:
+        return OpenMessage(each, opened.attempts, "waiting", None, opened.not_before_ms)
+    is_free = state.is_free(each, now_ms)
+    return OpenMessage(each, opened.attempts, "available" if is_free else "blocked", None, None)

@@ -1,0 +1,237 @@
+"""Takes: messages are leased in memory, and takes that find nothing wait and are served in turn.
+
+One task of a group serves its waiting takes, in the order in which they came, whenever something
+changes. Each gets its share of what is there. Whoever has gone meanwhile gets nothing: what was
+leased to it is released. Before anything is given, this server's lease is looked at, because a take
+writes nothing that would be refused.
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+from tms.core.errors import TmsError, TransactionsElsewhere
+from tms.core.groups import LimitedBy, Releases, Settle, Take, Taken
+from tms.core.messaging import Page
+from tms.core.reading import Reading
+from tms.core.transactions import OpenTransactions
+from tms.messaging.groups.commands import Taker
+from tms.messaging.groups.feed import Fed, bodies_of, read_on
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.reader import Reader
+from tms.messaging.store_runtime import StoreRuntime
+
+
+class Takes:
+    """The takes of all groups of one store."""
+
+    def __init__(
+        self, engine: StoreRuntime, groups: LoadedGroups, transactions: OpenTransactions | None
+    ) -> None:
+        self._engine = engine
+        self._limits = engine.limits
+        self._groups = groups
+        self._transactions = transactions
+        self._reader = Reader(
+            engine.tables, engine.threads, engine.clock, engine.limits, engine.metrics
+        )
+        self.is_stopping = False
+
+    async def read(self, state: TopicState, reading: Reading) -> Page:
+        """Return a page of what is committed."""
+        transactions = self._transactions
+        if transactions is None:
+            raise TransactionsElsewhere
+        page = await self._reader.page(state, reading, transactions.latest())
+        if page.stopped_at is None:
+            return page
+        return replace(page, stopped_at=transactions.id_of(page.stopped_at))
+
+    def end_leases(self, group: LoadedGroup) -> None:
+        """Fail what is leased too long."""
+        group.check_current()
+        group.commands.end_leases(self._groups.time.now_ms())
+        self._groups.edited(group)
+
+    async def wait(
+        self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
+    ) -> Taken | None:
+        """Wait until the take is served; None: the group is to be looked for again."""
+        waiting = WaitingTake(taker, take)
+        group.waiting.append(waiting)
+        if group.attendant is None:
+            group.attendant = self._groups.start(self._attend(group))
+        else:
+            group.ring()
+        try:
+            async with asyncio.timeout(left_s):
+                return await asyncio.shield(waiting.served)
+        except TimeoutError:
+            return waiting.short
+        except asyncio.CancelledError:
+            self._give_back(group, waiting)
+            raise
+        finally:
+            with suppress(ValueError):
+                group.waiting.remove(waiting)
+
+    def _give_back(self, group: LoadedGroup, waiting: WaitingTake) -> None:
+        """Release what was leased to somebody who has gone."""
+        served = waiting.served
+        taken = served.result() if served.done() and not served.exception() else None
+        waiting.is_gone = True
+        if taken is not None and taken.delivery is not None:
+            self._release(group, waiting.taker, taken.delivery)
+
+    def _release(self, group: LoadedGroup, taker: Taker, delivery: int) -> None:
+        released = Settle(releases=[Releases(delivery)])
+        group.commands.settle(taker, released, self._groups.time.now_ms())
+        self._groups.edited(group)
+        group.ring()
+
+    async def _attend(self, group: LoadedGroup) -> None:
+        """Serve the takes that wait, in turn, whenever something changes."""
+        try:
+            while group.waiting and not group.is_dropped:
+                group.bell = group.state.next_change()
+                try:
+                    await self._serve_waiting(group)
+                    if self.is_stopping or not group.waiting or group.is_dropped:
+                        break
+                    self._groups.arm(group)
+                    await group.bell
+                finally:
+                    group.state.forget_waiter(group.bell)
+            for waiting in group.waiting:
+                if not waiting.served.done():
+                    waiting.served.set_result(waiting.short if self.is_stopping else None)
+        except TmsError as error:
+            for waiting in group.waiting:
+                if not waiting.served.done():
+                    waiting.served.set_exception(error.with_traceback(None))
+        finally:
+            group.attendant = None
+
+    async def _serve_waiting(self, group: LoadedGroup) -> None:
+        for waiting in tuple(group.waiting):
+            if waiting.served.done() or waiting.is_gone:
+                continue
+            free = len(group.commands.state.open) - group.commands.state.leased
+            share = max(1, free // len(group.waiting))
+            limit = min(waiting.take.messages, max(share, 1))
+            taken = await self.serve(group, waiting.take, waiting.taker, limit)
+            if taken.delivery is None:
+                waiting.short = taken
+                if taken.limited_by is LimitedBy.MEMBER_MAX:
+                    continue
+                return
+            if waiting.served.done() or waiting.is_gone:
+                self._release(group, waiting.taker, taken.delivery)
+            else:
+                waiting.served.set_result(taken)
+                group.waiting.remove(waiting)
+
+    async def serve(self, group: LoadedGroup, take: Take, taker: Taker, limit: int) -> Taken:
+        """Lease up to `limit` messages to a member, if there are some."""
+        self.end_leases(group)
+        commands = group.commands
+        if commands.settings.paused:
+            return Taken(limited_by=LimitedBy.PAUSED)
+        limit = min(limit, commands.room(taker), self._limits.take_messages_max)
+        if limit <= 0:
+            return Taken(limited_by=LimitedBy.MEMBER_MAX)
+        now_ms = self._groups.time.now_ms()
+        reserved = commands.reserve(limit, now_ms)
+        try:
+            fed = None
+            if len(reserved.ids) < limit:
+                before = len(reserved.ids)
+                fed = await self._feed(group, limit - before)
+                more = commands.reserve(limit - before, now_ms)
+                reserved = commands.joined(reserved, more)
+            ids = commands.still_open(reserved)
+            if not ids:
+                return self._short(group, taker, fed)
+            bytes_max = min(
+                take.bytes_max or self._limits.take_bytes_default, self._limits.take_bytes_max
+            )
+            bodies = await bodies_of(group, self.read, ids, fed, bytes_max)
+            group.check_current()
+            if self._engine.lease is not None:
+                self._engine.lease.check()
+            commands.gone(bodies.gone, now_ms)
+            if commands.still_open(reserved)[: len(bodies.ids)] != list(bodies.ids):
+                return Taken()  # it was moved, or some were acknowledged, meanwhile
+            if not bodies.ids:
+                return self._short(group, taker, fed)
+            lease_s = take.lease_s or commands.settings.lease_s
+            number = commands.lease(
+                reserved,
+                bodies.ids,
+                taker,
+                lease_ms=lease_s * 1000,
+                sequence=take.sequence,
+                now_ms=now_ms,
+            )
+            reserved = commands.joined()
+        finally:
+            if not group.is_dropped:
+                commands.give_up(reserved)
+            self._groups.edited(group)
+        attempts = [commands.state.open[each].attempts + 1 for each in bodies.ids]
+        is_short = len(bodies.ids) < limit and len(bodies.ids) == len(ids)
+        short = self._short(group, taker, fed) if is_short else Taken()
+        return Taken(
+            number,
+            lease_s,
+            bodies.blocks,
+            attempts if any(each > 1 for each in attempts) else (),
+            short.limited_by,
+            short.stopped_at,
+        )
+
+    async def again(self, group: LoadedGroup, number: int) -> Taken:
+        """Return a delivery again, as far as it still holds."""
+        delivery = group.commands.state.deliveries[number]
+        ids = list(delivery.ids)
+        bodies = await bodies_of(group, self.read, ids, None, self._limits.take_bytes_max)
+        attempts = [
+            opened.attempts + 1
+            for each in bodies.ids
+            if (opened := group.commands.state.open.get(each)) is not None
+        ]
+        left_s = max(0, delivery.end_ms - self._groups.time.now_ms()) / 1000
+        return Taken(number, left_s, bodies.blocks, attempts)
+
+    async def _feed(self, group: LoadedGroup, wanted: int) -> Fed:
+        async with group.reading:
+            room = self._limits.groups_open_max - self._groups.open_count
+            return await read_on(group, self.read, wanted, room, self._groups.time.now_ms())
+
+    def _short(self, group: LoadedGroup, taker: Taker, fed: Fed | None) -> Taken:
+        """Return an answer without messages that tells why."""
+        if fed is not None and fed.limited_by is not None:
+            return Taken(limited_by=fed.limited_by, stopped_at=fed.stopped_at)
+        return Taken(limited_by=group.commands.short_because(taker))
+
+    def _end_leases(self, group: LoadedGroup) -> None:
+        group.check_current()
+        group.commands.end_leases(self._groups.time.now_ms())
+        self._groups.edited(group)
+
+    async def _read(self, state: TopicState, reading: Reading) -> Page:
+        """Return a page of what is committed."""
+        transactions = self._transactions
+        if transactions is None:
+            raise TransactionsElsewhere
+        page = await self._reader.page(state, reading, transactions.latest())
+        if page.stopped_at is None:
+            return page
+        return replace(page, stopped_at=transactions.id_of(page.stopped_at))
+
+    def stop_waiting(self) -> None:
+        """Let takes that wait answer now, and from now on at once."""
+        self.is_stopping = True
+        for group in self._groups.loaded:
+            group.ring()

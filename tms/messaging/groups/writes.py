@@ -1,0 +1,278 @@
+"""The durable acts on groups, as requests to the writer. Each is checked within its flush."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tms.core.commits import Carried
+from tms.core.errors import (
+    AckRefused,
+    SubscriptionExists,
+    SubscriptionMoved,
+    TooLarge,
+)
+from tms.core.group_commit import Write
+from tms.core.groups import (
+    Acks,
+    CommitAcks,
+    GroupSettings,
+    Nacks,
+    Order,
+    Releases,
+    Settle,
+    Settled,
+)
+from tms.core.subscriptions import SharedSubscription
+from tms.core.tables import Batch, Tables
+from tms.messaging.groups.commands import Taker
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, shared_of
+from tms.messaging.groups.snapshots import encode_snapshot, freeze
+from tms.messaging.groups.state import OpenMessages
+from tms.messaging.subscriptions import Positions, PositionsWrite, PositionsWriting
+
+_ID_BYTES = 60
+"""About what an id that is named takes while it waits."""
+
+
+class GroupCreation(PositionsWrite):
+    """A new group."""
+
+    def __init__(
+        self,
+        writing: PositionsWriting,
+        tables: Tables,
+        positions: Positions,
+        *,
+        name: str,
+        settings: GroupSettings,
+        after: bytes | None,
+        count_max: int,
+    ) -> None:
+        """Create a group, if the topic has less than `count_max` subscriptions."""
+        super().__init__(writing, [positions])
+        self._table_of_groups = tables.groups
+        self._name = name
+        self._settings = settings
+        self._after = after
+        self._count_max = count_max
+        self._created: SharedSubscription | None = None
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
+        """Add the group's row and its first snapshot, unless there is one, or too many others."""
+        [positions], name = self._positions, self._name
+        state = positions.state
+        state.check_current()
+        topic = str(state.topic.id)
+        if len(positions.current) >= self._count_max:
+            raise TooLarge(
+                "too_many_subscriptions", topic=topic, topic_subscriptions_max=self._count_max
+            )
+        if name in positions.current:
+            raise SubscriptionExists(topic=topic, subscription=name)
+        self._table.check_unanswered(state.prefix, name)
+        version = self._versions.first(now_ms)
+        created = SharedSubscription(
+            topic_id=state.topic.id,
+            name=name,
+            after=self._after,
+            version=version,
+            created=version,
+            settings=self._settings,
+        )
+        first = OpenMessages(by_key=self._settings.order is Order.KEY)
+        first.through, first.floor, first.last_delivery = self._after, version, version
+        snapshot = encode_snapshot(freeze(first))
+        self._table_of_groups.begin(batch, state.prefix, name, version, snapshot)
+        self._created = positions.current[name] = created
+        self._table.put(batch, state.prefix, created)
+        if self._mark is not None:
+            self._mark.cover(batch, version)
+
+    def on_durable(self) -> None:
+        """Show it."""
+        assert self._created is not None
+        if self._mark is not None:
+            self._mark.is_durable(self._created.version)
+        self._positions[0].durable[self._name] = self._created
+
+
+class GroupChange(PositionsWrite):
+    """Other settings of a group."""
+
+    def __init__(
+        self,
+        writing: PositionsWriting,
+        positions: Positions,
+        group: LoadedGroup,
+        changes: Mapping[str, Any],
+        expected_version: int | None,
+    ) -> None:
+        super().__init__(writing, [positions])
+        self._group = group
+        self._changes = changes
+        self._expected_version = expected_version
+        self._changed: SharedSubscription | None = None
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Put the row, if the group has the version that is expected."""
+        [positions], name = self._positions, self._group.name
+        self._group.check_current()
+        now = shared_of(positions, name)
+        current = positions.current[name]
+        assert isinstance(current, SharedSubscription)
+        if self._expected_version not in (None, current.version):
+            raise SubscriptionMoved(
+                topic=str(now.topic_id),
+                subscription=name,
+                expected_version=self._expected_version,
+                version=current.version,
+            )
+        self._table.check_unanswered(positions.state.prefix, name)
+        settings = replace(current.settings, **self._changes)
+        changed = replace(current, settings=settings, version=current.version + 1)
+        positions.current[name] = self._changed = changed
+        self._versions.known(changed.version)
+        self._table.put(batch, positions.state.prefix, changed)
+
+    def on_durable(self) -> None:
+        """Let it count."""
+        assert self._changed is not None
+        self._positions[0].durable[self._group.name] = self._changed
+        self._group.commands.settings = self._changed.settings
+        self._group.ring()
+
+
+class GroupDeletion(PositionsWrite):
+    """The end of a group. No snapshot of it is being written."""
+
+    def __init__(
+        self,
+        writing: PositionsWriting,
+        positions: Positions,
+        group: LoadedGroup,
+        groups: LoadedGroups,
+    ) -> None:
+        super().__init__(writing, [positions])
+        self._group = group
+        self._groups = groups
+        self._last_number = 0
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Delete its rows."""
+        [positions], group = self._positions, self._group
+        group.check_current()
+        now = positions.current[group.name]
+        self._table.check_unanswered(positions.state.prefix, group.name)
+        group.log.delete(batch)
+        batch.require_atomic()
+        del positions.current[group.name]
+        # A group made again has numbers above all rows of this one.
+        self._last_number = max(now.version + 1, group.log.next_number)
+        self._versions.known(self._last_number)
+        if self._mark is not None:
+            self._mark.cover(batch, self._last_number)
+        self._table.delete(batch, positions.state.prefix, now)
+        self._groups.drop(group)
+
+    def on_durable(self) -> None:
+        """Hide it."""
+        if self._mark is not None:
+            self._mark.is_durable(self._last_number)
+        self._positions[0].durable.pop(self._group.name, None)
+
+
+class GroupSettle(Write):
+    """The end of a member's work on messages."""
+
+    def __init__(
+        self, group: LoadedGroup, groups: LoadedGroups, taker: Taker, settle: Settle
+    ) -> None:
+        named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
+        self.size_bytes = 200 + _ID_BYTES * sum(len(each.ids or ()) for each in named)
+        self._group = group
+        self._groups = groups
+        self._taker = taker
+        self._settle = settle
+        self._settled = Settled(0)
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Do it; the row is added for the group."""
+        group, now_ms = self._group, self._groups.time.now_ms()
+        group.check_current()
+        group.commands.end_leases(now_ms)
+        self._settled = group.commands.settle(self._taker, self._settle, now_ms)
+        self._groups.edited(group)
+
+    def on_durable(self) -> None:
+        """Let others have what came back."""
+        self._group.ring()
+
+    def result(self) -> Settled:
+        """Return what was settled and refused."""
+        return self._settled
+
+
+class GroupSeek(Write):
+    """Another place to read on from."""
+
+    size_bytes = 200
+
+    def __init__(self, group: LoadedGroup, groups: LoadedGroups, through: bytes | None) -> None:
+        self._group = group
+        self._groups = groups
+        self._through = through
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Do it; the row is added for the group."""
+        self._group.check_current()
+        self._group.commands.seek(self._through, self._groups.time.now_ms())
+        self._groups.edited(self._group)
+
+    def on_durable(self) -> None:
+        """Let those who wait look again."""
+        self._group.ring()
+
+
+class CarriedAcks(Carried):
+    """The acks of a commit, in any groups: all of them, or none."""
+
+    def __init__(
+        self,
+        groups: LoadedGroups,
+        acks: Sequence[tuple[LoadedGroup, Sequence[CommitAcks]]],
+        principal: str | None,
+    ) -> None:
+        self.size_bytes = sum(200 + _ID_BYTES * len(a.ids) for _, each in acks for a in each)
+        self._groups = groups
+        self._acks = acks
+        self._principal = principal
+
+    def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
+        """Raise `AckRefused` if one of them cannot be done."""
+        refused = []
+        for group, acks in self._acks:
+            group.check_current()
+            refused += group.commands.refusals(acks, self._principal)
+        if refused:
+            raise AckRefused(
+                refused=[
+                    {
+                        "delivery": each.delivery,
+                        "id": None if each.id is None else each.id.hex(),
+                        "reason": each.reason.value,
+                    }
+                    for each in refused
+                ]
+            )
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Do them; `check` has passed in this flush."""
+        now_ms = self._groups.time.now_ms()
+        for group, acks in self._acks:
+            group.commands.acknowledge(acks, now_ms)
+            self._groups.edited(group)
+
+    def on_durable(self) -> None:
+        """Let others have what may be given now."""
+        for group, _ in self._acks:
+            group.ring()
