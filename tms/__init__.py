@@ -88,6 +88,7 @@ __all__ = [
     "NotAuthenticated",
     "NotPermitted",
     "NotTms",
+    "OtherShard",
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",

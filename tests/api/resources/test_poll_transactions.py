@@ -104,7 +104,7 @@ async def test_a_transaction_that_ended_reads_nothing(topic: Rest) -> None:
 
     answer = await topic.post("poll", {}, query=f"?transaction_id={ended}")
     assert refusal(answer) == (409, "transaction_not_in_progress")
-    answer = await topic.post("poll", {}, query="?transaction_id=1")
+    answer = await topic.post("poll", {}, query="?transaction_id=2")
     assert refusal(answer) == (404, "transaction_unknown")
 
 
