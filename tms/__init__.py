@@ -113,6 +113,7 @@ __all__ = [
     "NotTms",
     "OpenMessage",
     "Order",
+    "OtherShard",
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",

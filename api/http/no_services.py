@@ -27,6 +27,10 @@ class NoServices:
             raise NoLeader(reason=f"this server has no {name}")
         raise AttributeError(name)
 
+    def in_shard(self, shard: int) -> Never:
+        """Raise `NoLeader`: no shard is here."""
+        raise NoLeader(shard=shard)
+
     async def refresh_metrics(self) -> None:
         """Do nothing: there is nothing to look for."""
 

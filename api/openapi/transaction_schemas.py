@@ -163,6 +163,18 @@ CODEC_PARAMETER = query_flag(
     "Whether the answer has `transaction`, which is large if there are many invalid transactions.",
     default=True,
 )
+HOME_NAMESPACE = query_text(
+    "namespace",
+    "The namespace whose topics the transaction uses. It matters if the store has several shards.",
+    pattern=f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$",
+    default="default",
+)
+HOME_TOPIC = query_text(
+    "topic",
+    "A topic that the transaction uses. It matters if the store has its topics in shards by their "
+    "names.",
+    pattern=f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$",
+)
 STATUS_PARAMETER = query_choice(
     "status",
     (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID),

@@ -7,6 +7,7 @@ from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content, query_wait
 from api.openapi.structs import answer_of
+from api.resources.of_shard import SHARD_PARAMETER, services_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
 from tms.security.resources import Action
@@ -87,7 +88,7 @@ _WAIT = query_wait("How many seconds to wait for the end of the pass.")
 
 def _cleanup_of(exchange: Exchange) -> Cleanup:
     """Return the server's cleanup. Raises `InvalidRequest` (not_found) where it has none."""
-    cleanup = exchange.context.services.cleanup
+    cleanup = services_of(exchange).cleanup
     if cleanup is None:
         raise InvalidRequest("not_found", path=exchange.path)
     return cleanup
@@ -109,6 +110,8 @@ async def run(exchange: Exchange) -> None:
     await show(exchange)
 
 
+_SHARD_ERRORS = ("invalid_query", "shard_required")
+
 _row = partial(Operation, action=Action.OPERATE, tag="Server")
 OPERATIONS = (
     _row(
@@ -120,8 +123,9 @@ OPERATIONS = (
         description="The answer says what was deleted since the start of the server, and why "
         "transactions stay on the invalid list.",
         success="The state of cleanup.",
+        query=(SHARD_PARAMETER,),
         answer=_CONTENT,
-        errors=("not_found",),
+        errors=("not_found", *_SHARD_ERRORS),
     ),
     _row(
         name="runCleanup",
@@ -130,9 +134,9 @@ OPERATIONS = (
         handler=run,
         summary="Clean up now",
         description="A pass begins at once, or after the current one.",
-        query=(_WAIT,),
+        query=(_WAIT, SHARD_PARAMETER),
         success="The state after the pass, or after the wait.",
         answer=_CONTENT,
-        errors=("invalid_wait", "not_found"),
+        errors=("invalid_wait", "not_found", *_SHARD_ERRORS),
     ),
 )

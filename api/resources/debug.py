@@ -22,6 +22,7 @@ from api.openapi.parts import (
     query_text,
 )
 from api.openapi.structs import answer_of
+from api.resources.of_shard import SHARD_PARAMETER, services_of
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import (
     CHECKED,
@@ -119,7 +120,7 @@ _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "exa
 
 def _inspection_of(exchange: Exchange) -> PartwiseInspection:
     """Return the look into this server. Raises `InvalidRequest` (not_found) where it has none."""
-    inspection = exchange.context.services.inspection
+    inspection = services_of(exchange).inspection
     if inspection is None:
         raise InvalidRequest("not_found", path=exchange.path)
     return inspection
@@ -213,7 +214,7 @@ async def _answer(exchange: Exchange, found: object) -> None:
     await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
 
 
-_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy")
+_ERRORS = ("shard_required", "invalid_query", "invalid_limit", "not_found", "debug_busy")
 
 _row = partial(Operation, action=Action.OPERATE, method="GET", tag="Server")
 OPERATIONS = (
@@ -227,7 +228,15 @@ OPERATIONS = (
             "with messages, the caller needs `consume` on the topic: for one topic it is required, "
             "and in a list of all, the rows of other topics are left out."
         ),
-        query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
+        query=(
+            _table_parameter(TABLES),
+            _NAMESPACE,
+            _TOPIC,
+            _TIME,
+            _AFTER,
+            _LIMIT,
+            SHARD_PARAMETER,
+        ),
         success="The rows.",
         answer=json_content(_ROWS, rows={"rows": [_ROW], "next": None}),
         errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
@@ -239,7 +248,7 @@ OPERATIONS = (
         handler=size,
         summary="Count the rows of a table",
         description="This counts one part; the sum of all parts is the whole table.",
-        query=(_table_parameter(TABLES), _AFTER, _LIMIT),
+        query=(_table_parameter(TABLES), _AFTER, _LIMIT, SHARD_PARAMETER),
         success="The size of the part.",
         answer=json_content(
             _SIZE,
@@ -254,7 +263,7 @@ OPERATIONS = (
         summary="Check a table, or the cache",
         description="This checks that the rows are consistent with the other rows; no problems are "
         "expected.",
-        query=(_table_parameter(CHECKED), _AFTER, _LIMIT, _CLEANED),
+        query=(_table_parameter(CHECKED), _AFTER, _LIMIT, _CLEANED, SHARD_PARAMETER),
         success="The problems of the part, one line each.",
         answer=json_content(
             _PROBLEMS,

@@ -157,6 +157,7 @@ async def rollback(exchange: Exchange) -> None:
 
 
 _WRITE_ERRORS = (
+    "other_shard",
     "topic_not_found",
     "topic_of_the_service",
     "invalid_body",
@@ -255,6 +256,7 @@ OPERATIONS = (
             "invalid_subscription_name",
             "key_required",
             "owner_busy",
+            "other_shard",
             "subscription_moved",
             "ack_refused",
             "invalid_member",

@@ -315,6 +315,7 @@ OPERATIONS = (
         },
         errors=(
             "topic_not_found",
+            "other_shard",
             "invalid_body",
             "id_as_number",
             "invalid_message_id",

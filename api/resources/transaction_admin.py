@@ -20,6 +20,7 @@ from api.openapi.transaction_schemas import (
     TRUNCATE_CONTENT,
     TRUNCATED_CONTENT,
 )
+from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
@@ -52,7 +53,7 @@ async def show(exchange: Exchange) -> None:
 
 async def list_transactions(exchange: Exchange) -> None:
     """Answer with the transactions in progress, or the invalid ones, oldest first."""
-    transactions = exchange.context.services.transactions
+    transactions = services_of(exchange).transactions
     values = values_of(exchange.query)
     status = choice_of(values, "status", _LISTED, TransactionStatus.IN_PROGRESS)
     limit = limit_of(values)
@@ -65,13 +66,13 @@ async def list_transactions(exchange: Exchange) -> None:
 
 async def invalid_size(exchange: Exchange) -> None:
     """Answer with how many write pointers are invalid."""
-    count = await exchange.context.services.transactions.invalid_count()
+    count = await services_of(exchange).transactions.invalid_count()
     await exchange.answer(OK, encode_size(count), JSON_TYPE)
 
 
 async def truncate_invalid(exchange: Exchange) -> None:
     """Take write pointers off the invalid list."""
-    transactions = exchange.context.services.transactions
+    transactions = services_of(exchange).transactions
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format()
     asked = decode_truncation(body)
@@ -84,7 +85,7 @@ async def truncate_invalid(exchange: Exchange) -> None:
 
 async def state(exchange: Exchange) -> None:
     """Answer with the whole state."""
-    snapshot = await exchange.context.services.transactions.snapshot()
+    snapshot = await services_of(exchange).transactions.snapshot()
     await exchange.answer(OK, snapshot, _BYTES_TYPE)
 
 
@@ -98,7 +99,7 @@ OPERATIONS = (
         handler=list_transactions,
         summary="List the transactions in progress, or the invalid ones",
         description="The oldest one comes first.",
-        query=(STATUS_PARAMETER, LIMIT_PARAMETER),
+        query=(STATUS_PARAMETER, LIMIT_PARAMETER, SHARD_PARAMETER),
         success="The transactions.",
         answer=INFOS_CONTENT,
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
@@ -110,9 +111,10 @@ OPERATIONS = (
         handler=state,
         summary="Download the state of all transactions",
         description="The form is that of Tephra's snapshots, version 4, with more data at the end.",
+        query=(SHARD_PARAMETER,),
         success="The snapshot.",
         answer=STATE_CONTENT,
-        errors=MANAGER_ERRORS,
+        errors=("invalid_query", "shard_required", *MANAGER_ERRORS),
         is_compressed=True,
     ),
     _get(
@@ -121,9 +123,10 @@ OPERATIONS = (
         handler=invalid_size,
         summary="Count the write pointers of the invalid list",
         description="Each new transaction carries all of them.",
+        query=(SHARD_PARAMETER,),
         success="The number of write pointers.",
         answer=SIZE_CONTENT,
-        errors=MANAGER_ERRORS,
+        errors=("invalid_query", *MANAGER_ERRORS),
     ),
     _row(
         name="truncateInvalid",
@@ -135,10 +138,12 @@ OPERATIONS = (
             "The body has their ids, or a time before which all of them started. Do it only if no "
             "messages of them are left anywhere, because these would become visible."
         ),
+        query=(SHARD_PARAMETER,),
         request=TRUNCATE_CONTENT,
         success="The number of removed write pointers.",
         answer=TRUNCATED_CONTENT,
         errors=(
+            "invalid_query",
             "invalid_body",
             "id_as_number",
             "invalid_transaction_id",

@@ -3,31 +3,46 @@
 All is JSON. A request without a body needs no Content-Type.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, JSON_ERRORS, Operation
-from api.http.query_parameters import with_codec
+from api.http.query_parameters import values_of, with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     CHANGES_CONTENT,
     CODEC_PARAMETER,
     COMMIT_CONTENT,
+    HOME_NAMESPACE,
+    HOME_TOPIC,
     START_CONTENT,
     STARTED_CONTENT,
     STATUS_CONTENT,
 )
 from api.resources.carried import touch_carried
 from api.resources.paths import TRANSACTION, TRANSACTIONS
+from tms.core.topic import TopicId, check_namespace
+from tms.core.transactions import StartRequest
 from tms.security.resources import Action
 from tms.wire import json_transactions as bodies
+
+
+def _at_home(request: StartRequest, values: Mapping[str, str]) -> StartRequest:
+    """Return a request with the home that the query names. Raises `InvalidRequest`."""
+    if "namespace" not in values and "topic" not in values:
+        return request
+    namespace, topic = values.get("namespace", request.namespace), values.get("topic")
+    if topic is not None:
+        TopicId(namespace, topic)
+    return request._replace(namespace=check_namespace(namespace), topic=topic)
 
 
 async def start(exchange: Exchange) -> None:
     """Start a transaction."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
-    request = bodies.decode_start(body)
+    request = _at_home(bodies.decode_start(body), values_of(exchange.query))
     codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.start(
         request, caller=exchange.caller
@@ -123,7 +138,7 @@ OPERATIONS = (
             "for the same origin: another one gets `owner_elsewhere`. The transaction and its "
             "owner belong to the caller. The body may be empty."
         ),
-        query=(CODEC_PARAMETER,),
+        query=(CODEC_PARAMETER, HOME_NAMESPACE, HOME_TOPIC),
         request=START_CONTENT,
         is_body_required=False,
         success="The transaction is in progress.",
@@ -131,6 +146,8 @@ OPERATIONS = (
         errors=(
             "invalid_body",
             "invalid_query",
+            "invalid_namespace_name",
+            "invalid_topic_name",
             "invalid_timeout",
             "too_many_transactions",
             "too_many_owners",
@@ -194,6 +211,7 @@ OPERATIONS = (
             "invalid_member",
             "publication_refused",
             "owner_elsewhere",
+            "other_shard",
             "transaction_conflict",
             "transaction_duplicate",
             *ID_ERRORS,

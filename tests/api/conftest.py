@@ -6,6 +6,20 @@ from typing import Any
 import pytest
 
 from tests.api.rest import Live, Rest, live
+from tms.core.shards import ShardBy
+
+ON_SHARDS = {
+    "test_messages",
+    "test_poll_transactions",
+    "test_publish_all",
+    "test_ranges",
+    "test_stored_commits",
+    "test_subscriptions",
+    "test_topics",
+    "test_transaction_admin",
+    "test_transactions",
+}
+"""The suites that run on a store of three shards besides."""
 
 
 @pytest.fixture
@@ -15,9 +29,24 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture
-async def rest(anyio_backend: object) -> AsyncIterator[Rest]:
+def shard_by(request: pytest.FixtureRequest) -> ShardBy | None:
+    """The rule of a store of three shards, None for a whole store."""
+    by: ShardBy | None = getattr(request, "param", None)
+    return by
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what depends on the place of topics and transactions on three shards too."""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if "shard_by" in metafunc.fixturenames and name in ON_SHARDS:
+        rules = [None, ShardBy.NAMESPACE]
+        metafunc.parametrize("shard_by", rules, ids=["whole", "shards"], indirect=True)
+
+
+@pytest.fixture
+async def rest(anyio_backend: object, shard_by: ShardBy | None) -> AsyncIterator[Rest]:
     """An application with the default limits and no topics."""
-    async with live() as opened_rest:
+    async with live(shard_by=shard_by) as opened_rest:
         yield opened_rest
 
 
@@ -29,7 +58,7 @@ async def served(anyio_backend: object) -> AsyncIterator[Live]:
 
 
 @pytest.fixture
-async def own(anyio_backend: object) -> AsyncIterator[Rest]:
+async def own(anyio_backend: object, shard_by: ShardBy | None) -> AsyncIterator[Rest]:
     """The same as `rest`, with transactions of the server's own."""
-    async with live(own=True) as opened_rest:
+    async with live(own=True, shard_by=shard_by) as opened_rest:
         yield opened_rest

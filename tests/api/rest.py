@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 from prometheus_client import CollectorRegistry
@@ -23,10 +23,14 @@ from api.http.context import TopicInfo
 from api.http.server import ListeningAddress, serve
 from api.http.tls import ServerTls
 from tests.manual_clock import ManualClock
+from tests.sharding.three_shards import open_three
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
+from tms.core.shards import ShardBy
 from tms.core.topic import TopicId
+from tms.messaging.service import Service
 from tms.server.node import OpenServices, open_services
+from tms.server.sharded import ShardedServices
 from tms.settings import Settings
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PollRequest, PublishRequest
@@ -57,14 +61,15 @@ class Rest:
 
     def __init__(
         self,
-        services: OpenServices,
+        services: OpenServices | ShardedServices,
         clock: ManualClock,
         app: Application,
         http: httpx.AsyncClient,
         registry: CollectorRegistry,
     ) -> None:
         self.services = services
-        self.service = services.messaging
+        home = services.sharding.home("ns") if isinstance(services, ShardedServices) else 0
+        self.service: Service = cast("Service", services.in_shard(home).messaging)
         self.clock = clock
         self.app = app
         self.http = http
@@ -106,7 +111,12 @@ class Rest:
         return [payload for _, payload in await self.messages(**asked)]
 
     def metric(self, name: str, **labels: str) -> float:
-        return self.registry.get_sample_value(name, labels) or 0.0
+        """Return a value, the sum over shards if there are several."""
+        value = self.registry.get_sample_value(name, labels)
+        if value is None and isinstance(self.services, ShardedServices):
+            each = [{**labels, "shard": str(n)} for n in range(len(self.services.shards))]
+            return sum(self.registry.get_sample_value(name, one) or 0.0 for one in each)
+        return value or 0.0
 
     def waiters(self) -> int:
         """Return how many polls wait for a message."""
@@ -222,14 +232,20 @@ async def live(
     topic_info: TopicInfo = "seed",
     grace_s: float = 5.0,
     own: bool = False,
+    shard_by: ShardBy | None = None,
 ) -> AsyncIterator[Live]:
-    """Open services and serve them."""
+    """Open services, of three shards if there is a rule for them, and serve them."""
     limits = limits or Limits()
     clock = ManualClock(NOW_MS)
     registry = CollectorRegistry()
-    services = await open_services(
-        "memory:", limits, clock, settings=settings_of(own=own), registry=registry
-    )
+    settings = settings_of(own=own)
+    services: OpenServices | ShardedServices
+    if shard_by is None:
+        services = await open_services(
+            "memory:", limits, clock, settings=settings, registry=registry
+        )
+    else:
+        services = await open_three(shard_by, limits, clock, settings, registry)
     app = create_app(services, limits, registry=registry, topic_info=topic_info, clock=clock)
     stop = asyncio.Event()
     on_stopping = services.messaging.stop_waiting

@@ -8,13 +8,14 @@ from tests.api.rest import Rest
 from tms.wire import json_reports
 
 TRANSACTIONS = "/v1/transactions"
+HOME = "?namespace=ns"
 
 
 async def ask(
     own: Rest, path: str = "", body: bytes | dict[str, Any] | None = None, content_type: str = ""
 ) -> httpx.Response:
     """Post JSON, or bytes of a type; without a body, no Content-Type either."""
-    url = f"{TRANSACTIONS}{path}"
+    url = f"{TRANSACTIONS}{path or HOME}"
     if isinstance(body, dict):
         return await own.http.post(url, json=body)
     headers = {"content-type": content_type} if content_type else {}

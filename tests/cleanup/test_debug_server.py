@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cleanup.inspection_service import Partwise
 from tables.keys import prefix, transactional_start
 from tables.store import MESSAGE
 from tests.api.rest import NOW_MS, TOPIC, Rest, live, refusal
@@ -229,7 +230,7 @@ async def test_a_cache_that_differs_from_its_table_is_found(rest: Rest) -> None:
         "without_payloads": 0,
         "next": None,
     }
-    assert rest.services.inspection is not None
+    assert isinstance(rest.services.inspection, Partwise)
     store = rest.services.inspection._store
     start = prefix(TopicId("ns", "t"), 1)
     with store.scan(MESSAGE, start, start + b"\xff", reverse=True, limit=1) as rows:

@@ -8,6 +8,7 @@ import pytest
 from tests.api.rest import NOW_MS, Rest, live, refusal
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
+from tms.transactions.foreign_manager import TransactionsOfOthers
 
 NOTHING_INVALID = {
     "count": 0,
@@ -81,7 +82,7 @@ async def test_bounds_of_a_topic(rest: Rest) -> None:
 
 
 async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
-    if rest.services.own_transactions is None:
+    if isinstance(rest.services.transactions, TransactionsOfOthers):
         return  # there is none that could be told
     await rest.create(retention_messages=2)
     started = (await rest.http.post("/v1/transactions", json={})).json()
@@ -101,7 +102,7 @@ async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
 
 async def test_a_bound_where_transactions_are_managed_elsewhere(rest: Rest) -> None:
     """What is stored may be committed for as long as a transaction may live, and a grace."""
-    if rest.services.own_transactions is not None:
+    if not isinstance(rest.services.transactions, TransactionsOfOthers):
         return
     await rest.create(retention_messages=2)
     stored = {"messages": ["a"], "transactionWritePointer": str(NOW_MS * 1_000_000)}

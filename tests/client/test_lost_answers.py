@@ -150,7 +150,7 @@ def test_an_invalidation_is_repeated(client: tms.Client, proxy: HttpProxy, loss:
 
 @each_loss
 def test_a_start_is_repeated(client: tms.Client, proxy: HttpProxy, loss: Loss) -> None:
-    proxy.lose(loss, b"/transactions ")
+    proxy.lose(loss, b"/transactions?")
     with client.transaction():
         pass
 
@@ -162,7 +162,7 @@ def test_a_start_is_repeated(client: tms.Client, proxy: HttpProxy, loss: Loss) -
 def test_an_owners_start_takes_the_place_of_the_lost_one(
     client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, if_open: str
 ) -> None:
-    proxy.lose(loss, b"/transactions ")
+    proxy.lose(loss, b"/transactions?")
     with client.transaction(owner=topic.namespace, sequence=1, if_open=tms.IfOpen(if_open)) as tx:
         topic.publish(b"one", tx)
 
@@ -172,7 +172,7 @@ def test_an_owners_start_takes_the_place_of_the_lost_one(
 def test_an_owners_start_that_must_not_take_another_place_is_not_repeated(
     client: tms.Client, proxy: HttpProxy, namespace: str
 ) -> None:
-    proxy.lose("answer", b"/transactions ")
+    proxy.lose("answer", b"/transactions?")
     with pytest.raises(tms.OutcomeUnknown), client.transaction(owner=namespace):
         pass
 

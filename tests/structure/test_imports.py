@@ -52,6 +52,17 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
+    "tms.sharding": frozenset({"tms.core"}),
+    "tms.server.sharded": frozenset(
+        {
+            "tms.core",
+            "tms.namespaces",
+            "tms.registry",
+            "tms.server.shard",
+            "tms.sharding",
+            "tms.transactions",
+        }
+    ),
     "tms.server.jobs": frozenset(
         {"cleanup", "tables", "tms.core", "tms.settings", "tms.server.stores", "tms.transactions"}
     ),
@@ -163,6 +174,7 @@ NEEDS_SERVER_EXTRA = frozenset(
         "tms.server.stores",
         "tms.server.node",
         "tms.server.shard",
+        "tms.server.sharded",
     }
 )
 """The modules that are loaded only where the server's extra is installed."""

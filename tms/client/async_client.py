@@ -190,6 +190,7 @@ class AsyncClient:
             sequence=sequence,
             origin=origin,
             if_open=IfOpen(if_open),
+            namespace=self._namespace,
         )
         return AsyncTransactionContext(
             self._services, request, participants, commit_for_s=self._commit_for_s

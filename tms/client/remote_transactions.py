@@ -15,7 +15,7 @@ from tms.client.calls import JSON, Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
-from tms.core.errors import TransactionNotInProgress
+from tms.core.errors import InvalidRequest, TransactionNotInProgress
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
@@ -35,6 +35,14 @@ _PATH = "v1/transactions"
 _ENDED = (TransactionStatus.ABORTED, TransactionStatus.INVALID)
 
 
+def _home(request: StartRequest) -> str:
+    """Return the query that names the home of a transaction, if it is not the default one."""
+    home = {"namespace": request.namespace} if request.namespace != "default" else {}
+    if request.topic is not None:
+        home["topic"] = request.topic
+    return f"?{urlencode(home)}" if home else ""
+
+
 class RemoteTransactions:
     """The transactions of a server, as `tms.core.transactions.AsyncTransactions`."""
 
@@ -47,7 +55,13 @@ class RemoteTransactions:
         check_owner(request.owner, request.sequence, request.origin)
         is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
         send = self._calls.safely if is_repeatable else self._calls.once
-        answer = await send("POST", _PATH, bodies.encode_start(request), JSON, caller)
+        body = bodies.encode_start(request)
+        try:
+            answer = await send("POST", f"{_PATH}{_home(request)}", body, JSON, caller)
+        except InvalidRequest as error:
+            if error.problem.code != "unknown_query_parameter":
+                raise
+            answer = await send("POST", _PATH, body, JSON, caller)  # a server without shards
         with of_the_server():
             return bodies.decode_started(answer)
 

@@ -40,6 +40,13 @@ class CommitRequest:
     acks: Sequence[CommitAcks] = ()
     """Messages of groups that are acknowledged if it commits."""
 
+    @property
+    def topics(self) -> Sequence[TopicId]:
+        """The topics of all that it has."""
+        moved = [each.topic_id for each in self.advances]
+        published = [each.topic_id for each in self.publish]
+        return [*moved, *published, *(each.topic_id for each in self.acks)]
+
 
 NOTHING = CommitRequest()
 

@@ -64,6 +64,13 @@ class ServerServices(Services, Protocol):
         """Topics and messages."""
         ...
 
+    def in_shard(self, shard: int) -> "ServerServices":
+        """Return the services of one shard alone, those that a server has once included.
+
+        A store that is not sharded is the shard 0. Raises `InvalidRequest` (invalid_query).
+        """
+        ...
+
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         ...

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from zlib import crc32
 
+from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId, check_namespace
 
 SHARDS_MAX = 64
@@ -39,6 +40,15 @@ class OwnIds(NamedTuple):
     def has(self, write_pointer: int) -> bool:
         """Whether a write pointer is an own one."""
         return write_pointer % self.shards == self.shard
+
+
+def check_shard(shard: int, shards: int) -> int:
+    """Return the number of a shard. Raises `InvalidRequest` (invalid_query) if there is none."""
+    if not 0 <= shard < shards:
+        raise InvalidRequest(
+            "invalid_query", name="shard", given=shard, expected=f"0 to {shards - 1}"
+        )
+    return shard
 
 
 EVERY_ID = OwnIds()

@@ -59,6 +59,10 @@ class StartRequest(NamedTuple):
     origin: str | None = None
     """Which run of the owner does the work; needs an owner. Only the same may repeat a sequence."""
     if_open: IfOpen = IfOpen.REFUSE
+    namespace: str = "default"
+    """Where the transaction belongs: a store with several shards has it beside this namespace."""
+    topic: str | None = None
+    """If the store has its topics in shards by their names: a topic that it will use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

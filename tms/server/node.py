@@ -17,6 +17,7 @@ from tms.core.clock import Clock
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
+from tms.core.shards import check_shard
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import folder_of
 from tms.core.tables import Tables
@@ -67,6 +68,11 @@ class OpenServices:
     room: RoomMetrics | None
     """None without an upkeep, and for a store that is not in a folder."""
     _closing: AsyncExitStack
+
+    def in_shard(self, shard: int) -> "OpenServices":
+        """Return this: it is the shard 0, and there is no other."""
+        check_shard(shard, 1)
+        return self
 
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""

@@ -22,6 +22,7 @@ from tms.core.cluster import HeldLease
 from tms.core.commits import Carrier
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
+from tms.core.shards import EVERY_ID, OwnIds
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
@@ -120,10 +121,12 @@ async def open_shard(
     instances: Instances | None = None,
     access: StoreAccess,
     upkeep: Upkeep | None,
+    ids: OwnIds = EVERY_ID,
 ) -> Shard:
     """Return the shard of `tables`, within the running event loop; close it when done.
 
-    With a `lease`, nothing is done but under that; `instances` gives the servers of its cluster. If
+    With a `lease`, nothing is done but under that; `instances` gives the servers of its cluster.
+    New transactions have the write pointers `ids`. If
     `access` is to read, no part writes. Raises `StoreCorrupt` where the log of transactions is
     damaged, `StoreUnavailable`; then nothing of it is open.
     """
@@ -131,7 +134,9 @@ async def open_shard(
     token = 0 if lease is None else lease.token
     mark = StoreMark(tables, clock, token)
     await asyncio.to_thread(_open_mark, mark, tables, access)
-    recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
+    recover = partial(
+        recover_state, tables.transactions, limits, token=token, access=access, ids=ids
+    )
     recovered = None
     if upkeep is None or upkeep.settings.transactions == "own":
         recovered = await asyncio.to_thread(recover, clock.now_ms())

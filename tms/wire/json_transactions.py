@@ -153,8 +153,8 @@ _truncated_decoder = msgspec.json.Decoder(TruncatedBody)
 
 
 def encode_start(request: StartRequest) -> bytes:
-    """Return the body of a start."""
-    return encode(StartBody(TYPE_NAMES[request.type], *request[1:]))
+    """Return the body of a start; its home is in the query."""
+    return encode(StartBody(TYPE_NAMES[request.type], *request[1:7]))
 
 
 def decode_start(body: bytes) -> StartRequest:

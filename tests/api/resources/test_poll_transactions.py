@@ -89,7 +89,7 @@ async def test_a_transaction_reads_by_its_id(topic: Rest) -> None:
 
 
 async def test_a_codec_stops_with_the_header_too(topic: Rest) -> None:
-    reader = await topic.http.post("/v1/transactions")
+    reader = await topic.http.post("/v1/transactions?namespace=ns")
     open_one = await started(topic)
     await topic.publish(b"a", pointer=open_one)
 
@@ -104,7 +104,7 @@ async def test_a_transaction_that_ended_reads_nothing(topic: Rest) -> None:
 
     answer = await topic.post("poll", {}, query=f"?transaction_id={ended}")
     assert refusal(answer) == (409, "transaction_not_in_progress")
-    answer = await topic.post("poll", {}, query="?transaction_id=1")
+    answer = await topic.post("poll", {}, query="?transaction_id=2")
     assert refusal(answer) == (404, "transaction_unknown")
 
 

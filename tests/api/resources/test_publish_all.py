@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.api.rest import AVRO_TYPE, BASE64_TYPE, TOPICS, Rest, live, refusal
+from tests.api.transactions import HOME
 from tms.core.limits import Limits
 from tms.core.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO
@@ -123,7 +124,7 @@ async def test_a_refused_publish_does_nothing(
 
 
 async def test_an_owner_with_an_open_transaction_is_busy(topics: Rest) -> None:
-    await topics.http.post("/v1/transactions", json={"owner": "shop", "sequence": 1})
+    await topics.http.post(f"/v1/transactions{HOME}", json={"owner": "shop", "sequence": 1})
 
     answer = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=2)
 

@@ -104,7 +104,7 @@ async def test_a_wrong_truncation_is_refused(own: Rest, asked: dict[str, Any], c
 async def test_the_state_is_bytes(own: Rest) -> None:
     await started(own)
 
-    answer = await own.http.get(f"{TRANSACTIONS}/state")
+    answer = await own.http.get(f"{TRANSACTIONS}/state?shard=0")
 
     assert answer.headers["content-type"] == "application/octet-stream"
     # Tephra's codec: the version, 4, as a zig-zag number.

@@ -22,6 +22,7 @@ TmsError
 │       ├── TransactionsElsewhere, ClockMoved
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── SubscriptionIsShared, SubscriptionIsSingle, AckRefused, StoreFormatOld
+│       ├── OtherShard
 │       ├── BadVersion, PathExists, PathHasChildren
 │       └── LockBusy, NoMetadataStore, AuthenticationOff, RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later

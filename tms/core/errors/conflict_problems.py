@@ -102,6 +102,12 @@ CONFLICT_PROBLEMS: Mapping[str, Mapping[str, str]] = {
             "have it; `detail` says why."
         ),
     },
+    "OtherShard": {
+        "other_shard": (
+            "The topic is in another shard than the transaction, or than another topic of the "
+            "request; use one namespace, or name the topic when the transaction starts."
+        ),
+    },
     "StoreFormatOld": {
         "store_format_old": (
             "Servers of the cluster are registered that do not know this feature of the store; "

@@ -142,6 +142,16 @@ class LeaseLost(Conflict):
     code = "lease_lost"
 
 
+class OtherShard(Conflict):
+    """Raised when a transaction, or one request, uses topics of several shards.
+
+    `detail` has the `topic` and its `topic_shard`, and the `transaction_id` if there is one with
+    its `transaction_shard`.
+    """
+
+    code = "other_shard"
+
+
 class StoreFormatOld(Conflict):
     """Raised when a feature of the store is used first that a registered server does not know."""
 

@@ -39,6 +39,9 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "invalid_query": (
                 "A query parameter has a value that is not allowed, or two contradict each other."
             ),
+            "shard_required": (
+                "The store has several shards; say which one, by `?shard=` and its number."
+            ),
             "unknown_query_parameter": (
                 "The operation does not take this query parameter; `detail` lists the valid ones."
             ),

@@ -1,0 +1,22 @@
+"""The services that a request is for: of the shard that its query names, or of all."""
+
+from api.http.exchange import Exchange
+from api.http.query_parameters import values_of, whole_number_of
+from api.openapi.parts import parameter
+from tms.core.services import ServerServices
+from tms.core.shards import SHARDS_MAX
+
+SHARD_PARAMETER = parameter(
+    "shard",
+    "Only this shard, if the store has several. A store without shards is the shard 0.",
+    {"type": "integer", "minimum": 0, "maximum": SHARDS_MAX - 1},
+)
+
+
+def services_of(exchange: Exchange) -> ServerServices:
+    """Return the services. Raises `InvalidRequest` (invalid_query) if there is no such shard."""
+    services = exchange.context.services
+    if not exchange.query:
+        return services
+    shard = whole_number_of(values_of(exchange.query), "shard", "number of a shard")
+    return services if shard is None else services.in_shard(shard)

@@ -1,0 +1,71 @@
+"""The home of a transaction is named to a server; one that knows no shards is asked without."""
+
+import pytest
+
+from tms.client.calls import Calls
+from tms.client.remote_transactions import RemoteTransactions
+from tms.core.caller import ANYBODY, Caller
+from tms.core.errors import InvalidRequest
+from tms.core.transaction import Transaction
+from tms.core.transactions import StartRequest
+from tms.wire.json_transactions import encode_started
+
+pytestmark = pytest.mark.anyio
+
+STARTED = encode_started(Transaction(4, 5, 5), with_codec=True)
+
+
+class Asked(Calls):
+    """A server that answers each start, or knows no parameters."""
+
+    def __init__(self, refusal: InvalidRequest | None = None) -> None:
+        self.paths: list[str] = []
+        self._refusal = refusal
+
+    async def safely(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        caller: Caller = ANYBODY,
+    ) -> bytes:
+        self.paths.append(path)
+        if "?" in path and self._refusal is not None:
+            raise self._refusal
+        return STARTED
+
+
+async def test_the_home_is_in_the_query() -> None:
+    asked = Asked()
+    for request in (
+        StartRequest(),
+        StartRequest(namespace="shop"),
+        StartRequest(namespace="shop", topic="orders"),
+        StartRequest(topic="orders"),
+    ):
+        assert (await RemoteTransactions(asked).start(request)).transaction_id == 5
+
+    assert [path.partition("?")[2] for path in asked.paths] == [
+        "",
+        "namespace=shop",
+        "namespace=shop&topic=orders",
+        "topic=orders",
+    ]
+
+
+async def test_a_server_that_knows_no_home_is_asked_without() -> None:
+    asked = Asked(InvalidRequest("unknown_query_parameter", name="namespace"))
+
+    started = await RemoteTransactions(asked).start(StartRequest(namespace="shop"))
+
+    assert started.transaction_id == 5
+    assert asked.paths == ["v1/transactions?namespace=shop", "v1/transactions"]
+
+
+async def test_another_refusal_is_told() -> None:
+    asked = Asked(InvalidRequest("invalid_namespace_name"))
+
+    with pytest.raises(InvalidRequest):
+        await RemoteTransactions(asked).start(StartRequest(namespace="a-b"))
+    assert len(asked.paths) == 1

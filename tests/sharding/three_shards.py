@@ -1,0 +1,40 @@
+"""A store of three shards in memory, and the services of a process on it."""
+
+from prometheus_client import CollectorRegistry
+
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
+from tms.core.clock import Clock
+from tms.core.limits import Limits
+from tms.core.shards import ShardBy, Sharding
+from tms.core.trusted_clock import trusted
+from tms.metadata.memory import open_memory
+from tms.namespaces.store import NamespaceStore
+from tms.server.shard import Process, Upkeep
+from tms.server.sharded import ShardedServices, open_sharded
+from tms.settings import Settings
+
+SHARDS = 3
+
+
+async def open_three(
+    by: ShardBy,
+    limits: Limits,
+    clock: Clock,
+    settings: Settings,
+    registry: CollectorRegistry | None = None,
+) -> ShardedServices:
+    """Return the services on three new shards; close them when done."""
+    namespaces = NamespaceStore(open_memory(), limits)
+    await namespaces.open()
+    process = Process(
+        limits,
+        trusted(clock, limits),
+        registry or CollectorRegistry(),
+        namespaces,
+        values=None,
+        may_block_loop=False,
+    )
+    stores = [MemoryStore() for _ in range(SHARDS)]
+    opened = [(StoreTables(each), Upkeep("memory:", each, settings)) for each in stores]
+    return await open_sharded(opened, Sharding(SHARDS, by), process)

@@ -1,0 +1,162 @@
+"""The services of a process on a sharded store: each shard as a lone server has it, and the ways.
+
+1. Shards are opened one after another, and closed in the other order, whatever one of them raises.
+2. They share the clock, the namespaces and the metrics' registry, and have equal parts of the
+   cache's memory. Other limits hold for each shard.
+3. What is asked of a topic or a transaction goes to its shard (`tms.sharding`).
+"""
+
+import asyncio
+import importlib.util
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import cast
+
+from prometheus_client import CollectorRegistry
+
+from tms.core.cleanup import Cleanup
+from tms.core.groups import Groups
+from tms.core.inspection import PartwiseInspection
+from tms.core.ranges import Ranges
+from tms.core.shards import OwnIds, Sharding, check_shard
+from tms.core.store_access import StoreAccess
+from tms.core.subscriptions import Subscriptions
+from tms.core.tables import Tables
+from tms.core.transactions import AsyncTransactions
+from tms.namespaces.opening import DeclaredNamespaces
+from tms.registry.in_process import LocalSchemas
+from tms.registry.log import WayToLog
+from tms.server.shard import Process, Shard, Upkeep, open_shard
+from tms.sharding.groups import ShardedGroups
+from tms.sharding.messaging import ServedMessaging, ShardedMessaging
+from tms.sharding.metrics import ShardMetrics
+from tms.sharding.positions import ShardedRanges, ShardedSubscriptions
+from tms.sharding.transactions import ShardedTransactions
+from tms.sharding.upkeep import ShardedCleanup, ShardedInspection
+from tms.transactions.foreign_manager import TransactionsOfOthers
+
+Opened = tuple[Tables, Upkeep | None]
+"""The tables of a shard, and its upkeep; None: nothing is cleaned up or looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedServices:
+    """All services of a process, over its shards. Fulfils `ServerServices`."""
+
+    sharding: Sharding
+    shards: Sequence[Shard]
+    messaging: ServedMessaging
+    transactions: AsyncTransactions
+    subscriptions: Subscriptions
+    groups: Groups
+    ranges: Ranges
+    cleanup: Cleanup | None
+    inspection: PartwiseInspection | None
+    namespaces: DeclaredNamespaces
+    schemas: LocalSchemas
+    _closing: AsyncExitStack
+
+    def in_shard(self, shard: int) -> "ShardedServices":
+        """Return the services of one shard alone, with what is of the process."""
+        one = self.shards[check_shard(shard, len(self.shards))]
+        return replace(
+            self,
+            messaging=one.messaging,
+            transactions=_transactions(one),
+            subscriptions=one.subscriptions,
+            groups=one.groups,
+            ranges=one.messaging.ranges,
+            cleanup=one.cleanup,
+            inspection=one.inspection,
+        )
+
+    async def refresh_metrics(self) -> None:
+        """See to it that metrics that have to be looked for are up to date; a bounded time."""
+        for shard in self.shards:
+            await shard.subscriptions.refresh_lags()
+
+    def warnings(self) -> list[str]:
+        """Return what should be done something about soon, and in which shard."""
+        return [
+            f"shard {number}: {warning}"
+            for number, shard in enumerate(self.shards)
+            if shard.own_transactions is not None
+            for warning in shard.own_transactions.warnings()
+        ]
+
+    async def close(self) -> None:
+        """Write what is queued, refuse what comes after, and close the stores."""
+        await self._closing.aclose()
+
+
+def _transactions(shard: Shard) -> AsyncTransactions:
+    return shard.own_transactions or _elsewhere()
+
+
+def _elsewhere() -> AsyncTransactions:
+    return cast("AsyncTransactions", TransactionsOfOthers())
+
+
+async def open_sharded(
+    opened: Sequence[Opened],
+    sharding: Sharding,
+    process: Process,
+    *,
+    access: StoreAccess = StoreAccess.CREATE,
+) -> ShardedServices:
+    """Return the services on shards, which close with them, also where this fails.
+
+    So do the namespaces of `process`. Payloads are checked by its values, or by the registry on
+    these services if its extra is installed. Raises as `open_shard`.
+    """
+    assert len(opened) == sharding.shards
+    way = WayToLog()
+    schemas = LocalSchemas(way, process.clock)
+    values = process.values
+    if values is None and importlib.util.find_spec("avro") is not None:
+        values = schemas.values
+    limits = process.limits
+    share = replace(limits, cache_bytes_max=limits.cache_bytes_max // sharding.shards)
+    registries = [CollectorRegistry() for _ in opened]
+    shards: list[Shard] = []
+    async with AsyncExitStack() as last_first:
+        last_first.push_async_callback(process.namespaces.close)
+        for tables, _ in opened:
+            last_first.push_async_callback(asyncio.to_thread, tables.close)
+        for number, (tables, upkeep) in enumerate(opened):
+            shard = await open_shard(
+                tables,
+                process._replace(limits=share, registry=registries[number], values=values),
+                lease=None,
+                access=access,
+                upkeep=upkeep,
+                ids=OwnIds(number, sharding.shards),
+            )
+            last_first.push_async_callback(shard.close)
+            shards.append(shard)
+        process.registry.register(ShardMetrics(registries))
+        own_transactions = all(shard.own_transactions for shard in shards)
+        messaging = ShardedMessaging(
+            sharding,
+            [shard.messaging for shard in shards],
+            own_transactions=own_transactions,
+        )
+        way.attach(messaging)
+        inspections = [each.inspection for each in shards if each.inspection is not None]
+        return ShardedServices(
+            sharding,
+            shards,
+            messaging,
+            ShardedTransactions(sharding, [_transactions(shard) for shard in shards])
+            if own_transactions
+            else _elsewhere(),
+            ShardedSubscriptions(sharding, [shard.subscriptions for shard in shards]),
+            ShardedGroups(sharding, [shard.groups for shard in shards]),
+            ShardedRanges(sharding, [shard.messaging.ranges for shard in shards]),
+            ShardedCleanup(sharding) if all(shard.cleanup for shard in shards) else None,
+            ShardedInspection(sharding, inspections) if inspections else None,
+            process.namespaces,
+            schemas,
+            last_first.pop_all(),
+        )

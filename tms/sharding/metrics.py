@@ -1,0 +1,35 @@
+"""The metrics of several shards as one: each sample has the label `shard`."""
+
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+_LABEL = "shard"
+
+
+class ShardMetrics(Collector):
+    """Collects what the registries of shards have, the first of them being shard 0's."""
+
+    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: the names are known to each shard's registry."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Give each metric once, with the samples of all shards."""
+        found: dict[str, Metric] = {}
+        for shard, registry in enumerate(self._registries):
+            for metric in registry.collect():
+                joint = found.get(metric.name)
+                if joint is None:
+                    joint = Metric(metric.name, metric.documentation, metric.type, metric.unit)
+                    found[metric.name] = joint
+                joint.samples += [
+                    sample._replace(labels={**sample.labels, _LABEL: str(shard)})
+                    for sample in metric.samples
+                ]
+        yield from found.values()
