@@ -128,14 +128,13 @@ class _Basis:
         instance_id: int | None = None,
     ) -> "_Parts":
         """Return the parts, until the stack ends. Raises as `SecurityFiles.open`."""
-        security, schemas = None, None
+        security = schemas = None
         if self.security is not None:
             security = await self.security.open(stack, store, instance_id)
         if opened is not None:
             schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
             stack.push_async_callback(schemas.close)
-        callers = Callers(self.settings.own_hosts)
-        return _Parts(self.settings, callers, self.clock, self.tls, security, schemas)
+        return _Parts(self.settings, self.clock, self.tls, security, schemas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,6 @@ class _Parts:
     """The parts of a server besides the service."""
 
     settings: Settings
-    callers: Callers
     clock: TrustedClock
     tls: "_Tls"
     security: Security | None
@@ -157,7 +155,7 @@ class _Parts:
             registry=registry,
             clock=self.clock,
             topic_info=self.settings.topic_info,
-            callers=self.callers,
+            callers=Callers(self.settings.own_hosts),
             cluster=cluster,
             access=None if self.security is None else self.security.access,
         )
