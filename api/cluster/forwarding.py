@@ -93,10 +93,10 @@ class Forwarder:
         """Forward for the server of that number, once `forward_to` has named a leader.
 
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
+        `sealer` seals the caller's principal; None: callers' own credentials are forwarded.
         """
         self._tls = tls
-        self.sealer = sealer
-        """Seals the caller's principal; None: callers' own credentials are forwarded."""
+        self._sealer = sealer
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -158,7 +158,7 @@ class Forwarder:
             self._id,
             path or exchange.path,
             before_answer=before_answer,
-            sealer=self.sealer,
+            sealer=self._sealer,
         )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())

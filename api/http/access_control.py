@@ -65,10 +65,11 @@ class AccessControl:
         are_docs_open: bool = False,
         quotas: Quotas | None = None,
         audit: Audit | None = None,
+        opener: Opener | None = None,
     ) -> None:
         """Know callers by `sessions`, and decide by `grants`; `is_required`: nobody is anonymous.
 
-        None: nothing is limited, and nothing is told.
+        None: nothing is limited, nothing is told, and nothing taken that other servers seal.
         """
         self._sessions = sessions
         self.grants = grants
@@ -78,17 +79,13 @@ class AccessControl:
         self._are_docs_open = are_docs_open
         self._quotas = quotas
         self.trail = AuditTrail(clock, audit)
-        self._opener: Opener | None = None
+        self._opener = opener
         self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
         """By the credential's key, operation and path: until when somebody is let in so, in ms.
 
         Many requests have one `Admitted` then: it says nothing of the request itself.
         """
         grants.on_change.append(self._decisions.clear)
-
-    def open_forwards(self, opener: Opener) -> None:
-        """Take what other servers seal from now on."""
-        self._opener = opener
 
     def guards(self, operation: Guarded | None) -> bool:
         """Whether anything is asked of who wants an operation; None: what is none."""

@@ -34,11 +34,11 @@ class AuditTrail:
     def __init__(self, clock: Clock, audit: Audit | None = None) -> None:
         """Tell `audit`; None: nothing is told."""
         self._clock = clock
-        self.audit = audit
+        self._audit = audit
 
     def used(self, request: Request, use: Use) -> None:
         """Take note of what was allowed."""
-        if self.audit is None:
+        if self._audit is None:
             return
         if request.uses is None:
             request.uses = [use]
@@ -47,7 +47,7 @@ class AuditTrail:
 
     def noting(self, request: Request, caller: Caller) -> Caller:
         """Return a caller of whom it is noted what he acts on that is another's."""
-        if not caller.may_end_any or self.audit is None:
+        if not caller.may_end_any or self._audit is None:
             return caller
         return replace(caller, on_anothers=partial(self._acts_on, request))
 
@@ -56,7 +56,7 @@ class AuditTrail:
 
     def tell_uses(self, request: Request) -> None:
         """Tell what was used, now that there is an answer or its beginning."""
-        uses, audit, status = request.uses, self.audit, request.status
+        uses, audit, status = request.uses, self._audit, request.status
         if uses is None or audit is None or status in _REFUSALS:
             return
         request.uses = None
@@ -93,24 +93,24 @@ class AuditTrail:
     def _tell_refused(
         self, request: Request, use: Use, error: TmsError, reason: str | None = None
     ) -> None:
-        if self.audit is None:
+        if self._audit is None:
             return
         record = self._record(request, use, Effect.DENY, error.status)
         if record.mechanism is None:  # anybody may ask as nobody, as often as they like
-            self.audit.refuse(replace(record, reason=error.problem.code))
+            self._audit.refuse(replace(record, reason=error.problem.code))
         else:
-            self.audit.add(replace(record, reason=reason))
+            self._audit.add(replace(record, reason=reason))
 
     def unknown(self, request: Request, error: TmsError) -> Never:
         """Tell that nobody knows who asks, and raise the error that says why."""
         request.refusal = error
-        if self.audit is not None:
+        if self._audit is not None:
             header = request.authorization
             use = Use(AUTHENTICATE, shortened(request.path, _PATH_CHARS_TOLD))
             record = self._record(request, use, Effect.DENY, error.status)
             reason = str(error.detail.get("reason", error.problem.code))
             tried = None if header is None else tried_by(header)
-            self.audit.refuse(replace(record, reason=reason, tried=tried))
+            self._audit.refuse(replace(record, reason=reason, tried=tried))
         raise error
 
     def _record(

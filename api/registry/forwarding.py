@@ -45,7 +45,7 @@ class MasterForwarding:
         self._registry = registry
         self._mastership = mastership
         self._way = way
-        mastership.on_master = self._turn_to_master
+        mastership.on_master.append(self._turn_to_master)
 
     def _turn_to_master(self) -> None:
         """Forward to the present master; what an earlier one has not answered is broken off."""

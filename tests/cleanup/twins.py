@@ -96,10 +96,8 @@ class Twin:
 
         async def end() -> None:
             self.transactions._timer.cancel()
-            mark = self.services.shard.engine.mark
-            assert mark is not None
-            assert mark._timer is not None
-            mark._timer.cancel()
+            [mark] = [task for task in asyncio.all_tasks() if task.get_name() == "mark-timer"]
+            mark.cancel()
             await self.transactions._journal.close()
 
         self.await_(end())

@@ -1,6 +1,7 @@
 """docs/registry.md names what there is."""
 
 import re
+from contextlib import AsyncExitStack
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -8,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT, links
 from tms.core.clock import SystemClock
-from tms.server.registry_part import RegistryPart
+from tms.server.registry_part import RegistryPart, open_registry
 from tms.settings import Settings, flag_of
 
 PAGE = "docs/registry.md"
@@ -32,7 +33,9 @@ def test_flags_are_there() -> None:
 
 async def metrics() -> str:
     registry = CollectorRegistry()
-    RegistryPart(Settings(), SystemClock()).register(registry)
+    opened = await open_registry(Settings(), SystemClock(), AsyncExitStack())
+    assert opened is not None
+    RegistryPart(opened, Settings()).register(registry)
     return generate_latest(registry).decode()
 
 

@@ -7,6 +7,7 @@ not in the table fails the last test.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,7 +44,7 @@ from tms.security.audit import Drops
 from tms.security.audit_destinations import Publisher
 from tms.security.forward_keys import OLD_MS, ForwardKeys
 from tms.security.json_web_keys import WebKeys
-from tms.server.registry_part import RegistryPart
+from tms.server.registry_part import RegistryPart, open_registry
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +73,7 @@ async def parts(
 
 async def begins_as_master(parts: Parts) -> None:
     server = parts.server("one")
-    server.mastership.take_part(server.hand)
+    server.take_part()
     parts.messaging.faults["publish"] = parts.fault
     await server.become()
     await server.mastership.close()
@@ -80,7 +81,7 @@ async def begins_as_master(parts: Parts) -> None:
 
 async def reads_the_log(parts: Parts) -> None:
     server = parts.server("one")
-    server.mastership.take_part(server.hand)
+    server.take_part()
     await until(lambda: server.called.registry.log.readings > 0)
     parts.messaging.faults["poll"] = parts.fault
     await parts.registries.make().id_of("s", fixed(1))
@@ -304,7 +305,9 @@ async def raises_the_format(parts: Parts) -> None:
 
 
 async def reads_schemas_first(parts: Parts) -> None:
-    part = RegistryPart(Settings(), SystemClock())
+    opened = await open_registry(Settings(), SystemClock(), AsyncExitStack())
+    assert opened is not None
+    part = RegistryPart(opened, Settings())
     parts.messaging.faults["topic"] = parts.fault
     part.attach(parts.messaging)
     await until(lambda: part.registry.log.readings > 0)

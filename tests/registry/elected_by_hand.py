@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from tests.contracts.metadata_store_contract import until
 from tests.registry.registries import Called, Registries
-from tms.registry.mastership import Elected, Mastership
+from tms.registry.ids import StoreIds
+from tms.registry.log import SchemaLog
+from tms.registry.mastership import Elected, Election, Mastership
 
 
 class ByHand:
@@ -27,11 +29,27 @@ class ByHand:
 class Server:
     """A registry that is one of several, with an election by hand or another one."""
 
-    def __init__(self, registries: Registries, name: str, *, is_eligible: bool = True) -> None:
-        self.called: Called = registries.make()
+    def __init__(
+        self,
+        registries: Registries,
+        name: str,
+        *,
+        is_eligible: bool = True,
+        election: Election | None = None,
+        ids: StoreIds | None = None,
+    ) -> None:
         self.name = f"http://{name}:1"
-        self.mastership = Mastership(self.called.registry, self.name, is_eligible=is_eligible)
         self.hand = ByHand()
+
+        def mastership(log: SchemaLog) -> Mastership:
+            how = election or self.hand
+            self.mastership = Mastership(log, how, self.name, is_eligible=is_eligible)
+            return self.mastership
+
+        self.called: Called = registries.make(mastership=mastership, ids=ids)
+
+    def take_part(self) -> None:
+        self.mastership.take_part(self.called.registry)
 
     async def become(self) -> None:
         """Be elected, and begin."""

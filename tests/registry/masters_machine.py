@@ -14,6 +14,7 @@ from hypothesis.stateful import rule
 from tests.registry.expected import Expected
 from tests.registry.registries import Called
 from tests.registry.registry_machine import WHICH, Histories
+from tms.registry.log import SchemaLog
 from tms.registry.mastership import Elected, Mastership
 from tms.registry.service import NotMaster
 
@@ -46,12 +47,19 @@ class MasterHistories(Histories):
         super().__init__()
 
     def start(self) -> Called:
-        called, hand = super().start(), Hand()
-        mastership = Mastership(called.registry, ADDRESS, is_eligible=True)
-        self.masterships[called] = mastership, hand
+        messaging: Any = self.lossy
+        hand = Hand()
+        made: list[Mastership] = []
+
+        def mastership(log: SchemaLog) -> Mastership:
+            made.append(Mastership(log, hand, ADDRESS, is_eligible=True))
+            return made[0]
+
+        called = self.made.make(messaging=messaging, mastership=mastership)
+        self.masterships[called] = made[0], hand
 
         async def stand() -> None:
-            mastership.take_part(hand)
+            made[0].take_part(called.registry)
 
         self.run(stand())
         return called

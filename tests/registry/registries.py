@@ -1,6 +1,6 @@
 """Registries on one log in this process, as the tests call them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,9 @@ from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
-from tms.registry.log import WayToLog
+from tms.registry.ids import StoreIds
+from tms.registry.log import SchemaLog, WayToLog
+from tms.registry.mastership import Mastership
 from tms.registry.refusal import RegistryError
 from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.service import Registry, RegistryOptions
@@ -130,11 +132,14 @@ class Registries:
         node: str | None = None,
         messaging: Messaging | None = None,
         limits: SchemaLimits | None = None,
+        mastership: Callable[[SchemaLog], Mastership] | None = None,
+        ids: StoreIds | None = None,
     ) -> Called:
         """Return a registry that has read nothing yet."""
-        way = WayToLog(messaging or self.services.messaging)
-        options = RegistryOptions(TOPIC, limits or SchemaLimits())
-        registry = Registry(way, options, self.clock, ThreadChecker())
+        log = SchemaLog(WayToLog(messaging or self.services.messaging), TOPIC, self.clock)
+        options = RegistryOptions(limits or SchemaLimits())
+        asked = None if mastership is None else mastership(log)
+        registry = Registry(log, options, ThreadChecker(), asked, ids)
         if node is not None:
             registry.log._node = node
         return Called(registry)

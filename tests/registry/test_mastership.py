@@ -35,7 +35,7 @@ async def registries() -> AsyncIterator[Registries]:
 async def two(registries: Registries) -> AsyncIterator[tuple[Server, Server]]:
     servers = Server(registries, "one"), Server(registries, "two")
     for server in servers:
-        server.mastership.take_part(server.hand)
+        server.take_part()
     yield servers
     for server in servers:
         await server.mastership.close()
@@ -102,7 +102,7 @@ async def test_a_server_that_cannot_be_master_asks_the_one_in_the_log(
     one, _ = two
     await one.become()
     pure = Server(registries, "pure", is_eligible=False)
-    pure.mastership.take_part(pure.hand)
+    pure.take_part()
     await until(lambda: pure.mastership.master == one.name)
     await pure.mastership.close()
 
@@ -115,9 +115,9 @@ async def test_a_master_that_does_not_reach_the_log_gives_way(
     way = WayToLog(registries.services.messaging)
     server = Server(registries, "one")
     server.called.registry.log._way = way
-    server.mastership.take_part(server.hand)
+    server.take_part()
     await server.become()
-    way.detach()
+    way.attach(None)
     await until(lambda: server.hand.given_way > 0)
     await server.mastership.close()
 
@@ -125,10 +125,12 @@ async def test_a_master_that_does_not_reach_the_log_gives_way(
 async def test_ids_come_in_batches(registries: Registries) -> None:
     host = MetadataHost()
     sessions: list[MetadataStore] = [host.open_session() for _ in range(2)]
-    servers = [Server(registries, name) for name in ("one", "two")]
-    for server, session in zip(servers, sessions, strict=True):
-        server.called.registry.take_ids_from(StoreIds(session, "/registry", 3))
-        server.mastership.take_part(server.hand)
+    servers = [
+        Server(registries, name, ids=StoreIds(session, "/registry", 3))
+        for name, session in zip(("one", "two"), sessions, strict=True)
+    ]
+    for server in servers:
+        server.take_part()
     one, other = servers
     await one.become()
     given = [await one.called.id_of(f"s{n}", fixed(n)) for n in range(1, 6)]
@@ -151,9 +153,8 @@ async def test_a_batch_begins_above_what_the_log_has(registries: Registries) -> 
     for number in range(1, 6):
         await before.register(f"s{number}", fixed(number + 100))
     store = MetadataHost().open_session()
-    server = Server(registries, "one")
-    server.called.registry.take_ids_from(StoreIds(store, "/registry", 2))
-    server.mastership.take_part(server.hand)
+    server = Server(registries, "one", ids=StoreIds(store, "/registry", 2))
+    server.take_part()
     await server.become()
     assert await server.called.id_of("t", fixed(99)) == 7
     found = await store.get("/registry/schema_id_counter/default")
@@ -166,14 +167,12 @@ async def test_a_batch_begins_above_what_the_log_has(registries: Registries) -> 
 async def test_the_store_elects_who_writes_first(registries: Registries) -> None:
     host = MetadataHost()
     stores = [host.open_session() for _ in range(3)]
-    servers = [
-        Server(registries, name, is_eligible=name != "pure") for name in ("pure", "one", "two")
-    ]
-    for server, store in zip(servers, stores, strict=True):
-        eligible = server.mastership.is_eligible
-        server.mastership.take_part(
-            StoreElection(store, "/registry", server.name, is_eligible=eligible)
-        )
+    servers = []
+    for name, store in zip(("pure", "one", "two"), stores, strict=True):
+        can = name != "pure"
+        election = StoreElection(store, "/registry", f"http://{name}:1", is_eligible=can)
+        servers.append(server := Server(registries, name, is_eligible=can, election=election))
+        server.take_part()
         await asyncio.sleep(0.05)
     pure, one, two = servers
     await until(lambda: one.mastership.is_master)

@@ -91,6 +91,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "api.http",
             "tms.core",
             "tms.metadata",
+            "tms.registry",
             "tms.security",
             "tms.settings",
             "tms.server.stores",

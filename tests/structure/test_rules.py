@@ -1,6 +1,7 @@
 """Rules that stand in one place alone."""
 
 import ast
+import re
 
 import pytest
 
@@ -163,3 +164,49 @@ def test_only_tables_ask_for_the_type_of_a_schema() -> None:
 )
 def test_the_check_of_types_sees_them(code: str, asks: bool) -> None:  # noqa: FBT001
     assert asks_by_type(ast.parse(code)) is asks
+
+
+CHANGES = {("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")}
+"""What a part of a server has or has not, by turns; it is no other part."""
+
+
+def _late_parts(tree: ast.AST) -> set[str]:
+    """Return how parts are set in others after those are made, or stand in for one."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                found.add(ast.unparse(node))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
+            if isinstance(node.value, ast.Constant) and node.value.value is None:
+                found.add(node.target.attr)
+        elif isinstance(node, ast.Call) and re.fullmatch(r".*cast\(.*, None\)", ast.unparse(node)):
+            found.add(ast.unparse(node))
+    return found
+
+
+def test_the_parts_of_a_server_are_made_once() -> None:
+    """Each part is made of those before it; so whoever has one may use it."""
+    late = {
+        (source.place, name)
+        for source in sources("tms/server")
+        for name in _late_parts(source.tree)
+    }
+
+    assert late == CHANGES
+
+
+@pytest.mark.parametrize(
+    ("code", "late"),
+    [
+        ("part.sealer = sealer", "part.sealer"),
+        ("self.access.trail.audit = self.other = audit", "self.access.trail.audit"),
+        ("part.a, b = 1, 2", "part.a"),
+        ("self._sealer: Sealer | None = None", "_sealer"),
+        ("part = cast('Part', None)", "cast('Part', None)"),
+        ("self._sealer = sealer", None),
+        ("elsewhere = cast('Part', other)", None),
+    ],
+)
+def test_the_check_of_late_parts_sees_them(code: str, late: str | None) -> None:
+    assert _late_parts(ast.parse(code)) == ({late} if late else set())

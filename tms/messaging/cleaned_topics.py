@@ -23,11 +23,12 @@ class CleanedTopics:
         self._topics = topics
         self._publications = engine.publications
         self._mark = engine.mark
+        self._writer = engine.writer
 
     async def keep_keys_from(self, floor_ms: int) -> None:
         """Give no key of a time before `floor_ms` any more, in any topic; durable on return."""
         if self._mark is not None:
-            await self._mark.keep_keys_from(floor_ms)
+            await self._mark.keep_keys_from(floor_ms, self._writer)
 
     async def _state(self, topic: TopicMetadata) -> TopicState | None:
         """Return the state of a topic's generation, None if that is gone."""

@@ -35,9 +35,6 @@ class StoreMark:
         self._tables = tables
         self._clock = clock
         self._token = token
-        self._writer: GroupCommit | None = None
-        self._timer: asyncio.Task[None] | None = None
-        self._put_ms = 0
         self.high = 0
         """No version above it was given, or is given before it is raised; durable."""
         self._wanted_high = 0
@@ -72,28 +69,6 @@ class StoreMark:
         self._clock.may_be_deleted(mark.expiry_ms)
         self._tables.transactions.put_mark(batch, self._token, encode_mark(mark))
 
-    def keep(self, writer: GroupCommit, used: Callable[[], float]) -> None:
-        """Put it by and by through `writer`, until `close`. Call within a running event loop.
-
-        `used` returns another number if the writer was used meanwhile.
-        """
-        self._writer = writer
-        self._put_ms = self._clock.steady_ms()
-        self._timer = asyncio.create_task(self._keep(writer, used), name="mark-timer")
-
-    async def _keep(self, writer: GroupCommit, used: Callable[[], float]) -> None:
-        used_then, beliefs = used(), self._clock.beliefs
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            self._clock.now_ms()
-            since_ms = self._clock.steady_ms() - self._put_ms
-            is_due = since_ms >= _PUT_IDLE_MS or (since_ms >= _PUT_MS and used() != used_then)
-            if is_due or self._clock.beliefs != beliefs:  # so that it need not be believed again
-                beliefs = self._clock.beliefs
-                with suppress(TmsError):
-                    await writer.submit(_Put(self))
-                self._put_ms, used_then = self._clock.steady_ms(), used()
-
     def cover(self, batch: Batch, version: int) -> None:
         """Raise `high` in the batch that gives a version, if it must be."""
         if version > self.high:
@@ -105,26 +80,53 @@ class StoreMark:
         if version > self.high:
             self.high = self._wanted_high
 
-    async def keep_keys_from(self, floor_ms: int) -> None:
-        """Give no key of a time before `floor_ms` any more; durable on return.
+    async def keep_keys_from(self, floor_ms: int, writer: GroupCommit) -> None:
+        """Give no key of a time before `floor_ms` any more; durable, by `writer`, on return.
 
         Raises the `Unavailable` errors, `OutcomeUnknown`.
         """
         if floor_ms > self._forgotten_ms:
-            assert self._writer is not None
             self._clock.keep_keys_from(floor_ms)
             self._forgotten_ms = floor_ms
-            await self._writer.submit(_Put(self))
+            await writer.submit(_Put(self))
+
+
+class MarkTimer:
+    """Puts a mark by and by, and a last time as it is closed."""
+
+    def __init__(
+        self, mark: StoreMark, clock: TrustedClock, writer: GroupCommit, used: Callable[[], float]
+    ) -> None:
+        """Put `mark` through `writer` from now on. Call within a running event loop.
+
+        `used` returns another number if the writer was used meanwhile.
+        """
+        self._mark = mark
+        self._clock = clock
+        self._writer = writer
+        self._used = used
+        self._timer = asyncio.create_task(self._keep(clock.steady_ms()), name="mark-timer")
+
+    async def _keep(self, put_ms: int) -> None:
+        used_then, beliefs = self._used(), self._clock.beliefs
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._clock.now_ms()
+            since_ms, is_used = self._clock.steady_ms() - put_ms, self._used() != used_then
+            is_due = since_ms >= _PUT_IDLE_MS or (since_ms >= _PUT_MS and is_used)
+            if is_due or self._clock.beliefs != beliefs:  # so that it need not be believed again
+                beliefs = self._clock.beliefs
+                with suppress(TmsError):
+                    await self._writer.submit(_Put(self._mark))
+                put_ms, used_then = self._clock.steady_ms(), self._used()
 
     async def close(self) -> None:
         """Put it a last time. The writer must be open yet."""
-        if self._timer is None or self._writer is None:
-            return
         self._timer.cancel()
         with suppress(asyncio.CancelledError):
             await self._timer
         try:
-            await self._writer.submit(_Put(self))
+            await self._writer.submit(_Put(self._mark))
         except TmsError as error:
             _log.warning("the mark of the time could not be put: %s", error)
 

@@ -20,7 +20,7 @@ from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
-from tms.registry.log import SCHEMAS_TOPIC, WayToLog
+from tms.registry.log import SCHEMAS_TOPIC, SchemaLog, WayToLog
 from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
@@ -37,9 +37,9 @@ class LocalSchemas(AsyncSchemas):
 
     def __init__(self, way: WayToLog, clock: Clock) -> None:
         """Read nothing yet."""
-        options = RegistryOptions(TopicId(SYSTEM, SCHEMAS_TOPIC))
         checker = ThreadChecker()
-        self._registry = Registry(way, options, clock, checker)
+        log = SchemaLog(way, TopicId(SYSTEM, SCHEMAS_TOPIC), clock)
+        self._registry = Registry(log, RegistryOptions(), checker)
         self.values = RegistryValues(self._registry, checker)
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:

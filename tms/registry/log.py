@@ -78,13 +78,9 @@ class WayToLog:
         """Begin with a way, or none."""
         self._messaging = messaging
 
-    def attach(self, messaging: Messaging) -> None:
-        """Reach the log by this service from now on."""
+    def attach(self, messaging: Messaging | None) -> None:
+        """Reach the log by this service from now on; None: not at all."""
         self._messaging = messaging
-
-    def detach(self) -> None:
-        """Have no way to the log from now on."""
-        self._messaging = None
 
     @property
     def messaging(self) -> Messaging:

@@ -10,9 +10,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from tms.core.supervision import supervised
+from tms.registry.log import SchemaLog
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry
 
@@ -54,13 +56,16 @@ class Election(Protocol):
 class Mastership:
     """The part of this server among those of its log. Used on one event loop only."""
 
-    def __init__(self, registry: Registry, address: str, *, is_eligible: bool) -> None:
-        """Begin without an election. Others reach this server's registry at `address`, a URL."""
+    def __init__(
+        self, log: SchemaLog, election: Election, address: str, *, is_eligible: bool
+    ) -> None:
+        """Take no part yet. Others reach this server's registry at `address`, a URL."""
         self.address = address
         self.is_eligible = is_eligible
         self.begun = 0
         """How often this server became the master."""
-        self._registry = registry
+        self._log = log
+        self._election = election
         self._elected = Elected(None)
         self._knows_election = False
         """Whether any server ever won, as far as this server knows."""
@@ -68,15 +73,13 @@ class Mastership:
         """The epoch in which this server is the master."""
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._election: Election | None = None
-        self.on_master: Callable[[], None] = _nothing
+        self.on_master: list[Callable[[], None]] = []
         """Called when `master` may have changed."""
-        registry.mastership = self
 
     @property
     def is_master(self) -> bool:
         """Whether this server writes, as far as it knows."""
-        return self._epoch is not None and self._epoch == self._registry.state.epoch
+        return self._epoch is not None and self._epoch == self._log.memory.state.epoch
 
     @property
     def master(self) -> str | None:
@@ -87,13 +90,13 @@ class Mastership:
         """
         if self._elected.address is not None or self._knows_election:
             return self._elected.address
-        named = self._registry.state.master
+        named = self._log.memory.state.master
         return named if named and not self.is_eligible and named != self.address else None
 
     def may_write(self) -> bool:
         """Whether this server writes; it has lost if the log has a newer epoch."""
         if self._epoch is not None and not self.is_master:
-            newer = self._registry.state.epoch
+            newer = self._log.memory.state.epoch
             _log.warning("lost: the log has epoch %d, this server had %d", newer, self._epoch)
             self._epoch = None
             asyncio.get_running_loop().call_later(AGAIN_S, self._changed.set)
@@ -101,14 +104,13 @@ class Mastership:
 
     # Elections.
 
-    def take_part(self, election: Election) -> None:
-        """Take part in an election."""
-        self._election = election
+    def take_part(self, registry: Registry) -> None:
+        """Take part in the election, to be the master of a registry that asks this mastership."""
         self._tasks = [
-            supervised("beginning as the registry's master", self._work),
+            supervised("beginning as the registry's master", partial(self._work, registry)),
             supervised("reading the log of schemas", self._read_on),
         ]
-        election.start(self._heard)
+        self._election.start(self._heard)
 
     def _heard(self, elected: Elected) -> None:
         if elected == self._elected:
@@ -119,15 +121,16 @@ class Mastership:
             self._epoch = None
         _log.info("the master is %s", "this server" if elected.is_self else elected.address)
         self._changed.set()
-        self.on_master()
+        for each in self.on_master:
+            each()
 
-    async def _work(self) -> None:
+    async def _work(self, registry: Registry) -> None:
         """Begin as the master whenever this server wins."""
         while True:
             self._changed.clear()
             while self._elected.is_self and not self.is_master:
                 try:
-                    epoch = await self._registry.begin_epoch(self.address)
+                    epoch = await registry.begin_epoch(self.address)
                 except RegistryError as error:
                     _log.warning("cannot begin as master yet: %s", error)
                     await asyncio.sleep(RETRY_S)
@@ -143,9 +146,9 @@ class Mastership:
         while True:
             await asyncio.sleep(MASTER_LOOKS_S if self.is_master else REFRESH_S)
             try:
-                await self._registry.log.read_to_end()
+                await self._log.read_to_end()
             except Exception as error:
-                if self._elected.is_self and self._election is not None:
+                if self._elected.is_self:
                     _log.warning("the log cannot be reached: another server may be the master")
                     self._election.give_way()
                 if not isinstance(error, RegistryError):
@@ -158,9 +161,4 @@ class Mastership:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._election is not None:
-            await self._election.close()
-
-
-def _nothing() -> None:
-    """Do nothing."""
+        await self._election.close()

@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from tms.core.clock import Clock
 from tms.core.errors import TmsError, TooLarge, TopicMoved
 from tms.core.limits import SchemaLimits
-from tms.core.topic import TopicId
 from tms.registry.checker import Checker
 from tms.registry.decision import Decided, Part
 from tms.registry.ids import IdsWanted, StoreIds
 from tms.registry.knowledge import Knowledge
-from tms.registry.log import REACHED_S_MAX, LogMemory, SchemaLog, WayToLog
+from tms.registry.log import REACHED_S_MAX, LogMemory, SchemaLog
 from tms.registry.questions import Findings, Unanswered
 from tms.registry.records import (
     EpochWritten,
@@ -45,7 +43,6 @@ Look = Callable[[Knowledge], A]
 class RegistryOptions:
     """How a registry works."""
 
-    topic_id: TopicId
     limits: SchemaLimits = field(default_factory=SchemaLimits)
     eventual_lists: bool = False
     """Whether lists and lookups come from memory, which may be behind the log."""
@@ -83,14 +80,19 @@ class Registry:
     """Schemas, on a topic. Used on one event loop alone."""
 
     def __init__(
-        self, way: WayToLog, options: RegistryOptions, clock: Clock, checker: Checker
+        self,
+        log: SchemaLog,
+        options: RegistryOptions,
+        checker: Checker,
+        mastership: Authority | None = None,
+        ids: StoreIds | None = None,
     ) -> None:
-        """Read nothing yet."""
-        self.log = SchemaLog(way, options.topic_id, clock)
+        """Read nothing yet. With `ids`, give only ids that it has given to this server."""
+        self.log = log
         self.checker = checker
-        self.mastership: Authority | None = None
+        self.mastership = mastership
         """Where one server alone writes: whether it is this one."""
-        self._ids: StoreIds | None = None
+        self._ids = ids
         self._batches: dict[str, range] = {}
         self._options = options
         self._writing = asyncio.Lock()
@@ -182,10 +184,6 @@ class Registry:
                     await self.log.catch_up(memory, moved)
                     continue
                 return epoch
-
-    def take_ids_from(self, ids: StoreIds) -> None:
-        """Give only ids that `ids` has given to this server."""
-        self._ids = ids
 
     async def _get_ids(self, wanted: IdsWanted) -> None:
         assert self._ids is not None

@@ -5,30 +5,31 @@ import importlib.util
 import logging
 import ssl
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
 from tms.client.access import Access
-from tms.client.credentials import credentials_of
+from tms.client.credentials import Credentials, credentials_of
 from tms.client.remote_services import RemoteServices
 from tms.core.clock import Clock
 from tms.core.errors import NoLeader
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
 from tms.core.supervision import supervised
-from tms.metadata.interface import MetadataStore
 from tms.registry.checker import ProcessChecker
 from tms.registry.ids import StoreIds
-from tms.registry.log import REACHED_S_MAX, WayToLog
-from tms.registry.mastership import RETRY_S, Mastership
+from tms.registry.log import REACHED_S_MAX, SchemaLog, WayToLog
+from tms.registry.mastership import RETRY_S, Election, Mastership
 from tms.registry.members import Announcement, MembersElection
 from tms.registry.metrics import SchemaMetrics
 from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry, RegistryOptions
 from tms.registry.store_election import StoreElection
-from tms.server.security_part import SecurityPart
+from tms.server.security_part import Security, Signing
 from tms.server.stores import importing, open_metadata
 from tms.settings import Settings
 
@@ -44,46 +45,90 @@ with importing("api"):
 _log = logging.getLogger(__name__)
 
 
+class OpenRegistry(NamedTuple):
+    """A registry, of which nothing is served yet."""
+
+    registry: Registry
+    values: RegistryValues
+    """Checks payloads in separate processes, so that they do not delay the checks of schemas."""
+    way: WayToLog
+    mastership: Mastership | None
+    """None if every server writes."""
+    credentials: Credentials | None
+    """By what the log is reached; None: by nothing, or as this server."""
+
+
+async def open_registry(
+    settings: Settings, clock: Clock, stack: AsyncExitStack
+) -> OpenRegistry | None:
+    """Return the registry that settings ask for, until the stack ends; None without its extra.
+
+    Its log is reached once its way is attached. Raises `ValueError` if the extra is not installed
+    and it was asked for, and for a token file that cannot be used, and as `open_metadata`.
+    """
+    if importlib.util.find_spec("avro") is None:
+        if settings.registry_listen or settings.registry_log:
+            raise ValueError(f"the registry needs more: {install_command('registry')}")
+        return None
+    token_file = settings.registry_token_file
+    credentials = credentials_of(Path(token_file)) if token_file else None
+    way = WayToLog()
+    log = SchemaLog(way, settings.registry_topic_id, clock)
+    election, ids = await _election(settings, way, clock, stack)
+    mastership = None
+    if election is not None:
+        is_eligible = settings.registry_master_eligible
+        mastership = Mastership(log, election, settings.registry_url or "", is_eligible=is_eligible)
+    options = RegistryOptions(settings.schema_limits(), settings.registry_eventual_lists)
+    checker = ProcessChecker(settings.registry_check_s_max)
+    registry = Registry(log, options, checker, mastership, ids)
+    values = RegistryValues(registry, ProcessChecker(settings.registry_check_s_max))
+    return OpenRegistry(registry, values, way, mastership, credentials)
+
+
+async def _election(
+    settings: Settings, way: WayToLog, clock: Clock, stack: AsyncExitStack
+) -> tuple[Election | None, StoreIds | None]:
+    """Return how a master is elected, and who gives it ids; None if there is none, or nobody."""
+    if settings.registry_mode != "master":
+        return None, None
+    url, is_eligible = settings.registry_url, settings.registry_master_eligible
+    assert url is not None
+    if not settings.elects_by_metadata:
+        session_s = settings.registry_session_s
+        announcement = Announcement(url, is_eligible)
+        return MembersElection(way, announcement, clock, session_s=session_s), None
+    store, namespace = await open_metadata(settings.metadata), settings.registry_namespace
+    stack.push_async_callback(store.close)
+    election = StoreElection(store, namespace, url, is_eligible=is_eligible)
+    return election, StoreIds(store, namespace)
+
+
 class RegistryPart:
     """A registry that is served, and the way to its log."""
 
     def __init__(
         self,
+        opened: OpenRegistry,
         settings: Settings,
-        clock: Clock,
         tls: ssl.SSLContext | None = None,
-        security: SecurityPart | None = None,
+        security: Security | None = None,
     ) -> None:
-        """Open nothing yet. Its log is reached by `tls`, and not before it is led there.
-
-        Raises `ValueError` for a token file that cannot be used.
-        """
-        options = RegistryOptions(
-            settings.registry_topic_id,
-            settings.schema_limits(),
-            eventual_lists=settings.registry_eventual_lists,
-        )
-        self._way = WayToLog()
-        checker = ProcessChecker(settings.registry_check_s_max)
-        self._clock = clock
-        self.registry = Registry(self._way, options, clock, checker)
-        self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
-        """Checks payloads in separate processes, so that they do not delay the checks of
-        schemas."""
+        """Serve what was opened. Its log is reached by `tls`, and not before it is led there."""
+        self.registry, _, self._way, self._mastership, self._credentials = opened
+        self._sealer = None if security is None else security.sealer
+        self._forwarder = Forwarder(0, tls, self._sealer)
         self._settings = settings
         self._tls = tls
-        self._security = security
-        token_file = settings.registry_token_file
-        self._credentials = credentials_of(Path(token_file)) if token_file else None
-        self._mastership: Mastership | None = None
-        self._forwarder: Forwarder | None = None
-        self._metadata: MetadataStore | None = None
         self._metrics = RestMetrics("tms_registry_http")
+        forwarding = None
+        if self._mastership is not None:
+            forwarding = MasterForwarding(self.registry, self._mastership, self._forwarder)
         self._app = create_registry_app(
             self.registry,
             settings.limits(),
             self._metrics,
-            self._forwarding() if settings.registry_mode == "master" else None,
+            forwarding,
             callers=Callers(settings.own_hosts),
             access=None if security is None else security.registry_access,
         )
@@ -94,40 +139,10 @@ class RegistryPart:
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
 
-    def _forwarding(self) -> MasterForwarding:
-        """Return the way of writes to the master; this server is no master yet."""
-        settings = self._settings
-        assert settings.registry_url is not None
-        self._mastership = Mastership(
-            self.registry, settings.registry_url, is_eligible=settings.registry_master_eligible
-        )
-        self._forwarder = Forwarder(0, self._tls)
-        return MasterForwarding(self.registry, self._mastership, self._forwarder)
-
-    async def elect(self) -> None:
-        """Take part in electing a master, if there is to be one.
-
-        Raises as `open_metadata`.
-        """
-        settings, mastership = self._settings, self._mastership
-        if mastership is None:
-            return
-        if self._forwarder is not None and self._security is not None:
-            self._forwarder.sealer = self._security.sealer
-        if not settings.elects_by_metadata:
-            announcement = Announcement(mastership.address, mastership.is_eligible)
-            session_s = settings.registry_session_s
-            mastership.take_part(
-                MembersElection(self._way, announcement, self._clock, session_s=session_s)
-            )
-            return
-        store = self._metadata = await open_metadata(settings.metadata)
-        namespace = settings.registry_namespace
-        self.registry.take_ids_from(StoreIds(store, namespace))
-        is_eligible = mastership.is_eligible
-        mastership.take_part(
-            StoreElection(store, namespace, mastership.address, is_eligible=is_eligible)
-        )
+    def elect(self) -> None:
+        """Take part in electing a master, if there is to be one."""
+        if self._mastership is not None:
+            self._mastership.take_part(self.registry)
 
     def beside(self, main: Application) -> Application:
         """Return `main` with the registry below its prefix."""
@@ -177,14 +192,14 @@ class RegistryPart:
     def _access_to(self, url: str, boot: str) -> Access:
         """Return as whom the log is reached: by a token if there is one, else as this server."""
         signing = None
-        if self._credentials is None and self._security is not None:
-            signing = self._security.signing(url, boot)
+        if self._credentials is None and self._sealer is not None:
+            signing = Signing(self._sealer, url, boot)
         allow_plaintext = self._settings.allow_plaintext
         return Access(self._credentials, self._tls, signing, allow_plaintext=allow_plaintext)
 
     def _detach(self) -> None:
         remote, self._remote, self._url = self._remote, None, None
-        self._way.detach()
+        self._way.attach(None)
         if remote is not None:
             self._keep(asyncio.create_task(remote.close()))
 
@@ -216,28 +231,8 @@ class RegistryPart:
         if self._mastership is not None:
             await self._mastership.close()
         self._detach()
-        if self._forwarder is not None:
-            await self._forwarder.close()
-        if self._metadata is not None:
-            await self._metadata.close()
+        await self._forwarder.close()
         if self._reading is not None:
             self._reading.cancel()
             self._tasks.add(self._reading)
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def open_registry(
-    settings: Settings,
-    clock: Clock,
-    tls: ssl.SSLContext | None = None,
-    security: SecurityPart | None = None,
-) -> RegistryPart | None:
-    """Return the registry that settings ask for; None if its extra is not installed.
-
-    Raises `ValueError` if it is not, and was asked for.
-    """
-    if importlib.util.find_spec("avro") is not None:
-        return RegistryPart(settings, clock, tls, security)
-    if settings.registry_listen or settings.registry_log:
-        raise ValueError(f"the registry needs more: {install_command('registry')}")
-    return None

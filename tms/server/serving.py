@@ -33,8 +33,8 @@ from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
 from tms.server.node import open_services
-from tms.server.registry_part import RegistryPart, open_registry
-from tms.server.security_part import SecurityPart, open_security
+from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
+from tms.server.security_part import Security, SecurityFiles, read_security
 from tms.server.stores import importing, look_at, open_metadata
 from tms.settings import Settings
 
@@ -73,8 +73,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         serve_kind = _serve_registry
     tls = _tls(settings)
     clock = trusted(None, settings.limits())
-    security = open_security(settings, clock)
-    schemas = open_registry(settings, clock, tls.to_others, security)
+    security = read_security(settings, clock)
     urls: list[str] = []
 
     def started(url: str) -> None:
@@ -82,8 +81,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    parts = _Parts(settings, Callers(settings.own_hosts), clock, tls, security, schemas)
-    _run(settings, serve_kind(settings, parts, started))
+    _run(settings, serve_kind(_Basis(settings, clock, tls, security), started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -113,14 +111,40 @@ def _registry() -> CollectorRegistry:
 
 
 @dataclass(frozen=True, slots=True)
+class _Basis:
+    """The facts by which the parts are opened."""
+
+    settings: Settings
+    clock: TrustedClock
+    tls: "_Tls"
+    security: SecurityFiles | None
+    """None if everybody may do everything."""
+
+    async def open(
+        self,
+        stack: AsyncExitStack,
+        opened: OpenRegistry | None,
+        store: MetadataStore | None,
+        instance_id: int | None = None,
+    ) -> "_Parts":
+        """Return the parts, until the stack ends. Raises as `SecurityFiles.open`."""
+        security = schemas = None
+        if self.security is not None:
+            security = await self.security.open(stack, store, instance_id)
+        if opened is not None:
+            schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
+            stack.push_async_callback(schemas.close)
+        return _Parts(self.settings, self.clock, self.tls, security, schemas)
+
+
+@dataclass(frozen=True, slots=True)
 class _Parts:
     """The parts of a server besides the service."""
 
     settings: Settings
-    callers: Callers
     clock: TrustedClock
     tls: "_Tls"
-    security: SecurityPart | None
+    security: Security | None
     """None if everybody may do everything."""
     schemas: RegistryPart | None
     """None without its extra."""
@@ -131,23 +155,10 @@ class _Parts:
             registry=registry,
             clock=self.clock,
             topic_info=self.settings.topic_info,
-            callers=self.callers,
+            callers=Callers(self.settings.own_hosts),
             cluster=cluster,
             access=None if self.security is None else self.security.access,
         )
-
-    @property
-    def values(self) -> PayloadValues | None:
-        """Checks payloads; None without a registry."""
-        return None if self.schemas is None else self.schemas.values
-
-    async def open_security(
-        self, stack: AsyncExitStack, store: MetadataStore | None, instance_id: int | None = None
-    ) -> None:
-        """Know who may what, until the stack ends. Raises as `SecurityPart.open`."""
-        if self.security is not None:
-            stack.push_async_callback(self.security.close)
-            await self.security.open(store, instance_id)
 
     def with_schemas(self, app: Application) -> Application:
         """Return an application with the registry below its prefix, if there is one."""
@@ -161,7 +172,7 @@ class _Parts:
     def publish_audit(self, messaging: Messaging | None) -> None:
         """Have the audit's topic written there; None: nowhere for now."""
         if self.security is not None:
-            self.security.publish_by(messaging)
+            self.security.audited.attach(messaging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,26 +194,26 @@ def _tls(settings: Settings) -> _Tls:
     return _Tls(ServerTls(files, to_others), to_others)
 
 
-async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
-    registry, schemas = _registry(), parts.schemas
+async def _serve(basis: _Basis, on_started: OnStarted) -> None:
+    settings, registry = basis.settings, _registry()
     async with AsyncExitStack() as stack:
+        opened = await open_registry(settings, basis.clock, stack)
         services = await open_services(
             settings.store,
-            clock=parts.clock,
+            clock=basis.clock,
             settings=settings,
             registry=registry,
-            values=parts.values,
+            values=None if opened is None else opened.values,
             may_block_loop=True,
         )
         stack.push_async_callback(services.close)
-        await parts.open_security(stack, services.namespaces.metadata)
+        parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
         app = create_app(services, settings.limits(), **parts.options(registry))
-        if schemas is not None:
-            stack.push_async_callback(schemas.close)
-            schemas.register(registry)
-            schemas.attach(services.messaging)
-            await schemas.elect()
+        if parts.schemas is not None:
+            parts.schemas.register(registry)
+            parts.schemas.attach(services.messaging)
+            parts.schemas.elect()
         await serve_app(
             parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
@@ -214,19 +225,19 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
     _log.info("stopped; the store is closed")
 
 
-async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
-    schemas = parts.schemas
-    assert schemas is not None
-    registry = _registry()
-    schemas.register(registry)
+async def _serve_registry(basis: _Basis, on_started: OnStarted) -> None:
+    settings, registry = basis.settings, _registry()
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(schemas.close)
-        store = await _shared_metadata(settings, stack) if parts.security is not None else None
+        opened = await open_registry(settings, basis.clock, stack)
+        store = await _shared_metadata(settings, stack) if basis.security is not None else None
         number = None if store is None else await next_instance_id(store)
-        await parts.open_security(stack, store, number)
+        parts = await basis.open(stack, opened, store, number)
+        schemas = parts.schemas
+        assert schemas is not None
+        schemas.register(registry)
         app = create_storeless(settings.limits(), schemas.check_ready, **parts.options(registry))
         schemas.attach_to(settings.registry_log)
-        await schemas.elect()
+        schemas.elect()
         await serve_app(
             parts.listeners(parts.with_schemas(app)),
             limits=settings.limits(),
@@ -247,22 +258,25 @@ async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> Metadat
     return store
 
 
-async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
-    schemas = parts.schemas
+async def _serve_in_cluster(basis: _Basis, on_started: OnStarted) -> None:
+    settings = basis.settings
     async with AsyncExitStack() as stack:
+        opened = await open_registry(settings, basis.clock, stack)
         metadata = await open_metadata(settings.metadata)
         stack.push_async_callback(metadata.close)
+        instance_id = await next_instance_id(metadata)
+        parts = await basis.open(stack, opened, metadata, instance_id)
+        security, schemas = parts.security, parts.schemas
         instance = Instance(
-            id=await next_instance_id(metadata),
+            id=instance_id,
             address=settings.advertise,
             version=__version__,
             since_ms=parts.clock.now_ms(),
             store_format=STORE_FORMAT,
             features=FEATURES,
-            boot="" if parts.security is None else parts.security.boot,
+            boot="" if security is None else security.boot,
         )
-        await parts.open_security(stack, metadata, instance.id)
-        sealer = None if parts.security is None else parts.security.sealer
+        sealer = None if security is None else security.sealer
         forwarder = Forwarder(instance.id, parts.tls.to_others, sealer)
         stack.push_async_callback(forwarder.close)
         member = Member(
@@ -276,15 +290,15 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
-            stack.push_async_callback(schemas.close)
         options = parts.options(registry, member)
         standby = create_standby(forwarder, settings.limits(), **options)
         app = ClusterApp(parts.with_schemas(standby))
-        part = _Part(settings, forwarder, parts, member, app)
+        values = None if opened is None else opened.values
+        part = _Part(forwarder, parts, values, member, app)
         await member.open(part.lead, part.heard)
         stack.push_async_callback(member.close)
         if schemas is not None:
-            await schemas.elect()
+            schemas.elect()
         await serve_app(
             parts.listeners(app),
             limits=settings.limits(),
@@ -301,13 +315,14 @@ class _Part:
 
     def __init__(
         self,
-        settings: Settings,
         forwarder: Forwarder,
         parts: _Parts,
+        values: PayloadValues | None,
         member: Member,
         app: ClusterApp,
     ) -> None:
-        self._settings = settings
+        self._settings = parts.settings
+        self._values = values
         self._forwarder = forwarder
         self._parts = parts
         self._member = member
@@ -325,7 +340,7 @@ class _Part:
             clock=self._parts.clock,
             settings=settings,
             registry=registry,
-            values=self._parts.values,
+            values=self._values,
             lease=lease,
             instances=self._instances,
         )

@@ -30,7 +30,7 @@ from tms.core.trusted_clock import TrustedClock
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
-from tms.messaging.mark import StoreMark
+from tms.messaging.mark import MarkTimer, StoreMark
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
@@ -154,14 +154,16 @@ async def open_shard(
             may_block_loop=process.may_block_loop,
         )
         last_first.push_async_callback(engine.close)
-        if access is not StoreAccess.READ:
-            mark.keep(engine.writer, lambda: engine.metrics.flush_requests.total)
         services = _services(engine, process, recover, recovered)
         messaging, _, groups, transactions = services
         if transactions is not None:
             last_first.push_async_callback(transactions.close)
         last_first.push_async_callback(engine.writer.close)
-        last_first.push_async_callback(mark.close)
+        if access is not StoreAccess.READ:
+            timer = MarkTimer(
+                mark, clock, engine.writer, lambda: engine.metrics.flush_requests.total
+            )
+            last_first.push_async_callback(timer.close)
         last_first.push_async_callback(groups.close)
         last_first.push_async_callback(messaging.rollbacks.finish)
         cleanup = inspection = None

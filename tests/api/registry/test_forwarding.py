@@ -27,7 +27,7 @@ async def test_a_write_is_done_by_the_master_however_its_path_is_spelt() -> None
         forwarders = [Forwarder(1), Forwarder(2)]
         apps = []
         for server, forwarder in zip((master, follower), forwarders, strict=True):
-            server.mastership.take_part(server.hand)
+            server.take_part()
             registry = server.called.registry
             forwarding = MasterForwarding(registry, server.mastership, forwarder)
             app = Application(context_of(Limits()), RestMetrics(), ())

@@ -209,8 +209,7 @@ async def pair_of_servers(
         standby = await opened_server(stack, name, clock, **asked)
         services = await open_services("memory:", LIMITS, clock, settings=settings_of(own=True))
         stack.push_async_callback(services.close)
-        forwarder = Forwarder(ID)
-        forwarder.sealer = Sealer(standby.keys, str(ID), clock)
+        forwarder = Forwarder(ID, None, Sealer(standby.keys, str(ID), clock))
         stack.push_async_callback(forwarder.close)
         app = create_app(
             services, LIMITS, registry=leader.metrics, clock=clock, access=leader.access
@@ -222,7 +221,7 @@ async def pair_of_servers(
         await stack.enter_async_context(serving_server(leader, app, on_stopping=stopping))
         await stack.enter_async_context(serving_server(standby, ClusterApp(second)))
         for each in (leader, standby):
-            each.access.open_forwards(Opener(each.keys, each.url, clock))
+            each.access._opener = Opener(each.keys, each.url, clock)  # once there is a URL
         forwarder.forward_to(leader.url)
         pair = Pair(clock, services, leader, standby, forwarder)
         pair.root = await pair.token(ROOT)

@@ -18,8 +18,7 @@ from tms.core.topic import TopicId
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
 from tms.security.resources import Action
 from tms.security.rules import Identity
-from tms.server.security_part import SecurityPart
-from tms.settings import Settings
+from tms.server.security_part import Signing
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +48,7 @@ def start_anew(pair: Pair, ahead_ms: int = 0) -> str:
     boot = new_boot()
     clock = ManualClock(pair.clock.now_ms() + ahead_ms)
     opener = Opener(pair.leader.keys, pair.leader.url, clock, boot)
-    pair.leader.access.open_forwards(opener)
+    pair.leader.access._opener = opener
     return boot
 
 
@@ -94,7 +93,7 @@ async def test_what_a_server_says_of_anothers_seal_is_not_the_clients_401(
     if why == "clocks":
         pair.forwarder.forward_to(pair.leader.url, start_anew(pair, 31_000))
     else:
-        pair.forwarder.sealer = Sealer(_OtherKeys(), "7", pair.clock)
+        pair.forwarder._sealer = Sealer(_OtherKeys(), "7", pair.clock)
     for method, path, body in (("POST", PUBLISH, BODY), ("GET", TOPIC, None)):
         answer = await pair.standby.http.request(method, path, json=body, headers=ann)
         assert refusal(answer) == (503, "no_leader")
@@ -115,10 +114,9 @@ class _OtherKeys:
 
 
 async def test_a_servers_own_calls_go_on_when_the_other_starts_anew(pair: Pair) -> None:
-    part = SecurityPart(Settings(auth="required"), pair.clock)
-    part.sealer = Sealer(pair.standby.keys, "7", pair.clock)
+    sealer = Sealer(pair.standby.keys, "7", pair.clock)
     path = "/v1/namespaces/system/topics/_schemas"
-    signing = part.signing(pair.leader.url, start_anew(pair))
+    signing = Signing(sealer, pair.leader.url, start_anew(pair))
     async with httpx.AsyncClient(base_url=pair.leader.url, auth=signing) as http:
         named = {"tms-part": "registry"}
         assert (await http.put(path, headers=named)).status_code == 200

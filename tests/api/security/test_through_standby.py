@@ -16,8 +16,7 @@ from tms.core.topic import TopicId
 from tms.registry.registration import Registered
 from tms.security.forwards import Sealer
 from tms.security.resources import Action
-from tms.server.security_part import SecurityPart
-from tms.settings import Settings
+from tms.server.security_part import Signing
 
 pytestmark = pytest.mark.anyio
 
@@ -104,9 +103,8 @@ def registries(pair: Pair) -> Registries:
 async def test_a_server_reads_and_writes_the_log_of_schemas_as_itself(
     pair: Pair, registries: Registries
 ) -> None:
-    part = SecurityPart(Settings(auth="required"), pair.clock)
-    part.sealer = Sealer(pair.standby.keys, "7", pair.clock)
-    signing = part.signing(pair.leader.url)
+    sealer = Sealer(pair.standby.keys, "7", pair.clock)
+    signing = Signing(sealer, pair.leader.url, "")
     remote = RemoteServices(
         pair.leader.url,
         timeout_s=5,
