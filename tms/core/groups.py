@@ -68,9 +68,10 @@ class Refusal(StrEnum):
     """The reason why a message was not settled."""
 
     SETTLED = "settled"
-    """It is settled already, or was never read into the group."""
+    """It is settled already."""
     LEASE_LOST = "lease_lost"
-    """Another delivery has it, or the delivery is not this member's, or from before a seek."""
+    """Another delivery has it, it was not read into the group, or the delivery is not this
+    member's, or from before a seek."""
     EARLIER_OPEN = "earlier_open"
     """By key: an earlier message of its key is not settled."""
 
