@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 
@@ -27,13 +27,13 @@ def test_five_minutes_with_two_terminals(newcomer: Newcomer) -> None:
     address = made.text.splitlines()[:2]
     newcomer.carry_out(made)
 
-    told = newcomer.carry_out(replace(taken, text="\n".join((*address, taken.text))))
+    told = newcomer.carry_out(taken._replace(text="\n".join((*address, taken.text))))
     first, second = re.findall(r'"delivery":(\d+)', told)
     assert [each in told for each in ("order 1", "order 2")] == [True, True]
     assert first != second
 
     text = again.text.replace("DELIVERY", first).replace("wait=60", "wait=5")
-    told = newcomer.carry_out(replace(again, text="\n".join((*address, text))))
+    told = newcomer.carry_out(again._replace(text="\n".join((*address, text))))
     assert "order 3" in told
     assert '"settled":1' in told
 
