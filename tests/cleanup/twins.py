@@ -78,7 +78,11 @@ class Twin:
 
     def _opened(self) -> OpenServices:
         tables = StoreTables(self.store)
-        return self.await_(services_on(tables, self.limits, self.clock, CollectorRegistry()))
+        before = asyncio.all_tasks(self.loop)
+        opened = self.await_(services_on(tables, self.limits, self.clock, CollectorRegistry()))
+        begun = asyncio.all_tasks(self.loop) - before
+        [self._mark_timer] = [task for task in begun if task.get_name() == "mark-timer"]
+        return opened
 
     @property
     def transactions(self) -> TransactionService:
@@ -96,8 +100,7 @@ class Twin:
 
         async def end() -> None:
             self.transactions._timer.cancel()
-            [mark] = [task for task in asyncio.all_tasks() if task.get_name() == "mark-timer"]
-            mark.cancel()
+            self._mark_timer.cancel()
             await self.transactions._journal.close()
 
         self.await_(end())

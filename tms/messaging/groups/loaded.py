@@ -177,7 +177,10 @@ class LoadedGroups(Participant):
         if task is None:
             task = self._loading[place] = self.start(self._read(topic_id, name))
             task.add_done_callback(lambda _: self._loading.pop(place, None))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # its error keeps this frame, which must not keep the task
 
     async def _read(self, topic_id: TopicId, name: str) -> LoadedGroup:
         """Return a group, read from its table."""
