@@ -222,9 +222,9 @@ class DataFolder:
         try:
             recorded = json.loads(path.read_bytes())
             number = recorded["format"]
-            layout = recorded["layout"] if number >= FORMAT else number
             if type(number) is not int or number > FORMAT + 1:
                 raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT + 1)
+            layout = recorded["layout"] if number >= FORMAT else number
             self.features = features_of(recorded, ("layout",), FORMAT)
         except FileNotFoundError:
             raise StoreFileLost(file=str(path), reason="it is missing") from None

@@ -42,6 +42,13 @@ READING: list[tuple[str, ...]] = [
     ("registry", "status"),
 ]
 """With the store as --url."""
+READING_GROUPS: list[tuple[str, ...]] = [
+    ("group", "list", "t"),
+    ("group", "show", "t", "g"),
+    ("group", "members", "t", "g"),
+    ("group", "open", "t", "g"),
+]
+"""As these, but the store is of the present format if it has groups."""
 LOOKING: list[tuple[str, ...]] = [
     ("debug", "tables"),
     ("debug", "rows"),
@@ -70,6 +77,13 @@ WRITING: list[tuple[str, ...]] = [
     ("subscription", "create", "t", "s2"),
     ("subscription", "set", "t", "s", "--after", ID),
     ("subscription", "delete", "t", "s"),
+    ("group", "create", "t", "g2"),
+    ("group", "set", "t", "g", "--lease", "1m"),
+    ("group", "pause", "t", "g"),
+    ("group", "resume", "t", "g"),
+    ("group", "seek", "t", "g", "--to", "start"),
+    ("group", "take", "t", "g", "--limit", "1"),
+    ("group", "delete", "t", "g"),
     ("tx", "start"),
     ("tx", "commit", "1"),
     ("tx", "abort", "1"),
@@ -114,7 +128,7 @@ def test_the_table_has_all_commands() -> None:
     there = set(ALL) - groups
     told = {
         max((arguments[:n] for n in range(4) if arguments[:n] in there), key=len, default=arguments)
-        for arguments in (*READING, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS)
+        for arguments in (*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS)
     }
 
     assert told | CREATING | OTHERS == there
@@ -190,6 +204,19 @@ def test_what_reads_changes_nothing(filled: Filled, command: tuple[str, ...]) ->
     assert filled.content() == before
 
 
+def test_what_reads_a_group_changes_nothing(filled: Filled, tmp_path: Path) -> None:
+    """Not even that a take has leased a message."""
+    grouped = filled._replace(folder=shutil.copytree(filled.folder, tmp_path / "data"))
+    assert run_command("group", "create", "t", "g", "--url", grouped.url)[0] == 0
+    before = grouped.content()
+
+    for command in READING_GROUPS:
+        code, out, err = run_command(*command, "--url", grouped.url)
+        assert (code, err) == (0, ""), command
+        assert "g" in out or command[1] in ("members", "open")
+    assert grouped.content() == before
+
+
 def test_a_store_without_transactions_is_read_as_it_is(filled: Filled, tmp_path: Path) -> None:
     """Its first opening for writing puts the first snapshot."""
     older = filled._replace(folder=shutil.copytree(filled.folder, tmp_path / "data"))
@@ -227,7 +254,7 @@ def test_what_writes_raises_the_format(filled: Filled, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [*READING, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS],
+    [*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS],
     ids=" ".join,
 )
 def test_where_there_is_no_store_none_is_made(

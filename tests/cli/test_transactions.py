@@ -135,13 +135,14 @@ def test_subscriptions_are_created_listed_moved_and_deleted(orders: Run) -> None
     orders("subscription", "create", "orders", "mail", "--after", first)
 
     heads, *rows = map(str.split, orders("subscription", "list", "orders")[1].splitlines())
-    assert heads == ["NAME", "VERSION", "AFTER"]
-    versions = [int(row.pop(1)) for row in rows]
-    assert rows == [["billing", "-"], ["mail", first]]
+    assert heads == ["NAME", "KIND", "VERSION", "AFTER"]
+    versions = [int(row.pop(2)) for row in rows]
+    assert rows == [["billing", "single", "-"], ["mail", "single", first]]
     assert min(versions) > 10**15
     assert orders("subscription", "set", "orders", "billing", "--after", first)[0] == 0
     assert json.loads(orders("subscription", "show", "orders", "billing", "--json")[1]) == {
         "name": "billing",
+        "kind": "single",
         "after": first,
         "version": versions[0] + 1,
     }

@@ -68,12 +68,17 @@ def test_every_name_is_documented_with_its_methods(module: ModuleType) -> None:
                     assert inspect.getdoc(member), f"{name}.{method}"
 
 
+GIVEN = ("function", "handler", "participants")
+
+
 @pytest.mark.parametrize(
     ("plain", "with_await"),
     [
         (tms.Client, tms.aio.AsyncClient),
         (tms.Topic, tms.aio.AsyncTopic),
         (tms.Subscription, tms.aio.AsyncSubscription),
+        (tms.TopicGroup, tms.aio.AsyncTopicGroup),
+        (tms.GroupWorker, tms.aio.AsyncGroupWorker),
         (tms.TransactionContext, tms.aio.AsyncTransactionContext),
         (tms.Transactions, AsyncTransactions),
     ],
@@ -81,10 +86,10 @@ def test_every_name_is_documented_with_its_methods(module: ModuleType) -> None:
 def test_a_class_is_the_same_with_await_and_without(plain: type, with_await: type) -> None:
     def parameters(method: Callable[..., object]) -> list[tuple[object, ...]]:
         given = inspect.signature(method).parameters.values()
-        # What a function that is run in a transaction returns differs by nature. Who asks is told
-        # by servers to their services, not by programs.
+        # The callables that are given by the program return something else by nature. Servers tell
+        # their services who asks; programs do not.
         return [
-            (each.name, each.kind, each.default, each.name == "function" or each.annotation)
+            (each.name, each.kind, each.default, each.name in GIVEN or each.annotation)
             for each in given
             if each.name != "caller"
         ]

@@ -72,7 +72,7 @@ def floors_of_positions(patch: pytest.MonkeyPatch) -> None:
 
 def rows_of_positions_by_token(patch: pytest.MonkeyPatch) -> None:
     floors_of_positions(patch)
-    patch.setattr(SealedSubscriptionTable, "_token", lambda *_: 0)
+    patch.setattr(SealedSubscriptionTable, "token_of", lambda *_: 0)
 
 
 def keys_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "docs/cluster.md": "servers on HBase: test_cluster.py",
     "docs/decisions.md": "twenty minutes of random work: tests/simulation",
     "docs/formats.md": "calls of the code: test_formats.py",
+    "docs/groups.md": "two terminals, and numbers that it tells: test_groups.py",
     "docs/hbase.md": "HBase: tests/tables/hbase",
     "docs/security.md": "a server with TLS and users: test_security.py",
 }

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tms.cli.durations import duration
 from tms.cli.lines import json_of, text_of
 from tms.cli.poll import parse_message_id, parse_start
 from tms.cli.subscription import NameArgument
@@ -23,14 +24,13 @@ app = typer.Typer(
 _SETTINGS = ("lease_s", "retry_s", "retry_s_max", "open_max", "member_max")
 
 LeaseOption = Annotated[
-    int | None, typer.Option("--lease", metavar="SECONDS", help="How long a take leases messages.")
+    int | None, duration("--lease", told="How long a take leases messages.", whole=True)
 ]
 RetryOption = Annotated[
-    int | None,
-    typer.Option("--retry", metavar="SECONDS", help="The wait after the first failure."),
+    int | None, duration("--retry", told="The wait after the first failure.", whole=True)
 ]
 RetryMaxOption = Annotated[
-    int | None, typer.Option("--retry-max", metavar="SECONDS", help="The longest such wait.")
+    int | None, duration("--retry-max", told="The longest such wait.", whole=True)
 ]
 OpenMaxOption = Annotated[
     int | None, typer.Option(metavar="N", help="How many messages may be open.")

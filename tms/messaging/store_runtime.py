@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import Clock, KeyTime
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
+from tms.core.store_access import StoreAccess
 from tms.core.tables import Tables
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances, StoreFeatures
@@ -35,19 +36,21 @@ class StoreRuntime:
         lease: HeldLease | None = None,
         instances: Instances | None = None,
         mark: StoreMark | None = None,
+        access: StoreAccess = StoreAccess.CREATE,
         may_block_loop: bool = False,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
         Under a `lease` keys are given as that allows; `instances` gives the servers of its cluster.
         `mark` is the store's, open; without one, numbers ascend only as long as the process lives.
-        Where it `may_block_loop`, nobody else's work is done in the event loop: then that may write
+        If `access` is to read, nothing is written. Where it `may_block_loop`, nobody else's work is done in the event loop: then that may write
         itself (`tms.messaging.inline_flush`).
         """
         self.tables = tables
         self.limits = limits
         self.clock = clock
         self.mark = mark
+        self.access = access
         self.metrics = MessagingMetrics(registry)
         self.traffic = TrafficByTopic(limits.metric_series_max)
         self.metrics.include(self.traffic)

@@ -151,6 +151,7 @@ async def open_shard(
             lease=lease,
             instances=instances,
             mark=mark,
+            access=access,
             may_block_loop=process.may_block_loop,
         )
         last_first.push_async_callback(engine.close)

@@ -28,6 +28,7 @@ from tms.core.errors import (
 from tms.core.group_commit import Participant, Write
 from tms.core.group_log import GroupLog
 from tms.core.groups import GroupMember, Order, Take, Taken
+from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
@@ -136,6 +137,7 @@ class LoadedGroups(Participant):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed: set[LoadedGroup] = set()
         """Those with edits that are in no flush yet."""
+        self._is_reading = engine.access is StoreAccess.READ
         self._flush_s = _FLUSH_S if engine.tables.is_embedded else _FLUSH_S_ELSEWHERE
         self._flush_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -192,7 +194,8 @@ class LoadedGroups(Participant):
         async with self._subscriptions.held((topic_id,)) as [positions]:
             shared = shared_of(positions, name)
             shared.check_known()
-            engine.tables.check_writable()
+            if not self._is_reading:
+                engine.tables.check_writable()
             state = positions.state
             now_ms = self.time.now_ms()
             by_key = shared.settings.order is Order.KEY
@@ -250,7 +253,7 @@ class LoadedGroups(Participant):
 
     def edited(self, group: LoadedGroup) -> None:
         """Have a group's edits written with the next flush, which comes soon."""
-        if group.is_dropped or not group.commands.has_edits:
+        if group.is_dropped or self._is_reading or not group.commands.has_edits:
             return
         self._changed.add(group)
         self.arm(group)
