@@ -97,6 +97,7 @@ WRITING: list[tuple[str, ...]] = [
 """With the store as --url; there has to be one."""
 WRITING_BESIDE: list[tuple[str, ...]] = [("metadata", "rm", "/kept")]
 """With the store as --store; there has to be one."""
+OF_STORES = (*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE)
 SERVERS: list[tuple[str, ...]] = [
     ("cleanup", "show"),
     ("cleanup", "run"),
@@ -128,7 +129,7 @@ def test_the_table_has_all_commands() -> None:
     there = set(ALL) - groups
     told = {
         max((arguments[:n] for n in range(4) if arguments[:n] in there), key=len, default=arguments)
-        for arguments in (*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS)
+        for arguments in (*OF_STORES, *SERVERS)
     }
 
     assert told | CREATING | OTHERS == there
@@ -254,7 +255,7 @@ def test_what_writes_raises_the_format(filled: Filled, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS],
+    [*OF_STORES, *SERVERS],
     ids=" ".join,
 )
 def test_where_there_is_no_store_none_is_made(

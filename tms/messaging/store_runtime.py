@@ -43,8 +43,8 @@ class StoreRuntime:
 
         Under a `lease` keys are given as that allows; `instances` gives the servers of its cluster.
         `mark` is the store's, open; without one, numbers ascend only as long as the process lives.
-        If `access` is to read, nothing is written. Where it `may_block_loop`, nobody else's work is done in the event loop: then that may write
-        itself (`tms.messaging.inline_flush`).
+        If `access` is to read, nothing is written. Where it `may_block_loop`, nobody else's work is
+        done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
         """
         self.tables = tables
         self.limits = limits
