@@ -241,6 +241,13 @@ class GroupCommands:
     def _ack(
         self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
     ) -> int:
+        if len(acks) == 1 and acks[0].ids is None:
+            whole = self.state.deliveries.get(acks[0].delivery)
+            if whole is not None and _is_of(whole, member):
+                # Nothing is in its way: by key, they are the first open ones of their keys.
+                ids = list(whole.ids)
+                self._do(SettledEdit(How.ACK, ids), now_ms)
+                return len(ids)
         asked: list[tuple[bytes, int]] = []
         for ack in acks:
             delivery = self.state.deliveries.get(ack.delivery)
@@ -251,7 +258,7 @@ class GroupCommands:
             else:
                 asked += [(each, ack.delivery) for each in delivery.ids]
         accepted = _Accepted()
-        ids: list[bytes] = []
+        ids = []
         for each, number in sorted(asked):
             if each == accepted.last:
                 continue

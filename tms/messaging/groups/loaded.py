@@ -32,6 +32,7 @@ from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
+from tms.messaging.groups.ahead import ReadAhead
 from tms.messaging.groups.commands import GroupCommands, Taker
 from tms.messaging.groups.edits import decode_row
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
@@ -78,6 +79,7 @@ class LoadedGroup:
         self.in_use = 0
         self.used_s = 0.0
         self.waiting: deque[WaitingTake] = deque()
+        self.ahead = ReadAhead()
         self.reading = asyncio.Lock()
         """Held by who reads on."""
         self.attendant: asyncio.Task[None] | None = None
@@ -337,6 +339,8 @@ class LoadedGroups(Participant):
 
     def _look_for_idle(self) -> None:
         self._idle_timer = None
+        for group in self.loaded:
+            group.ahead.forget()
         self._drop_idle(IDLE_S)
         if self._groups and not self._is_closed:
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)

@@ -9,7 +9,7 @@ Time is in milliseconds since 1970, and never goes back while a state is in memo
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from tms.messaging.groups.edits import (
@@ -157,9 +157,14 @@ class OpenMessages:
 
     def _read(self, edit: ReadEdit) -> None:
         self.through = edit.through
-        digests: Iterable[bytes | None] = edit.digests if self.by_key else (None for _ in edit.ids)
-        for each, digest in zip(edit.ids, digests, strict=True):
-            self.restore(each, OpenEntry(digest))
+        if self.by_key:
+            for each, digest in zip(edit.ids, edit.digests, strict=True):
+                self.restore(each, OpenEntry(digest))
+            return
+        for each in edit.ids:
+            opened = self.open[each] = OpenEntry(None)
+            opened.is_due = True
+        self._due += edit.ids  # still a heap, because they are behind all that was read before
 
     def _take(self, edit: TakenEdit, now_ms: int) -> None:
         assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from tms.core.errors import TmsError, TransactionsElsewhere
 from tms.core.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
+from tms.core.message import first_id_at
 from tms.core.messaging import Page
 from tms.core.reading import Reading
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.feed import Fed, bodies_of, read_on
+from tms.messaging.groups.feed import Fed, Kept, bodies_of, read_on
 from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
@@ -159,7 +160,7 @@ class Takes:
             bytes_max = min(
                 take.bytes_max or self._limits.take_bytes_default, self._limits.take_bytes_max
             )
-            bodies = await bodies_of(group, self.read, ids, fed, bytes_max)
+            bodies = await bodies_of(group, self.read, ids, bytes_max, self._kept(group, fed))
             group.check_current()
             if self._engine.lease is not None:
                 self._engine.lease.check()
@@ -198,7 +199,8 @@ class Takes:
         """Return a delivery again, as far as it still holds."""
         delivery = group.commands.state.deliveries[number]
         ids = list(delivery.ids)
-        bodies = await bodies_of(group, self.read, ids, None, self._limits.take_bytes_max)
+        bytes_max, kept = self._limits.take_bytes_max, self._kept(group, None)
+        bodies = await bodies_of(group, self.read, ids, bytes_max, kept)
         attempts = [
             opened.attempts + 1
             for each in bodies.ids
@@ -212,26 +214,17 @@ class Takes:
             room = self._limits.groups_open_max - self._groups.open_count
             return await read_on(group, self.read, wanted, room, self._groups.time.now_ms())
 
+    def _kept(self, group: LoadedGroup, fed: Fed | None) -> Kept:
+        clock = self._engine.clock
+        deleted_ms = max(clock.expiry_ms(), clock.deleted_ms)  # the clock may have gone back
+        oldest = first_id_at(group.state.topic.first_live_ms(deleted_ms))
+        return Kept(fed, oldest, self._groups.time.now_ms())
+
     def _short(self, group: LoadedGroup, taker: Taker, fed: Fed | None) -> Taken:
         """Return an answer without messages that tells why."""
         if fed is not None and fed.limited_by is not None:
             return Taken(limited_by=fed.limited_by, stopped_at=fed.stopped_at)
         return Taken(limited_by=group.commands.short_because(taker))
-
-    def _end_leases(self, group: LoadedGroup) -> None:
-        group.check_current()
-        group.commands.end_leases(self._groups.time.now_ms())
-        self._groups.edited(group)
-
-    async def _read(self, state: TopicState, reading: Reading) -> Page:
-        """Return a page of what is committed."""
-        transactions = self._transactions
-        if transactions is None:
-            raise TransactionsElsewhere
-        page = await self._reader.page(state, reading, transactions.latest())
-        if page.stopped_at is None:
-            return page
-        return replace(page, stopped_at=transactions.id_of(page.stopped_at))
 
     def stop_waiting(self) -> None:
         """Let takes that wait answer now, and from now on at once."""
