@@ -135,7 +135,7 @@ def _work(
 
 def _measure_keys(table: Table, effort: Effort, server: Server, topic: Topic) -> None:
     """Measure order by key beside none, on one topic whose messages have keys."""
-    for told, messages in (("the ack with the next take", 1), ("100 and 100", 100)):
+    for told, messages in (("the ack with the next take", 1), ("10 and 10", 10)):
         work = partial(_work, "next", server, topic, messages=messages, seconds=effort.seconds)
         orders: dict[str, Measure] = {
             order: partial(work, order=order) for order in ("none", "key")

@@ -245,7 +245,7 @@ class GroupCommands:
             whole = self.state.deliveries.get(acks[0].delivery)
             if whole is not None and _is_of(whole, member):
                 # Nothing is in its way: by key, they are the first open ones of their keys.
-                ids = list(whole.ids)
+                ids = self.state.ids_of(acks[0].delivery)
                 self._do(SettledEdit(How.ACK, ids), now_ms)
                 return len(ids)
         asked: list[tuple[bytes, int]] = []
@@ -256,7 +256,7 @@ class GroupCommands:
             elif delivery is None or not _is_of(delivery, member):
                 refused.append(RefusedMessage(ack.delivery, None, Refusal.LEASE_LOST))
             else:
-                asked += [(each, ack.delivery) for each in delivery.ids]
+                asked += [(each, ack.delivery) for each in self.state.ids_of(ack.delivery)]
         accepted = _Accepted()
         ids = []
         for each, number in sorted(asked):
@@ -304,10 +304,10 @@ class GroupCommands:
             if delivery is None:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
                 return []
-            return list(delivery.ids)
+            return state.ids_of(number)
         held = []
         for each in sorted(set(asked.ids)):
-            if delivery is not None and each in delivery.ids:
+            if delivery is not None and state.has(number, each):
                 held.append(each)
                 continue
             is_read = state.through is not None and each <= state.through
@@ -374,14 +374,14 @@ class GroupCommands:
         for number in tuple(self.state.of_member.get(member.name, ())):
             delivery = self.state.deliveries[number]
             if _is_of(delivery, member):
-                self._release(list(delivery.ids), now_ms)
+                self._release(self.state.ids_of(number), now_ms)
 
     # -- time, and places
 
     def end_leases(self, now_ms: int) -> None:
         """Fail what is leased by deliveries whose leases have ended."""
         for number in self.state.ended(now_ms):
-            self._fail(list(self.state.deliveries[number].ids), Why.LEASE_ENDED, None, now_ms)
+            self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""

@@ -198,7 +198,7 @@ class Takes:
     async def again(self, group: LoadedGroup, number: int) -> Taken:
         """Return a delivery again, as far as it still holds."""
         delivery = group.commands.state.deliveries[number]
-        ids = list(delivery.ids)
+        ids = group.commands.state.ids_of(number)
         bytes_max, kept = self._limits.take_bytes_max, self._kept(group, None)
         bodies = await bodies_of(group, self.read, ids, bytes_max, kept)
         attempts = [
