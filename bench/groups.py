@@ -29,7 +29,7 @@ _BILLS = "bills"
 _OPEN = 100_000
 _WAITS = 300
 _names = count(1)
-_Ask = Callable[[str, str, object], bytes]
+Ask = Callable[[str, str, object], bytes]
 _COLUMNS = ("what", "messages/s", "spread", "p50 ms a request", "p99", "CPU us a message", "of it")
 
 
@@ -118,7 +118,7 @@ def _work(
     seconds: float,
     order: str = "none",
 ) -> wrk.Run:
-    path = _group(topic, order=order)
+    path = make_group(topic, order=order)
     return wrk.run(
         "group.lua",
         server.url,
@@ -149,12 +149,12 @@ def _measure_keys(table: Table, effort: Effort, server: Server, topic: Topic) ->
 
 def _measure_waits(server: Server, topic: Topic) -> None:
     """Measure from before a publish to the answer of the take that waits for it."""
-    path = _group(topic)
+    path = make_group(topic)
     ends: list[float] = []
     ready, got = Event(), Event()
 
     def take() -> None:
-        with _connected(server.url) as ask:
+        with connected(server.url) as ask:
             for number in range(_WAITS):
                 ready.set()
                 body = {"member": "w", "sequence": number + 1}
@@ -165,7 +165,7 @@ def _measure_waits(server: Server, topic: Topic) -> None:
     starts, answers = [], []
     member = Thread(target=take)
     member.start()
-    with _connected(server.url) as ask:
+    with connected(server.url) as ask:
         for _ in range(_WAITS):
             ready.wait()
             ready.clear()
@@ -192,11 +192,11 @@ def _measure_open(folder: Path, run_name: str) -> None:
             with tms_server(place) as server:
                 topic = create(server.url, run_name)[0]
                 fill([topic], _OPEN, _PAYLOAD_BYTES, is_keyed=order == "key")
-                path = _group(topic, order=order, open_max=_OPEN, member_max=_OPEN)
+                path = make_group(topic, order=order, open_max=_OPEN, member_max=_OPEN)
                 before = server.memory()["RssAnon"]
                 _hold(server, path, a_delivery)
                 size = (server.memory()["RssAnon"] - before) / _OPEN
-            with tms_server(place) as server, _connected(server.url) as ask:
+            with tms_server(place) as server, connected(server.url) as ask:
                 ask("GET", topic.path, None)
                 started = time.perf_counter()
                 ask("POST", f"{path}/settle", {"member": "w", "extend": []})
@@ -207,23 +207,24 @@ def _measure_open(folder: Path, run_name: str) -> None:
 
 def _hold(server: Server, path: str, a_delivery: int) -> None:
     """Take all messages, and acknowledge none."""
-    with _connected(server.url) as ask:
+    with connected(server.url) as ask:
         for number in range(_OPEN // a_delivery):
             member = f"w-{number % _MEMBERS}"
             ask("POST", f"{path}/take", {"member": member, "messages": a_delivery})
 
 
-def _group(topic: Topic, **settings: object) -> str:
-    """Make a group at the topic's start; return its path."""
+def make_group(topic: Topic, **settings: object) -> str:
+    """Make a group that begins at the start of its topic; return its path."""
     path = f"{topic.path}/subscriptions/g{next(_names)}"
-    with _connected(topic.url) as ask:
+    with connected(topic.url) as ask:
         wanted = {"member_max": 10_000, **settings}
         ask("PUT", path, {"kind": "shared", "lease_s": 3600, **wanted})
     return path
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[_Ask]:
+def connected(url: str) -> Iterator[Ask]:
+    """Give what asks over one connection, in JSON, and raises `RuntimeError` if it is refused."""
     with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
 
         def ask(method: str, path: str, body: object) -> bytes:

@@ -82,8 +82,8 @@ class GroupCommands:
         self.state = state
         self.settings = settings
         self._edits: list[bytes] = []
-        self.applied = 0
-        """How many edits there were so far."""
+        self.told = 0
+        """How many ids the edits had since the last snapshot: so long they are to be read."""
 
     @property
     def has_edits(self) -> bool:
@@ -98,7 +98,7 @@ class GroupCommands:
     def _do(self, edit: Edit, now_ms: int) -> None:
         self.state.apply(edit, now_ms)
         self._edits.append(encode_edit(edit))
-        self.applied += 1
+        self.told += ids_in(edit)
 
     # -- taking
 
@@ -388,6 +388,11 @@ class GroupCommands:
         # Each seek has a floor of its own, by which a reservation from before is known.
         floor = max(now_ms * 1000, self.state.last_delivery + 1)
         self._do(SoughtEdit(through, floor), now_ms)
+
+
+def ids_in(edit: Edit) -> int:
+    """Return how many messages an edit names."""
+    return 0 if isinstance(edit, SoughtEdit) else len(edit.ids)
 
 
 def _is_of(delivery: Delivery, member: Taker) -> bool:
