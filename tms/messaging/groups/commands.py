@@ -38,6 +38,7 @@ from tms.messaging.groups.edits import (
     Why,
     encode_edit,
     encode_row,
+    ids_in,
 )
 from tms.messaging.groups.state import Delivery, OpenMessages
 
@@ -388,11 +389,6 @@ class GroupCommands:
         # Each seek has a floor of its own, by which a reservation from before is known.
         floor = max(now_ms * 1000, self.state.last_delivery + 1)
         self._do(SoughtEdit(through, floor), now_ms)
-
-
-def ids_in(edit: Edit) -> int:
-    """Return how many messages an edit names."""
-    return 0 if isinstance(edit, SoughtEdit) else len(edit.ids)
 
 
 def _is_of(delivery: Delivery, member: Taker) -> bool:

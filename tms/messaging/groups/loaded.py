@@ -33,8 +33,8 @@ from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.messaging.groups.ahead import ReadAhead
-from tms.messaging.groups.commands import GroupCommands, Taker, ids_in
-from tms.messaging.groups.edits import decode_row
+from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.edits import decode_row, ids_in
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime

@@ -33,7 +33,7 @@ class OpenEntry:
 
     __slots__ = ("attempts", "delivery", "digest", "ends", "is_due", "is_reserved", "not_before_ms")
 
-    def __init__(self, digest: bytes | None) -> None:
+    def __init__(self, digest: bytes | None, *, is_due: bool = False) -> None:
         self.digest = digest
         """The digest of its key; None if the order is not by key."""
         self.attempts = 0
@@ -44,7 +44,7 @@ class OpenEntry:
         """The number of the delivery that has it; 0 if nobody has it."""
         self.not_before_ms = 0
         """When it may be given again."""
-        self.is_due = False
+        self.is_due = is_due
         """Whether it stands among those that may be given."""
         self.is_reserved = False
         """Whether it is about to be given."""
@@ -62,7 +62,7 @@ class Delivery:
         self.lease_ms = taken.lease_ms
         self.end_ms = end_ms
         self.taken = tuple(taken.ids)
-        """Ascending. Some may be settled or given back; not more than half for long."""
+        """Ascending. Of these, half at most are settled or given back."""
         self.left = len(self.taken)
         """How many its member still has."""
 
@@ -165,8 +165,7 @@ class OpenMessages:
                 self.restore(each, OpenEntry(digest))
             return
         for each in edit.ids:
-            opened = self.open[each] = OpenEntry(None)
-            opened.is_due = True
+            self.open[each] = OpenEntry(None, is_due=True)
         self._due += edit.ids  # still a heap, because they are behind all that was read before
 
     def _take(self, edit: TakenEdit, now_ms: int) -> None:
