@@ -1,6 +1,6 @@
 """The context of the handlers of one application."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
@@ -10,6 +10,7 @@ from api.http.access_control import AccessControl
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.clock_metrics import ClockMetrics
+from api.http.endings import Endings
 from api.http.errors import ErrorForm, answer_of
 from api.http.no_services import NoServices, not_ready
 from tms.core.clock import Clock
@@ -17,6 +18,7 @@ from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 from tms.core.trusted_clock import TrustedClock, trusted
+from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]
 
@@ -41,6 +43,8 @@ class Context:
     """None where the server is alone."""
     access: AccessControl | None
     """None where everybody may do everything."""
+    watch: Watch
+    """The watch of the services; whoever opened them starts it."""
 
 
 class Options(TypedDict, total=False):
@@ -53,6 +57,8 @@ class Options(TypedDict, total=False):
     callers: Callers | None
     cluster: Cluster | None
     access: AccessControl | None
+    certificates: Sequence[str]
+    """Files whose certificates the server uses."""
 
 
 def context_of(
@@ -74,8 +80,10 @@ def context_of(
     registry = options.get("registry") or CollectorRegistry()
     clock = trusted(options.get("clock"), limits)
     ClockMetrics(registry, clock)
+    access, served = options.get("access"), services or NoServices()
+    endings = Endings(access, options.get("certificates", ()))
     return Context(
-        services=services or NoServices(),
+        services=served,
         check_ready=check_ready,
         limits=limits,
         clock=clock,
@@ -86,5 +94,6 @@ def context_of(
         callers=options.get("callers") or Callers(),
         error_form=error_form,
         cluster=options.get("cluster"),
-        access=options.get("access"),
+        access=access,
+        watch=Watch(served, registry, clock, endings),
     )

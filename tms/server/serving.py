@@ -72,8 +72,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
-    tls = _tls(settings)
-    clock = trusted(None, settings.limits())
+    tls, clock = _tls(settings), trusted(None, settings.limits())
     security = read_security(settings, clock)
     urls: list[str] = []
 
@@ -159,6 +158,7 @@ class _Parts:
             callers=Callers(self.settings.own_hosts),
             cluster=cluster,
             access=None if self.security is None else self.security.access,
+            certificates=() if self.tls.own is None else self.tls.own.certificates,
         )
 
     def with_schemas(self, app: Application) -> Application:
@@ -218,8 +218,8 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        app = create_app(services, settings.limits(), **parts.options(registry))
-        app = parts.with_console(app)
+        app = parts.with_console(create_app(services, settings.limits(), **parts.options(registry)))
+        await stack.enter_async_context(app.context.watch.at_work())
         if parts.schemas is not None:
             parts.schemas.register(registry)
             parts.schemas.attach(services.messaging)
@@ -365,7 +365,8 @@ class _Part:
         self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
         raising = raising_when_all_know(self._instances, services.shard.raise_format)
         try:
-            yield
+            async with app.context.watch.at_work():
+                yield
         finally:
             raising.cancel()
             await asyncio.gather(raising, return_exceptions=True)

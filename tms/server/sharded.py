@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.cleanup import Cleanup
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
+from tms.core.lags import ReaderLag
 from tms.core.ranges import Ranges
 from tms.core.shards import OwnIds, Sharding, check_shard
 from tms.core.store_access import StoreAccess
@@ -70,6 +71,18 @@ class ShardedServices:
             cleanup=one.cleanup,
             inspection=one.inspection,
         )
+
+    async def refresh_lags(self) -> None:
+        """Look how far readers are behind; a bounded time."""
+        for shard in self.shards:
+            await shard.refresh_lags()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, as they were last looked at."""
+        return [lag for shard in self.shards for lag in shard.lags()]
+
+    async def room(self) -> None:
+        """Return nothing: shards share no folder."""
 
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
