@@ -5,7 +5,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.console import assets, overview, signing_in, topics
+from api.console import (
+    assets,
+    overview,
+    reader,
+    readers,
+    signing_in,
+    topics,
+    transactions,
+)
 from api.console.browser_sessions import BrowserSessions
 from api.console.console import Console
 from api.console.row import Row
@@ -18,7 +26,14 @@ from api.http.operation import Handler, Operation
 from api.http.router import Route
 
 _SEE_OTHER = 303
-ROWS: Sequence[Row] = (*overview.ROWS, *topics.ROWS, *signing_in.ROWS)
+ROWS: Sequence[Row] = (
+    *overview.ROWS,
+    *topics.ROWS,
+    *transactions.ROWS,
+    *readers.ROWS,
+    *reader.ROWS,
+    *signing_in.ROWS,
+)
 
 
 class ConsoleEndpoint(Endpoint):
