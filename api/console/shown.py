@@ -8,6 +8,8 @@ import unicodedata
 from datetime import UTC, datetime
 
 _NOTHING = "-"
+_DIGITS_BELOW = 10
+"""So few milliseconds have a digit behind their point."""
 _KILO = 1000
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -38,7 +40,8 @@ def span(seconds: float | None) -> str:
     for length, unit in _SPANS:
         if seconds >= length:
             return f"{seconds / length:.3g} {unit}"
-    return f"{seconds * 1000:.0f} ms"
+    ms = seconds * 1000
+    return f"{ms:.2g} ms" if ms < _DIGITS_BELOW else f"{ms:.0f} ms"
 
 
 def moment(ms: float | None) -> str:
