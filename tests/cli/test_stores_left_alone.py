@@ -102,6 +102,8 @@ SERVERS: list[tuple[str, ...]] = [
     ("cleanup", "show"),
     ("cleanup", "run"),
     ("cluster",),
+    ("status",),
+    ("ui",),
     ("clock",),
     ("clock", "accept", "--step-s", "1"),
     ("auth", "grant", "a", "read", "default:t"),

@@ -40,7 +40,7 @@ def status(target: Target) -> None:
 @with_target
 def ui(target: Target, *, opens: Open = False) -> None:
     """Print the URL of the server's console."""
-    url = f"{target.url.split(',')[0].rstrip('/')}/console"
+    url = f"{target.address}/console"
     target.answer(url, {"url": url})
     if opens:
         webbrowser.open(url)

@@ -121,6 +121,12 @@ class Target:
 
         return asyncio.run(send())
 
+    @property
+    def address(self) -> str:
+        """The URL of the first server. A store in this process is a usage error."""
+        with self._usage_errors():
+            return parse_addresses(self.url)[0].rstrip("/")
+
     @contextmanager
     def _usage_errors(self) -> Iterator[None]:
         try:
