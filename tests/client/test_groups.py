@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,46 @@ def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.Topi
 
     assert done == [b"%d" % number for number in range(30)]
     assert (group.show().state.open, group.show().state.unread) == (0, 0)
+
+
+@pytest.mark.parametrize("behind", ["time", "datetime", "id", "end", "start"])
+def test_a_group_begins_where_it_is_told(topic: tms.Topic, behind: str) -> None:
+    topic.publish(b"before")
+    [first] = topic.poll()
+    wait_until(lambda: time.time() * 1000 >= first.publish_timestamp + 1)
+    now = datetime.now(UTC)
+    topic.publish(b"after")
+    places: dict[str, Any] = {
+        "time": int(now.timestamp() * 1000),
+        "datetime": now,
+        "id": first,
+        "end": "end",
+        "start": "start",
+    }
+
+    group = topic.group("late")
+    group.create(after=places[behind])
+
+    given = {"end": [], "start": [b"before", b"after"]}.get(behind, [b"after"])
+    assert [message.payload for message in taken(group, len(given))] == given
+    assert group.show().state.unread == 0
+
+
+def test_a_group_is_no_position_of_one_reader(topic: tms.Topic, group: tms.TopicGroup) -> None:
+    topic.publish(b"one")
+    reader = topic.subscription("billing")
+    for use in (reader.delete, reader.position, lambda: list(reader.poll())):
+        with pytest.raises(tms.SubscriptionIsShared) as refused:
+            use()
+        assert refused.value.status == 409
+
+    assert [message.payload for message in taken(group, 1)] == [b"one"]
+    topic.subscription("reader").create()
+    with pytest.raises(tms.SubscriptionIsSingle):
+        topic.group("reader").delete()
+    group.delete()
+    with pytest.raises(tms.SubscriptionNotFound):
+        reader.delete()
 
 
 def test_an_exception_nacks_with_itself_as_the_reason(
