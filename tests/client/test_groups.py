@@ -357,3 +357,45 @@ def test_a_worker_commits_nothing_for_a_message_that_it_has_lost(
     working.join(40)
 
     assert [each.payload for each in bills.poll(committed=True)] == [b"try 2"]
+
+
+def test_acks_go_with_a_publish_to_several_topics(
+    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
+) -> None:
+    for name in ("bills", "audit"):
+        client.topic(name).create()
+    topic.publish([b"one", b"two"])
+    given = tms.Message(b"\xff", key=b"k", headers={"h": b"\xfe"})
+
+    first, second = taken(group, 2)
+    client.publish_all({"bills": [b"bill", given], "audit": [b"\xff"]}, acks=[first, second])
+
+    assert (first.settling.name, second.settling.name) == ("SETTLED", "SETTLED")
+    assert group.open() == []
+    plain, framed = client.topic("bills").poll()
+    assert (plain.payload, framed.payload, framed.key) == (b"bill", b"\xff", b"k")
+    assert framed.headers == {"h": b"\xfe"}
+    assert [each.payload for each in client.topic("audit").poll()] == [b"\xff"]
+
+
+def test_a_publish_is_refused_with_the_ack_of_a_message_that_is_settled_or_lost(
+    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
+) -> None:
+    client.topic("bills").create()
+    topic.publish([b"one", b"two"])
+    first, second = taken(group, 2)
+    second.ack()
+
+    with pytest.raises(tms.AckRefused) as refused:
+        client.publish_all({"bills": b"bill"}, acks=[first, second])
+    [told] = refused.value.detail["refused"]
+    assert (told["id"], told["reason"]) == (second.id.hex(), "settled")
+    assert first.settling.name == "HELD"
+    group.seek("start")
+    with pytest.raises(tms.AckRefused):
+        client.publish_all({"bills": b"bill"}, acks=[first])
+
+    assert list(client.topic("bills").poll()) == []
+    again, _ = taken(group, 2)
+    client.publish_all({"bills": b"bill"}, acks=[again])
+    assert [each.payload for each in client.topic("bills").poll()] == [b"bill"]

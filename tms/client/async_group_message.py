@@ -4,14 +4,16 @@
 exception is `ack(tx)`, which holds if and only if the transaction commits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
 from typing import Protocol, Self
 
 from anyio import move_on_after
 
-from tms.client.transaction_work import OpenTransaction
+from tms.client.transaction_work import OpenTransaction, by_delivery
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import LeaseLost, TmsError
 from tms.core.groups import CommitAcks
 from tms.core.message import Message
@@ -126,6 +128,11 @@ class AsyncGroupMessage:
         return self._delivery
 
     @property
+    def taken(self) -> "AsyncGroupMessage":
+        """The message as the client has it, in whatever form the program does."""
+        return self
+
+    @property
     def settling(self) -> Settling:
         """Where it stands."""
         return self._settling
@@ -215,3 +222,30 @@ class AsyncGroupMessage:
     def settle_as(self, settling: Settling) -> None:
         """Stand there from now on; for the member that took it."""
         self._settling = settling
+
+    def begin_commit(self) -> Settling:
+        """Learn that a commit carries its ack; return where it stood. Raises `LeaseLost`."""
+        self._check_held()
+        before, self._settling = self._settling, Settling.IN_COMMIT
+        return before
+
+
+@contextmanager
+def acknowledging(messages: Iterable[AsyncGroupMessage]) -> Iterator[CommitRequest]:
+    """Give the request that acknowledges messages, which the body sends with a commit.
+
+    They are settled if the body does not raise, otherwise they are held as before. One that was
+    settled before goes along, so that the server refuses all. Raises `LeaseLost`.
+    """
+    before: dict[AsyncGroupMessage, Settling] = {}
+    try:
+        for message in messages:
+            before[message] = message.begin_commit()
+        yield CommitRequest(acks=by_delivery(before)) if before else NOTHING
+    except BaseException:
+        for message, settling in before.items():
+            if message.settling is Settling.IN_COMMIT:  # and not lost meanwhile
+                message.settle_as(settling)
+        raise
+    for message in before:
+        message.committed()

@@ -65,6 +65,11 @@ class GroupMessage:
         return self._taken.delivery
 
     @property
+    def taken(self) -> "AsyncGroupMessage":
+        """The message as the client has it, in whatever form the program does."""
+        return self._taken.taken
+
+    @property
     def settling(self) -> Settling:
         """Where it stands."""
         return self._taken.settling
