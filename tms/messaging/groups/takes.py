@@ -218,21 +218,6 @@ class Takes:
             return Taken(limited_by=fed.limited_by, stopped_at=fed.stopped_at)
         return Taken(limited_by=group.commands.short_because(taker))
 
-    def _end_leases(self, group: LoadedGroup) -> None:
-        group.check_current()
-        group.commands.end_leases(self._groups.time.now_ms())
-        self._groups.edited(group)
-
-    async def _read(self, state: TopicState, reading: Reading) -> Page:
-        """Return a page of what is committed."""
-        transactions = self._transactions
-        if transactions is None:
-            raise TransactionsElsewhere
-        page = await self._reader.page(state, reading, transactions.latest())
-        if page.stopped_at is None:
-            return page
-        return replace(page, stopped_at=transactions.id_of(page.stopped_at))
-
     def stop_waiting(self) -> None:
         """Let takes that wait answer now, and from now on at once."""
         self.is_stopping = True
