@@ -83,6 +83,7 @@ LEFT_OUT = (
     "begin_commit",
     "commit_acks",
     "committed",
+    "in_doubt",
     "rolled_back",
     "settle_as",
 )

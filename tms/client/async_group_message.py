@@ -69,7 +69,7 @@ class Holder(Protocol):
         ...
 
     def forget(self, message: "AsyncGroupMessage") -> None:
-        """Hold it no more."""
+        """Hold it no more: its lease ends, unless it is settled."""
         ...
 
 
@@ -181,7 +181,11 @@ class AsyncGroupMessage:
         if self._settling is not Settling.HELD:
             return
         if error is None:
-            await self.ack()
+            try:
+                await self.ack()
+            except TmsError:
+                self._holder.forget(self)  # or its lease would go on, and nobody settles it
+                raise
             return
         try:
             await self._give_back_after(error)
@@ -218,6 +222,10 @@ class AsyncGroupMessage:
         """Learn that the transaction which was to acknowledge it is not committed."""
         self._settling = Settling.HELD
         await self._give_back_after(RuntimeError("rolled back") if cause is None else cause)
+
+    def in_doubt(self) -> None:
+        """Learn that nobody knows whether the transaction which was to acknowledge it committed."""
+        self._holder.forget(self)
 
     def settle_as(self, settling: Settling) -> None:
         """Stand there from now on; for the member that took it."""

@@ -27,6 +27,10 @@ class AckInCommit(Protocol):
         """Learn that it is not, and have it given again."""
         ...
 
+    def in_doubt(self) -> None:
+        """Learn that nobody knows."""
+        ...
+
 
 @dataclass(slots=True)
 class Gathered:
