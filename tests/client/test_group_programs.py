@@ -104,7 +104,7 @@ def test_a_worker_that_stands_still_loses_its_messages_and_bills_none_twice(
         assert first.stdout is not None
         first.stdout.readline()
         first.send_signal(signal.SIGSTOP)
-        time.sleep(4)  # two leases
+        time.sleep(6)  # three leases
         first.send_signal(signal.SIGCONT)
         wait_until(lambda: len(bills(client)) == 10 and not group.open())
         for program in (first, second):
