@@ -107,6 +107,23 @@ def test_an_exception_nacks_with_itself_as_the_reason(
     assert group.open() == []
 
 
+def test_a_nack_takes_any_reason_but_no_delay_that_cannot_be(
+    topic: tms.Topic, group: tms.TopicGroup
+) -> None:
+    topic.publish([b"one", b"two", b"three"])
+    long, odd, wrong = taken(group, 3)
+    long.nack(reason="\N{SNOWMAN}" * 20_000)
+    odd.nack(reason="file \udcff")
+    for delay_s in (-1, float("nan"), 10**9):
+        with pytest.raises(tms.InvalidRequest) as refused:
+            wrong.nack(delay_s)
+        assert refused.value.problem.code == "invalid_group"
+
+    assert wrong.settling.name == "HELD"
+    wrong.ack()
+    assert [each.attempts for each in group.open()] == [1, 1]
+
+
 def test_what_a_loop_took_ahead_is_given_back_when_it_ends(
     topic: tms.Topic, group: tms.TopicGroup
 ) -> None:

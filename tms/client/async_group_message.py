@@ -15,7 +15,7 @@ from anyio import move_on_after
 from tms.client.transaction_work import OpenTransaction, by_delivery
 from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import LeaseLost, TmsError
-from tms.core.groups import CommitAcks
+from tms.core.groups import CommitAcks, check_delay
 from tms.core.message import Message
 
 RELEASE_S_MAX = 5.0
@@ -157,8 +157,10 @@ class AsyncGroupMessage:
         """Have it given again, after `delay_s` seconds; by default as the group's settings say.
 
         Durable when it returns; an attempt is counted. With the order `key` the later messages of
-        its key go back too. If it is settled, or not held any more, nothing is done.
+        its key go back too. If it is settled, or not held any more, nothing is done. Raises
+        `InvalidRequest` (invalid_group) for a delay that cannot be.
         """
+        check_delay(delay_s)  # here, because others' acks go in the same request
         if self._settling is Settling.HELD:
             await self._holder.fail(self, delay_s, reason)
 

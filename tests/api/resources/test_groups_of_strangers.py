@@ -170,3 +170,49 @@ async def test_a_worker_that_nacks_everything_loses_nothing_and_waits_longer_eac
     assert taken["attempts"] == [7] * 3
     await settle(own, "good", acks=[{"delivery": taken["delivery"]}])
     assert await state(own) == {**await state(own), "open": 0, "unread": 0}
+
+
+JUNK: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1.5, 10**6, 2**63, "", "x", "\u00e9" * 200, [], [0], [None], {}, {"x": 1}),
+)
+BODIES: dict[str, dict[str, Any]] = {
+    "take": {"member": "b", "messages": 1, "bytes": 5, "lease_s": 5, "sequence": 5, "settle": {}},
+    "settle": {"member": "b", "acks": [], "nacks": [], "release": [], "extend": [1], "lease_s": 5},
+    "seek": {"after": "start"},
+    "settings": {"lease_s": 5, "retry_s": 5, "open_max": 5, "paused": False, "expected_version": 1},
+    "": {"kind": "shared", "order": "key", "after": "end", "member_max": 5, "paused": False},
+}
+CODES = {
+    400: ("invalid_body", "invalid_group", "invalid_member", "invalid_message_id"),
+    409: ("subscription_moved", "subscription_exists"),
+}
+UNSEEN = {"oldest_s": None, "members": None}
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_wrong_field_is_refused_named_and_changes_nothing(group: Live, path: str) -> None:
+    await take(group, "a", messages=2)
+    method, at = ("PUT" if path in ("", "settings") else "POST"), f"{GROUP}/{path}".rstrip("/")
+
+    async def everything() -> Any:
+        shown = (await group.http.get(GROUP)).json()
+        opened = (await group.http.get(f"{GROUP}/open")).json()
+        return {**shown, "state": {**shown["state"], **UNSEEN}}, opened
+
+    refused = 0
+    for name in [*BODIES[path], "another"]:
+        for junk in JUNK:
+            before = await everything()
+            body = {**BODIES[path], name: junk}
+            answer = await group.http.request(method, at, json=body)
+            if answer.status_code == 200:  # some junk is what a field may have
+                assert name != "another"
+                continue
+            refused += 1
+            status, code = refusal(answer)
+            assert code in CODES[status], (body, code)
+            assert await everything() == before, body
+            detail = answer.json()["error"]["detail"]
+            expects = "expected" in detail or "id" in detail or status == 409
+            assert expects or name in str(detail), (body, detail)
+    assert refused > 5 * len(BODIES[path])
