@@ -15,6 +15,7 @@ from bench import (
     cleanup,
     compaction,
     fairness,
+    groups,
     growth,
     hbase,
     memory,
@@ -25,6 +26,7 @@ from bench import (
     recovery,
     registry,
     security,
+    soak,
     spark,
     strangers,
     transactions,
@@ -39,6 +41,7 @@ _SUITES = {
     "publish": publish.run,
     "poll": poll.run,
     "transactions": transactions.run,
+    "groups": groups.run,
     "recovery": recovery.run,
     "cleanup": cleanup.run,
     "compaction": compaction.run,
@@ -54,11 +57,12 @@ _SUITES = {
     "spark": spark.run,
     "strangers": strangers.run,
     "neighbour": neighbour.run,
+    "soak": soak.run,
 }
-_UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour")
+_UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak")
 """What runs only where it is asked for: it needs Java, and Maven or PySpark, or a quarter of an
-hour."""
-_WITHOUT_WRK = {"strangers", "neighbour"}
+hour, or an hour."""
+_WITHOUT_WRK = {"strangers", "neighbour", "soak"}
 
 
 def _arguments() -> argparse.Namespace:

@@ -26,7 +26,7 @@ from tms.wire.bodies import PollRequest, PublishRequest
 _FILLERS = 4
 _REQUEST_BYTES = 100_000
 _SAMPLED_BY_ID_MAX = 200_000
-_KEYS = 100
+_KEYS = 1_000
 _ANSWER = fastavro.parse_schema(CONSUME_RESPONSE_SCHEMA)
 
 

@@ -223,6 +223,7 @@ OPERATIONS = (
         method="POST",
         path=f"{SUBSCRIPTION}/take",
         handler=take,
+        is_taskless=True,
         summary="Lease messages of a group to a member",
         description=(
             "Nobody else gets the messages until they are settled, or until the lease ends. "
@@ -249,6 +250,7 @@ OPERATIONS = (
         method="POST",
         path=f"{SUBSCRIPTION}/settle",
         handler=settle,
+        is_taskless=True,
         summary="Acknowledge, fail, release or extend messages",
         description=(
             "Acks are durable when it is answered. Messages that cannot be settled "

@@ -15,6 +15,11 @@ import tms.aio
 URL = sys.argv[2]
 
 
+def say(line: str) -> None:
+    """Write a line at once: print() writes its end apart, and other threads come between."""
+    os.write(1, f"{line}\n".encode())
+
+
 def forget_to_close() -> None:
     """Take one of ten that were taken ahead, settle it, and end."""
     group = tms.connect(URL).topic("orders").group("billing")
@@ -50,12 +55,12 @@ def work() -> None:
 
     @group.worker(concurrency=2, transaction=True, lease_s=2)
     def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
-        print("begun", message.payload.decode(), flush=True)
+        say("begun " + message.payload.decode())
         time.sleep(0.3)
         bills.publish(message.payload, tx)
 
     bill.run()
-    print("ended", flush=True)
+    say("ended")
 
 
 def work_in_asyncio() -> None:
@@ -70,12 +75,12 @@ def work_in_asyncio() -> None:
             async def bill(
                 message: tms.aio.AsyncGroupMessage, tx: tms.aio.AsyncTransactionContext
             ) -> None:
-                print("begun", message.payload.decode(), flush=True)
+                say("begun " + message.payload.decode())
                 await asyncio.sleep(0.3)
                 await bills.publish(message.payload, tx)
 
             await bill.run()
-            print("ended", flush=True)
+            say("ended")
 
     asyncio.run(main())
 

@@ -89,7 +89,7 @@ def write_groups(tables: StoreTables, client: Any, now_ms: int) -> None:
     workers.read(list(client.topic("orders").poll(committed=True))[:5])
     first = workers.take(FIRST, 3, sequence=1)
     workers.flush()
-    ids = list(workers.commands.state.deliveries[first].ids)
+    ids = workers.commands.state.ids_of(first)
     workers.settle(FIRST, Settle(acks=[Acks(first, ids[:1])], nacks=[Nacks(first, ids[1:2])]))
     second = workers.take(SECOND, 2)
     workers.flush()
@@ -147,7 +147,7 @@ def _state(state: OpenMessages) -> dict[str, Any]:
                 each.principal,
                 each.sequence,
                 each.lease_ms,
-                [key.hex() for key in each.ids],
+                [key.hex() for key in state.ids_of(number)],
             ]
             for number, each in state.deliveries.items()
         },

@@ -172,24 +172,30 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def state_is_the_fold_of_its_rows(self) -> None:
         self.write()
-        state, folded = freeze(self.commands.state), freeze(self.folded())
+        states = (self.commands.state, self.folded())
+        state, folded = map(freeze, states)
         assert state[:3] == folded[:3]
         assert state.ids == folded.ids
         assert state.marks == folded.marks
         told = [
-            [(n, d.member, d.principal, d.sequence, list(d.ids)) for n, d in each.deliveries]
-            for each in (state, folded)
+            [
+                (number, d.member, d.principal, d.sequence, each.ids_of(number))
+                for number, d in each.deliveries.items()
+            ]
+            for each in states
         ]
         assert told[0] == told[1]
 
     @invariant()
     def one_holder_each_and_keys_in_order(self) -> None:
         state = self.commands.state
-        assert state.leased == sum(len(each.ids) for each in state.deliveries.values())
+        assert state.leased == sum(each.left for each in state.deliveries.values())
         assert state.leased == sum(state.held.values())
         for number, delivery in state.deliveries.items():
-            assert delivery.ids
-            assert all(state.open[each].delivery == number for each in delivery.ids)
+            ids = state.ids_of(number)
+            assert len(ids) == delivery.left > 0
+            assert len(delivery.taken) <= 2 * len(ids)
+            assert all(state.open[each].delivery == number for each in ids)
         for key in state.keys.values():
             holders = [state.open[each].delivery for each in key.open]
             assert len(set(holders) - {0}) <= 1, "one member has messages of a key"

@@ -126,7 +126,7 @@ def what_is_behind_a_failure_goes_back() -> None:
     first, *_ = story.read(0, 0, 1)
     number = story.lease(A, 3)
     assert story.end(A, Settle(nacks=[Nacks(number, [first])])) == []
-    assert len(story.commands.state.deliveries[number].ids) == 1
+    assert story.commands.state.deliveries[number].left == 1
     story.now_ms += 5_000
     story.lease(B, 2)
 

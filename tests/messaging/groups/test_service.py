@@ -296,10 +296,11 @@ async def test_a_group_of_a_topic_that_was_created_again_is_gone(world: World) -
     assert payloads(await world.take(messages=5)) == [b"2"]
 
 
+@pytest.mark.parametrize(("bound", "at", "rows_max"), [("ROWS", 5, 12), ("IDS", 20, 40)])
 async def test_a_snapshot_leaves_few_rows_to_read_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, bound: str, at: int, rows_max: int
 ) -> None:
-    monkeypatch.setattr(loaded, "_SNAPSHOT_ROWS", 5)
+    monkeypatch.setattr(loaded, f"_SNAPSHOT_{bound}", at)
     for turn in range(30):
         await world.publish(b"%d" % turn, b"stays open")
         taken = await world.take("a", 2)
@@ -307,7 +308,7 @@ async def test_a_snapshot_leaves_few_rows_to_read_again(
     [group] = world.services.groups._groups.loaded
     while group.snapshotting is not None:
         await asyncio.sleep(0.01)
-    assert group.rows < 12
+    assert group.rows < rows_max
     await world.again()
     shown = await world.services.groups.group(TOPIC, "g")
     assert (shown.state.open, shown.state.leased) == (30, 30)

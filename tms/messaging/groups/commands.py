@@ -82,8 +82,8 @@ class GroupCommands:
         self.state = state
         self.settings = settings
         self._edits: list[bytes] = []
-        self.applied = 0
-        """How many edits there were so far."""
+        self.told = 0
+        """How many ids the edits had since the last snapshot: so long they are to be read."""
 
     @property
     def has_edits(self) -> bool:
@@ -98,7 +98,7 @@ class GroupCommands:
     def _do(self, edit: Edit, now_ms: int) -> None:
         self.state.apply(edit, now_ms)
         self._edits.append(encode_edit(edit))
-        self.applied += 1
+        self.told += ids_in(edit)
 
     # -- taking
 
@@ -241,6 +241,13 @@ class GroupCommands:
     def _ack(
         self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
     ) -> int:
+        if len(acks) == 1 and acks[0].ids is None:
+            whole = self.state.deliveries.get(acks[0].delivery)
+            if whole is not None and _is_of(whole, member):
+                # Nothing is in its way: by key, they are the first open ones of their keys.
+                ids = self.state.ids_of(acks[0].delivery)
+                self._do(SettledEdit(How.ACK, ids), now_ms)
+                return len(ids)
         asked: list[tuple[bytes, int]] = []
         for ack in acks:
             delivery = self.state.deliveries.get(ack.delivery)
@@ -249,9 +256,9 @@ class GroupCommands:
             elif delivery is None or not _is_of(delivery, member):
                 refused.append(RefusedMessage(ack.delivery, None, Refusal.LEASE_LOST))
             else:
-                asked += [(each, ack.delivery) for each in delivery.ids]
+                asked += [(each, ack.delivery) for each in self.state.ids_of(ack.delivery)]
         accepted = _Accepted()
-        ids: list[bytes] = []
+        ids = []
         for each, number in sorted(asked):
             if each == accepted.last:
                 continue
@@ -297,10 +304,10 @@ class GroupCommands:
             if delivery is None:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
                 return []
-            return list(delivery.ids)
+            return state.ids_of(number)
         held = []
         for each in sorted(set(asked.ids)):
-            if delivery is not None and each in delivery.ids:
+            if delivery is not None and state.has(number, each):
                 held.append(each)
                 continue
             is_read = state.through is not None and each <= state.through
@@ -367,20 +374,25 @@ class GroupCommands:
         for number in tuple(self.state.of_member.get(member.name, ())):
             delivery = self.state.deliveries[number]
             if _is_of(delivery, member):
-                self._release(list(delivery.ids), now_ms)
+                self._release(self.state.ids_of(number), now_ms)
 
     # -- time, and places
 
     def end_leases(self, now_ms: int) -> None:
         """Fail what is leased by deliveries whose leases have ended."""
         for number in self.state.ended(now_ms):
-            self._fail(list(self.state.deliveries[number].ids), Why.LEASE_ENDED, None, now_ms)
+            self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""
         # Each seek has a floor of its own, by which a reservation from before is known.
         floor = max(now_ms * 1000, self.state.last_delivery + 1)
         self._do(SoughtEdit(through, floor), now_ms)
+
+
+def ids_in(edit: Edit) -> int:
+    """Return how many messages an edit names."""
+    return 0 if isinstance(edit, SoughtEdit) else len(edit.ids)
 
 
 def _is_of(delivery: Delivery, member: Taker) -> bool:

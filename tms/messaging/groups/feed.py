@@ -19,12 +19,11 @@ from tms.core.message import (
 )
 from tms.core.messaging import Page
 from tms.core.reading import Isolation, Reading
+from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
 from tms.messaging.groups.loaded import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
-_BY_KEY_READ_MIN = 100
-"""By key, messages may be of keys that somebody has, so more are read than are asked for."""
 _SCATTERED = 4
 
 ReadPage = Callable[[TopicState, Reading], Awaitable[Page]]
@@ -38,6 +37,15 @@ class Fed(NamedTuple):
     stopped_at: int | None
     blocks: Sequence[MessageBlock] = ()
     ids: Sequence[bytes] = ()
+
+
+class Kept(NamedTuple):
+    """What is in memory of the messages that are to be given."""
+
+    fed: Fed | None
+    oldest: bytes
+    """Messages below this id are not live, or may be deleted."""
+    now_ms: int
 
 
 class Bodies(NamedTuple):
@@ -54,6 +62,7 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
     state = commands.state
     blocks: list[MessageBlock] = []
     all_ids: list[bytes] = []
+    asked = wanted
     while wanted > 0:
         left = min(room, commands.settings.open_max - len(state.open))
         if left <= 0:
@@ -62,14 +71,16 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
             return Fed(reason, None, blocks, all_ids)
         through, floor = state.through, state.floor
         position = FIRST_ID if through is None else id_after(through)
-        limit = max(wanted, _BY_KEY_READ_MIN) if state.by_key else wanted
-        page = await read(group.state, Reading(position, min(limit, left), Isolation.COMMITTED))
+        limit = min(max(wanted, READ_MIN), left)
+        page = await read(group.state, Reading(position, limit, Isolation.COMMITTED))
         group.check_current()
         if (state.through, state.floor) != (through, floor):
             continue  # it was moved meanwhile
         ids, digests = _ids_of(page.blocks, by_key=state.by_key)
         keys = len(state.keys)
         commands.read(_through(page, ids, through), ids, digests, now_ms)
+        if state.by_key or len(ids) > asked:
+            group.ahead.keep(page.blocks, now_ms)
         blocks += page.blocks
         all_ids += ids
         room -= len(ids)
@@ -109,11 +120,25 @@ def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes
 
 
 async def bodies_of(
-    group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], fed: Fed | None, bytes_max: int
+    group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], bytes_max: int, kept: Kept
 ) -> Bodies:
     """Return the messages with `ids`, the first of them up to `bytes_max`, at least one."""
+    fed = kept.fed
     if fed is not None and fed.ids == ids and sum(len(b.items) for b in fed.blocks) <= bytes_max:
         return Bodies(fed.blocks, ids, ())
+    ahead, count = group.ahead.give(ids, kept.oldest, kept.now_ms, bytes_max)
+    if not count:
+        return await _read_bodies(group, read, ids, bytes_max)
+    left = bytes_max - sum(len(block.items) for block in ahead)
+    if count == len(ids) or left <= 0:
+        return Bodies(ahead, ids[:count], ())
+    rest = await _read_bodies(group, read, ids[count:], left)
+    return Bodies([*ahead, *rest.blocks], [*ids[:count], *rest.ids], rest.gone)
+
+
+async def _read_bodies(
+    group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], bytes_max: int
+) -> Bodies:
     last = id_after(ids[-1])
     blocks: list[MessageBlock] = []
     found: list[bytes] = []

@@ -26,13 +26,14 @@ from tms.core.errors import (
     TmsError,
 )
 from tms.core.group_commit import Participant, Write
-from tms.core.group_log import GroupLog
+from tms.core.group_log import GroupLog, StoredGroup
 from tms.core.groups import GroupMember, Order, Take, Taken
 from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.ahead import ReadAhead
+from tms.messaging.groups.commands import GroupCommands, Taker, ids_in
 from tms.messaging.groups.edits import decode_row
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
 from tms.messaging.loaded_topics import TopicState
@@ -41,6 +42,7 @@ from tms.messaging.subscriptions import Positions, SubscriptionService
 
 IDLE_S: Final = 60.0
 _SNAPSHOT_ROWS: Final = 10_000
+_SNAPSHOT_IDS: Final = 100_000
 _SNAPSHOT_BYTES_MIN: Final = 256 * 1024
 _DROP_ROWS: Final = 1_000
 _FLUSH_S: Final = 0.02
@@ -78,6 +80,7 @@ class LoadedGroup:
         self.in_use = 0
         self.used_s = 0.0
         self.waiting: deque[WaitingTake] = deque()
+        self.ahead = ReadAhead()
         self.reading = asyncio.Lock()
         """Held by who reads on."""
         self.attendant: asyncio.Task[None] | None = None
@@ -200,22 +203,24 @@ class LoadedGroups(Participant):
             now_ms = self.time.now_ms()
             by_key = shared.settings.order is Order.KEY
 
-            def read() -> tuple[GroupCommands, GroupLog, int, int]:
+            def read() -> tuple[GroupCommands, StoredGroup]:
                 stored = self._table.read(state.prefix, name, shared.created)
                 messages = decode_snapshot(stored.snapshot, now_ms, by_key=by_key)
+                commands = GroupCommands(messages, shared.settings)
                 for row in stored.rows:
                     for edit in decode_row(row, by_key=by_key):
                         messages.apply(edit, now_ms)
+                        commands.told += ids_in(edit)
                 log = stored.log
                 if not log.is_own:
                     log.put_snapshot(log.next_number, encode_snapshot(freeze(messages)))
-                commands = GroupCommands(messages, shared.settings)
-                return commands, log, len(stored.rows), len(stored.snapshot)
+                return commands, stored
 
-            commands, log, rows, size = await engine.threads.read(read)
-            group = LoadedGroup(state, shared, commands, log)
+            commands, stored = await engine.threads.read(read)
+            group = LoadedGroup(state, shared, commands, stored.log)
             group.check_current()
-            group.rows, group.snapshot_bytes = rows, size
+            group.rows, group.snapshot_bytes = len(stored.rows), len(stored.snapshot)
+            group.row_bytes = sum(map(len, stored.rows))
             engine.states.hold(state)
         self._groups[topic_id, name] = group
         group.used_s = self._loop.time()
@@ -276,9 +281,14 @@ class LoadedGroups(Participant):
             group.rows += 1
             group.row_bytes += len(row)
             bytes_max = max(_SNAPSHOT_BYTES_MIN, 2 * group.snapshot_bytes)
-            is_due = group.rows >= _SNAPSHOT_ROWS or group.row_bytes >= bytes_max
+            is_due = (
+                group.rows >= _SNAPSHOT_ROWS
+                or group.row_bytes >= bytes_max
+                or group.commands.told >= max(_SNAPSHOT_IDS, 2 * len(group.commands.state.open))
+            )
             if is_due and group.snapshotting is None and group.frozen is None:
                 group.frozen = group.log.next_number, freeze(group.commands.state)
+                group.rows = group.row_bytes = group.commands.told = 0
         self._changed.clear()
 
     def after_flush(self) -> None:
@@ -287,7 +297,6 @@ class LoadedGroups(Participant):
             if group.frozen is not None and group.snapshotting is None:
                 number, frozen = group.frozen
                 group.frozen = None
-                group.rows = group.row_bytes = 0
                 group.snapshotting = self.start(self._write_snapshot(group, number, frozen))
 
     def flush_failed(self) -> None:
@@ -337,6 +346,8 @@ class LoadedGroups(Participant):
 
     def _look_for_idle(self) -> None:
         self._idle_timer = None
+        for group in self.loaded:
+            group.ahead.forget()
         self._drop_idle(IDLE_S)
         if self._groups and not self._is_closed:
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)

@@ -9,8 +9,9 @@ Time is in milliseconds since 1970, and never goes back while a state is in memo
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from sys import intern
 
 from tms.messaging.groups.edits import (
     Edit,
@@ -50,18 +51,20 @@ class OpenEntry:
 
 
 class Delivery:
-    """The messages that a take leased, as far as its member still has them."""
+    """The messages that a take leased; `OpenMessages.ids_of` tells which its member still has."""
 
-    __slots__ = ("end_ms", "ids", "lease_ms", "member", "principal", "sequence")
+    __slots__ = ("end_ms", "lease_ms", "left", "member", "principal", "sequence", "taken")
 
     def __init__(self, taken: TakenEdit, end_ms: int) -> None:
-        self.member = taken.member
+        self.member = intern(taken.member)
         self.principal = taken.principal
         self.sequence = taken.sequence
         self.lease_ms = taken.lease_ms
         self.end_ms = end_ms
-        self.ids = dict.fromkeys(taken.ids)
-        """Ascending."""
+        self.taken = tuple(taken.ids)
+        """Ascending. Some may be settled or given back; not more than half for long."""
+        self.left = len(self.taken)
+        """How many its member still has."""
 
 
 class OpenKey:
@@ -143,7 +146,7 @@ class OpenMessages:
 
     def restore_delivery(self, number: int, delivery: Delivery) -> None:
         """Add a delivery as a snapshot has it, once its messages are there."""
-        for each in delivery.ids:
+        for each in delivery.taken:
             self.open[each].delivery = number
         self._add_delivery(number, delivery)
 
@@ -157,9 +160,14 @@ class OpenMessages:
 
     def _read(self, edit: ReadEdit) -> None:
         self.through = edit.through
-        digests: Iterable[bytes | None] = edit.digests if self.by_key else (None for _ in edit.ids)
-        for each, digest in zip(edit.ids, digests, strict=True):
-            self.restore(each, OpenEntry(digest))
+        if self.by_key:
+            for each, digest in zip(edit.ids, edit.digests, strict=True):
+                self.restore(each, OpenEntry(digest))
+            return
+        for each in edit.ids:
+            opened = self.open[each] = OpenEntry(None)
+            opened.is_due = True
+        self._due += edit.ids  # still a heap, because they are behind all that was read before
 
     def _take(self, edit: TakenEdit, now_ms: int) -> None:
         assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"
@@ -172,16 +180,16 @@ class OpenMessages:
 
     def _add_delivery(self, number: int, delivery: Delivery) -> None:
         if self.by_key:
-            for each in delivery.ids:
+            for each in delivery.taken:
                 digest = self.open[each].digest
                 assert digest is not None
                 key = self.keys[digest]
                 assert key.delivery in (0, number), "one delivery has the messages of a key"
                 key.delivery = number
         self.deliveries[number] = delivery
-        self.leased += len(delivery.ids)
+        self.leased += delivery.left
         member = delivery.member
-        self.held[member] = self.held.get(member, 0) + len(delivery.ids)
+        self.held[member] = self.held.get(member, 0) + delivery.left
         self.of_member.setdefault(member, []).append(number)
         if len(self._ends) > 2 * len(self.deliveries) + _STALE_MAX:
             # Those of deliveries that are over would stay until then, half a day at worst.
@@ -198,11 +206,14 @@ class OpenMessages:
             return opened
         opened.delivery = 0
         delivery = self.deliveries[number]
-        del delivery.ids[each]
+        delivery.left -= 1
         member = delivery.member
         self.leased -= 1
         self.held[member] -= 1
-        if not delivery.ids:
+        if delivery.left:
+            if delivery.left * 2 < len(delivery.taken):
+                delivery.taken = tuple(self.ids_of(number))
+        else:
             del self.deliveries[number]
             self.of_member[member].remove(number)
             if not self.of_member[member]:
@@ -263,6 +274,18 @@ class OpenMessages:
             heappush(self._due, each)
 
     # -- what follows from it
+
+    def ids_of(self, number: int) -> list[bytes]:
+        """Return the messages that a delivery still has, ascending."""
+        delivery = self.deliveries[number]
+        if delivery.left == len(delivery.taken):
+            return list(delivery.taken)
+        return [each for each in delivery.taken if self.has(number, each)]
+
+    def has(self, number: int, each: bytes) -> bool:
+        """Whether a delivery has a message."""
+        opened = self.open.get(each)
+        return opened is not None and opened.delivery == number
 
     def is_free(self, each: bytes, now_ms: int) -> bool:
         """Whether a message may be given now."""

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from tms.core.errors import TmsError, TransactionsElsewhere
 from tms.core.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
+from tms.core.message import first_id_at
 from tms.core.messaging import Page
 from tms.core.reading import Reading
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.feed import Fed, bodies_of, read_on
+from tms.messaging.groups.feed import Fed, Kept, bodies_of, read_on
 from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
@@ -159,7 +160,7 @@ class Takes:
             bytes_max = min(
                 take.bytes_max or self._limits.take_bytes_default, self._limits.take_bytes_max
             )
-            bodies = await bodies_of(group, self.read, ids, fed, bytes_max)
+            bodies = await bodies_of(group, self.read, ids, bytes_max, self._kept(group, fed))
             group.check_current()
             if self._engine.lease is not None:
                 self._engine.lease.check()
@@ -197,8 +198,9 @@ class Takes:
     async def again(self, group: LoadedGroup, number: int) -> Taken:
         """Return a delivery again, as far as it still holds."""
         delivery = group.commands.state.deliveries[number]
-        ids = list(delivery.ids)
-        bodies = await bodies_of(group, self.read, ids, None, self._limits.take_bytes_max)
+        ids = group.commands.state.ids_of(number)
+        bytes_max, kept = self._limits.take_bytes_max, self._kept(group, None)
+        bodies = await bodies_of(group, self.read, ids, bytes_max, kept)
         attempts = [
             opened.attempts + 1
             for each in bodies.ids
@@ -211,6 +213,12 @@ class Takes:
         async with group.reading:
             room = self._limits.groups_open_max - self._groups.open_count
             return await read_on(group, self.read, wanted, room, self._groups.time.now_ms())
+
+    def _kept(self, group: LoadedGroup, fed: Fed | None) -> Kept:
+        clock = self._engine.clock
+        deleted_ms = max(clock.expiry_ms(), clock.deleted_ms)  # the clock may have gone back
+        oldest = first_id_at(group.state.topic.first_live_ms(deleted_ms))
+        return Kept(fed, oldest, self._groups.time.now_ms())
 
     def _short(self, group: LoadedGroup, taker: Taker, fed: Fed | None) -> Taken:
         """Return an answer without messages that tells why."""

@@ -11,12 +11,14 @@ DO NOT CHANGE: on disk. What is read is what was written, or `ValueError` or `In
 """
 
 from collections.abc import Sequence
+from struct import Struct
 
 from tms.core.message import ID_BYTES, KEY, KEY_BYTES, NO_PAYLOAD_KEY
 
 _LOW, _MORE = 0x7F, 0x80
 _BITS_MAX = 63
 _PLAIN, _WHOLE = 0, 1
+_ID = Struct(f"{KEY.format}{ID_BYTES - KEY_BYTES}s")
 _SEQUENCES = 1 << 16
 
 
@@ -43,14 +45,13 @@ def ids_bytes(ids: Sequence[bytes]) -> bytes:
     runs: list[bytes] = []
     last_ms = 0
     start = ms = first = count = 0
-    for each in ids:
-        if each[KEY_BYTES:] != NO_PAYLOAD_KEY:
+    for now, sequence, payload_key in _ID.iter_unpack(b"".join(ids)):
+        if payload_key != NO_PAYLOAD_KEY:
             if count:
                 runs.append(_run(start, first, count))
                 count = 0
-            runs.append(b"\x01" + each)
+            runs.append(b"\x01" + KEY.pack(now, sequence) + payload_key)
             continue
-        now, sequence = KEY.unpack_from(each)
         if count and now == ms and sequence == first + count:
             count += 1
             continue
