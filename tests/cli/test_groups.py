@@ -57,6 +57,9 @@ def test_a_group_is_set_paused_resumed_moved_and_deleted(run: Run) -> None:
     assert told == "Moved group billing of topic orders.\n"
     assert "one" in run("group", "take", "orders", "billing", "--limit", "1", "--ack")[1]
     assert "HOLDS" in run("group", "members", "orders", "billing")[1]
+    refused = run("subscription", "delete", "orders", "billing")
+    assert refused[0] == 1
+    assert "deleted as one" in refused[2]
     told = run("group", "delete", "orders", "billing")[1]
     assert told == "Deleted group billing of topic orders.\n"
     assert run("group", "show", "orders", "billing")[0] == 1

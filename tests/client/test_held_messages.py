@@ -227,6 +227,12 @@ async def test_an_ack_that_had_no_answer_can_be_repeated() -> None:
     await held.close()
 
 
+@pytest.mark.parametrize("delay_s", [-1, float("nan"), 10**9])
+def test_a_retry_has_a_delay_that_can_be(delay_s: float) -> None:
+    with pytest.raises(tms.InvalidRequest, match="delay_s"):
+        tms.Retry(delay_s=delay_s)
+
+
 def test_names_of_members_are_valid_and_differ() -> None:
     assert len({member_name() for _ in range(100)}) == 100
     assert tms.core.groups.check_member(member_name())

@@ -29,7 +29,8 @@ class Retry(Exception):
     """
 
     def __init__(self, delay_s: float | None = None, reason: str = "") -> None:
-        """Ask for another attempt."""
+        """Ask for another attempt. Raises `InvalidRequest` for a delay that cannot be."""
+        check_delay(delay_s)
         super().__init__(delay_s, reason)
         self.delay_s = delay_s
         self.reason = reason or "retry"
