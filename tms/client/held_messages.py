@@ -316,12 +316,16 @@ class HeldMessages:
 
     def acks_of(self, message: AsyncGroupMessage) -> CommitAcks:
         """Return what a commit carries of it."""
+        self._check_process()
         return CommitAcks(self._topic_id, self._name, self.member, message.delivery, [message.id])
 
     async def _settle(self, part: Acks | Nacks | Releases) -> Refusal | None:
+        self._check_process()
+        return await self._batches.settle(part)
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise RuntimeError("the message was taken before os.fork() and is the parent's")
-        return await self._batches.settle(part)
 
     async def _send(self, settle: Settle) -> Settled:
         groups = self._services.groups
