@@ -288,6 +288,7 @@ OPERATIONS = (
     ),
     _row(
         name="seekGroup",
+        is_always_audited=True,
         action=Action.SUBSCRIBE,
         method="POST",
         path=f"{SUBSCRIPTION}/seek",

@@ -37,6 +37,18 @@ def check_member(name: str) -> str:
     return name
 
 
+def check_delay(delay_s: float | None) -> None:
+    """Check the seconds before another attempt. Raises `InvalidRequest` (invalid_group)."""
+    if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
+        raise InvalidRequest("invalid_group", delay_s=delay_s, delay_s_max=DELAY_S_MAX)
+
+
+def kept_of(reason: str) -> str:
+    """Return as much of the reason of a nack as is kept; half a surrogate pair is escaped."""
+    kept = reason[:REASON_BYTES_MAX].encode(errors="backslashreplace")[:REASON_BYTES_MAX]
+    return kept.decode(errors="ignore")
+
+
 class Order(StrEnum):
     """The order in which a group gives its messages."""
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tms.core.groups import (
-    REASON_BYTES_MAX,
     Acks,
     CommitAcks,
     GroupSettings,
@@ -25,6 +24,7 @@ from tms.core.groups import (
     Releases,
     Settle,
     Settled,
+    kept_of,
 )
 from tms.messaging.groups.edits import (
     Edit,
@@ -321,7 +321,7 @@ class GroupCommands:
         """Count an attempt of messages that are leased, and give back what is behind them."""
         failed, behind = self._behind(ids)
         delay_s = None if nacks is None else nacks.delay_s
-        reason = "" if nacks is None else _cut(nacks.reason)
+        reason = "" if nacks is None else kept_of(nacks.reason)
         waits: dict[int, list[bytes]] = {}
         for each in failed:
             wait_ms = self._back_off_ms(each) if delay_s is None else int(delay_s * 1000)
@@ -393,7 +393,3 @@ class GroupCommands:
 
 def _is_of(delivery: Delivery, member: Taker) -> bool:
     return delivery.member == member.name and delivery.principal == member.principal
-
-
-def _cut(reason: str) -> str:
-    return reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")
