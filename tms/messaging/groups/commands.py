@@ -379,10 +379,12 @@ class GroupCommands:
 
     # -- time, and places
 
-    def end_leases(self, now_ms: int) -> None:
-        """Fail what is leased by deliveries whose leases have ended."""
-        for number in self.state.ended(now_ms):
+    def end_leases(self, now_ms: int) -> bool:
+        """Fail what is leased by deliveries whose leases have ended; return whether any has."""
+        ended = self.state.ended(now_ms)
+        for number in ended:
             self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
+        return bool(ended)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""

@@ -52,8 +52,8 @@ class Takes:
     def end_leases(self, group: LoadedGroup) -> None:
         """Fail what is leased too long."""
         group.check_current()
-        group.commands.end_leases(self._groups.time.now_ms())
-        self._groups.edited(group)
+        if group.commands.end_leases(self._groups.time.now_ms()):
+            self._groups.edited(group)
 
     async def wait(
         self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
