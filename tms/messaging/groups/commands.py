@@ -40,7 +40,8 @@ from tms.messaging.groups.edits import (
     encode_row,
     ids_in,
 )
-from tms.messaging.groups.state import Delivery, OpenMessages
+from tms.messaging.groups.open_entries import Delivery
+from tms.messaging.groups.state import OpenMessages
 
 _DOUBLINGS_MAX = 32
 

@@ -21,7 +21,7 @@ from tms.core.messaging import Page
 from tms.core.reading import Isolation, Reading
 from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
-from tms.messaging.groups.loaded import LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
 _SCATTERED = 4
@@ -109,7 +109,7 @@ def id_before(position: bytes) -> bytes:
 def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes], list[bytes]]:
     """Return the ids of messages, and by key the digests of their keys."""
     if not by_key:
-        return [each for block in blocks for each in block.columns()[0]], []
+        return [each for block in blocks for each in block.ids()], []
     ids, digests = [], []
     for block in blocks:
         for message in block:

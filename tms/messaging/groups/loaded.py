@@ -13,7 +13,6 @@ Used from the event loop's thread alone.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
@@ -27,17 +26,16 @@ from tms.core.errors import (
     TmsError,
 )
 from tms.core.group_commit import Participant, Write
-from tms.core.group_log import GroupLog, StoredGroup
-from tms.core.groups import GroupMember, Order, Take, Taken
+from tms.core.group_log import StoredGroup
+from tms.core.groups import Order
 from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.messaging.groups.ahead import ReadAhead
-from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row, ids_in
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
-from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import Positions, SubscriptionService
 
@@ -48,75 +46,8 @@ _SNAPSHOT_BYTES_MIN: Final = 256 * 1024
 _DROP_ROWS: Final = 1_000
 _FLUSH_S: Final = 0.02
 _FLUSH_S_ELSEWHERE: Final = 0.1
-_SEEN_MAX: Final = 1_000
 
 _log = logging.getLogger(__name__)
-
-
-class WaitingTake:
-    """A take that waits for messages."""
-
-    def __init__(self, taker: Taker, take: Take) -> None:
-        self.taker = taker
-        self.take = take
-        self.is_gone = False
-        """Whether nobody waits for it any more."""
-        self.served: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
-        """None: look again, the group was read anew."""
-        self.short = Taken()
-        """The answer if its time is over."""
-
-
-class LoadedGroup:
-    """A group in memory."""
-
-    def __init__(
-        self, state: TopicState, shared: SharedSubscription, commands: GroupCommands, log: GroupLog
-    ) -> None:
-        self.state = state
-        self.name = shared.name
-        self.created = shared.created
-        self.commands = commands
-        self.log = log
-        self.in_use = 0
-        self.used_s = 0.0
-        self.waiting: deque[WaitingTake] = deque()
-        self.ahead = ReadAhead()
-        self.reading = asyncio.Lock()
-        """Held by who reads on."""
-        self.attendant: asyncio.Task[None] | None = None
-        """Serves the takes that wait."""
-        self.bell: asyncio.Future[None] | None = None
-        self.is_dropped = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.timer_ms = 0
-        self.rows = 0
-        """Rows, and bytes, since the last snapshot."""
-        self.row_bytes = 0
-        self.snapshot_bytes = 0
-        self.frozen: tuple[int, Frozen] | None = None
-        """A snapshot to write once the flush is durable, and its number."""
-        self.snapshotting: asyncio.Task[None] | None = None
-        self.seen: dict[str, GroupMember] = {}
-
-    def check_current(self) -> None:
-        """Raise `StoreUnavailable`, `TopicNotFound` if it is not to be used any more."""
-        self.state.check_current()
-        if self.is_dropped:
-            raise StoreUnavailable(reason="the group was loaded again in the meantime; try again")
-
-    def ring(self) -> None:
-        """Have those who wait look again."""
-        if self.bell is not None and not self.bell.done():
-            self.bell.set_result(None)
-
-    def saw(self, taker: Taker, now_ms: int) -> None:
-        """Take note that a member has asked."""
-        before = self.seen.pop(taker.name, None)
-        since_ms = now_ms if before is None else before.since_ms
-        self.seen[taker.name] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
-        while len(self.seen) > _SEEN_MAX:
-            del self.seen[next(iter(self.seen))]
 
 
 class HeldGroup:

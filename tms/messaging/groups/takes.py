@@ -18,7 +18,8 @@ from tms.core.reading import Reading
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
 from tms.messaging.store_runtime import StoreRuntime
