@@ -148,6 +148,16 @@ class AccessControl:
             raise NotAuthenticated("credentials_required")
         return self._sessions.anonymous
 
+    async def identify(self, request: Request, header: bytes) -> Session:
+        """Return whom a value of Authorization is for, and tell of it if it is nobody's.
+
+        Raises `NotAuthenticated`, `RateExceeded`.
+        """
+        try:
+            return await self._sessions.of_header(header, request.connection.peer.address)
+        except TmsError as error:
+            self.trail.unknown(request, error)
+
     # Whether they may.
 
     def admits_again(self, request: Request) -> bool:

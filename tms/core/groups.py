@@ -251,6 +251,18 @@ class Taken:
     """With `TRANSACTION`: its write pointer."""
     settled: Settled = field(default_factory=lambda: Settled(0))
 
+    def with_settled(self, settled: Settled) -> "Taken":
+        """Return it with the outcome of the settle that was done first."""
+        return Taken(
+            self.delivery,
+            self.lease_s,
+            self.blocks,
+            self.attempts,
+            self.limited_by,
+            self.stopped_at,
+            settled,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:

@@ -38,6 +38,7 @@ from tms.messaging.groups.edits import (
     Why,
     encode_edit,
     encode_row,
+    ids_in,
 )
 from tms.messaging.groups.state import Delivery, OpenMessages
 
@@ -378,21 +379,18 @@ class GroupCommands:
 
     # -- time, and places
 
-    def end_leases(self, now_ms: int) -> None:
-        """Fail what is leased by deliveries whose leases have ended."""
-        for number in self.state.ended(now_ms):
+    def end_leases(self, now_ms: int) -> bool:
+        """Fail what is leased by deliveries whose leases have ended; return whether any has."""
+        ended = self.state.ended(now_ms)
+        for number in ended:
             self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
+        return bool(ended)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""
         # Each seek has a floor of its own, by which a reservation from before is known.
         floor = max(now_ms * 1000, self.state.last_delivery + 1)
         self._do(SoughtEdit(through, floor), now_ms)
-
-
-def ids_in(edit: Edit) -> int:
-    """Return how many messages an edit names."""
-    return 0 if isinstance(edit, SoughtEdit) else len(edit.ids)
 
 
 def _is_of(delivery: Delivery, member: Taker) -> bool:
