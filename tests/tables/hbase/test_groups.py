@@ -85,7 +85,7 @@ class Members:
     def settle(self, member: str, **parts: Any) -> Any:
         return self.ask("POST", f"{GROUP}/settle", member=member, **parts)
 
-    def open(self) -> dict[str, tuple[str, int]]:
+    def open(self) -> dict[str, tuple[str | None, int]]:
         """Return who has what, and how often it failed, by id."""
         found = self.ask("GET", f"{GROUP}/open")
         return {each["id"]: (each["member"], each["attempts"]) for each in found}
