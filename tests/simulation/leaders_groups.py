@@ -6,6 +6,7 @@ acknowledged, once and for good (`Followed`).
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -243,7 +244,7 @@ class GroupLeaders(LeadersMachine):
         settle = Settle(acks=[Acks(given.delivery, given.ids)])
         request = CommitRequest(acks=[self.acks_of(given)])
 
-        async def both() -> list[Any]:
+        async def both() -> Sequence[Any]:
             return await asyncio.gather(
                 self.services.groups.settle(GROUP_TOPIC, GROUP, given.member, settle),
                 self.services.transactions.commit(work.transaction_id, request),
