@@ -215,11 +215,15 @@ class LeadersWorld(RuleBasedStateMachine):
         for topic in sorted(looks):
             self.publish(topic, 1, (Mode.ANSWERED, 0))
             self.look(topic)
+        self.arrive(call, data.draw(st.sampled_from([None, 1, 2])))
+        self.look_at_all()
+
+    def arrive(self, call: Call, rows: int | None = None) -> None:
+        """Let a call of a leader before arrive, or the first rows of it."""
         if is_refused_by_seals(call, self.rows, self.leader.lease.token):
             assert not self.rows.carry_out(call)
         elif not changes_a_topic(call):  # which, as one without an answer, it may: not told here
-            self.rows.carry_out(call, data.draw(st.sampled_from([None, 1, 2])))
-        self.look_at_all()
+            self.rows.carry_out(call, rows)
 
     def look_at_all(self) -> None:
         """Look at all topics, and compare them."""

@@ -10,7 +10,7 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tms.core.caller import Caller
-from tms.core.commits import CommitRequest
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     AckRefused,
     InvalidRequest,
@@ -103,6 +103,21 @@ async def test_a_group_stops_at_a_transaction_in_progress_and_passes_what_was_ro
     await world.services.messaging.rollback(TOPIC, published.rollback_range)
     await transactions.abort(tx.transaction_id)
     assert payloads(await waiting) == [b"behind"]
+
+
+async def test_a_repeated_ack_of_what_was_stored_is_told_that_it_is_settled(world: World) -> None:
+    transactions = world.services.transactions
+    stored = await transactions.start(StartRequest())
+    await world.services.messaging.store(TOPIC, [b"one", b"two"], stored.write_pointer)
+    request = CommitRequest(publish=[Stored(TOPIC, stored.write_pointer)])
+    await transactions.commit(stored.transaction_id, request)
+    await world.publish(b"three")
+    taken = await world.take(messages=2)
+    acks = [Acks(number(taken), ids(taken))]
+
+    assert await world.settle(acks=acks) == []
+    assert await world.settle(acks=acks) == [Refusal.SETTLED] * 2
+    assert payloads(await world.take(messages=9)) == [b"three"]
 
 
 async def test_a_lease_that_ends_counts_an_attempt_and_a_late_ack_counts_if_nobody_has_it(
