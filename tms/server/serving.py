@@ -32,7 +32,7 @@ from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
-from tms.server.node import open_services
+from tms.server.opening import open_served
 from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
 from tms.server.security_part import Security, SecurityFiles, read_security
 from tms.server.stores import importing, look_at, open_metadata
@@ -198,11 +198,10 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
     settings, registry = basis.settings, _registry()
     async with AsyncExitStack() as stack:
         opened = await open_registry(settings, basis.clock, stack)
-        services = await open_services(
-            settings.store,
-            clock=basis.clock,
-            settings=settings,
-            registry=registry,
+        services = await open_served(
+            settings,
+            basis.clock,
+            registry,
             values=None if opened is None else opened.values,
             may_block_loop=True,
         )
@@ -335,11 +334,10 @@ class _Part:
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
         """Open the services, and serve by them."""
         settings, registry = self._settings, _registry()
-        services = await open_services(
-            settings.store,
-            clock=self._parts.clock,
-            settings=settings,
-            registry=registry,
+        services = await open_served(
+            settings,
+            self._parts.clock,
+            registry,
             values=self._values,
             lease=lease,
             instances=self._instances,
@@ -353,7 +351,7 @@ class _Part:
             self._schemas.register(registry)
             self._schemas.attach(services.messaging)
         self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
-        raising = raising_when_all_know(self._instances, services.shard.raise_format)
+        raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             yield
         finally:
