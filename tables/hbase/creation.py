@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import thriftpy2
@@ -33,6 +34,7 @@ from tables.hbase.layout import (
     FAMILY,
     FORMAT_KEY,
     Place,
+    Recorded,
     Salt,
     format_row,
     recorded_format,
@@ -81,27 +83,30 @@ def create_as_told(
     """
     row = recorded(place, gateway)
     found = recorded_shards(place, row)
-    asked = sharding or found or Sharding(1)
-    if row is not None and asked != (found or Sharding(1)):
+    wanted = found if sharding is None else sharding
+    if wanted is not None and wanted.shards == 1:
+        wanted = None
+    if row is not None and wanted != found:
         was = "without shards" if found is None else f"with {found}"
         reason = f"it was created {was}, which cannot be changed: give another prefix for a new one"
         raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
-    if asked.shards == 1:
+    if wanted is None:
         return create(place, gateway, admin)
+    shards = [OneShard(number, wanted) for number in range(wanted.shards)]
+    places = [place.of_shard(shard.shard) for shard in shards]
     made: list[Created] = []
     with ThreadPoolExecutor(gateway.size, "tms-init") as threads:
+        # Nothing is created where one of them could not be.
+        list(threads.map(_found, places, repeat(gateway), shards))
         for created in threads.map(
-            lambda number: create(
-                place.of_shard(number), gateway, admin, shard=OneShard(number, asked)
-            ),
-            range(asked.shards),
+            lambda at, shard: create(at, gateway, admin, shard=shard), places, shards
         ):
             made.append(created)
-            on_shard(len(made), asked.shards)
-    _record_shards(place, gateway, asked)
+            on_shard(len(made), wanted.shards)
+    _record_shards(place, gateway, wanted)
     tables = [table for each in made for table in each.tables]
     splits = {table: keys for each in made for table, keys in each.splits.items()}
-    return Created(made[0].buckets, tables, splits, asked)
+    return Created(made[0].buckets, tables, splits, wanted)
 
 
 def create(
@@ -117,14 +122,7 @@ def create(
     if that is given. Raises `StoreFormatUnknown` where there is a store with another number of
     buckets, or another shard; `StoreSharded` where it is not to be one; `StoreUnavailable`.
     """
-    row = recorded(place, gateway)
-    found = recorded_format(place, row) if row else None
-    if found is not None and found.shard != shard:
-        if shard is None:
-            raise StoreSharded(prefix=place.prefix, **keys_of(found.shard))
-        was = "a whole store" if found.shard is None else found.shard
-        reason = f"there are tables of {was} already: give another prefix"
-        raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
+    found = _found(place, gateway, shard)
     default = BUCKETS_DEFAULT if shard is None else _SHARD_BUCKETS_DEFAULT
     buckets = place.buckets or default if found is None else found.buckets
     tables = TABLES if found is None else tables_with(found.features)
@@ -143,11 +141,24 @@ def create(
                 if keys:
                     splits[name.decode()] = keys
             made.append(name.decode())
-        if row is None:
+        if found is None:
             _record(place, gateway, format_row(buckets, shard=shard))
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
     return Created(buckets, made, splits)
+
+
+def _found(place: Place, gateway: Gateway, shard: OneShard | None) -> Recorded | None:
+    """Return what is recorded there; None if nothing is. Raises as `create`."""
+    row = recorded(place, gateway)
+    found = recorded_format(place, row) if row else None
+    if found is not None and found.shard != shard:
+        if shard is None:
+            raise StoreSharded(prefix=place.prefix, **keys_of(found.shard))
+        was = "a whole store" if found.shard is None else found.shard
+        reason = f"there are tables of {was} already: give another prefix"
+        raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
+    return found
 
 
 def _create_split(
