@@ -69,6 +69,7 @@ ARROWS: dict[str, frozenset[str]] = {
     ),
     "tms.server.opening": frozenset(
         {
+            "tms.cluster",
             "tms.core",
             "tms.messaging",
             "tms.server.node",

@@ -4,12 +4,16 @@ What serves shards is imported only where a store has some.
 """
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import HeldLease
+from tms.core.errors import TmsError
 from tms.core.payload_values import PayloadValues
+from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.features import Instances
 from tms.server.node import OpenServices, open_services
@@ -18,6 +22,20 @@ from tms.settings import Settings
 
 if TYPE_CHECKING:
     from tms.server.sharded import ShardedServices
+
+_log = logging.getLogger(__name__)
+
+
+async def known_sharding(settings: Settings) -> Sharding | None:
+    """Return how the store of `settings` is divided; None also if HBase does not answer soon."""
+    quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s_max(settings.lease_s)}
+    try:
+        return await asyncio.to_thread(
+            sharding_of, settings.store, settings.model_copy(update=quick)
+        )
+    except TmsError as error:
+        _log.warning("it is not known yet how the store is divided: %s", error)
+        return None
 
 
 async def open_served(
