@@ -280,6 +280,15 @@ class ValueUnreadable(StoreCorrupt):
     code = "value_unreadable"
 
 
+class StoreSharded(StoreError):
+    """Raised when a store with several shards, or one of these, is opened as a whole store.
+
+    `detail` has `shards`, how many there are, and the rule `by`; with `shard` it is only that one.
+    """
+
+    code = "store_sharded"
+
+
 class StoreFormatUnknown(StoreError):
     """Raised when the data folder was written in a format this version does not know."""
 
