@@ -148,6 +148,16 @@ class AccessControl:
             raise NotAuthenticated("credentials_required")
         return self._sessions.anonymous
 
+    async def identify(self, request: Request, header: bytes) -> Session:
+        """Return whom a value of Authorization is for, and tell of it if it is nobody's.
+
+        Raises `NotAuthenticated`, `RateExceeded`.
+        """
+        try:
+            return await self._sessions.of_header(header, request.connection.peer.address)
+        except TmsError as error:
+            self.trail.unknown(request, error)
+
     # Whether they may.
 
     def admits_again(self, request: Request) -> bool:
@@ -189,7 +199,8 @@ class AccessControl:
         is_counted = self._quotas is not None and self._quotas.limits.are_by_time
         is_alike = caller is ANYBODY and admission.via is None and not is_counted
         # What is told each time is decided each time.
-        if is_alike and not self.grants.is_stale and operation.action not in ALWAYS:
+        is_told = operation.is_always_audited or operation.action in ALWAYS
+        if is_alike and not self.grants.is_stale and not is_told:
             self._keep(request, session, operation, admission)
 
     def _keep(

@@ -1,6 +1,6 @@
 """Operations as an application: a table of them, made once, in which each request is looked up."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,22 +25,25 @@ class Application:
         *,
         prefix: str = "",
         forward: Handler | None = None,
+        endpoint: Callable[..., Endpoint] = Endpoint,
     ) -> None:
         """Answer requests to `operations`, and have `forward` answer all others; None: refuse them.
 
-        They are at their paths, and below `prefix` too, but for the one at `/`.
+        They are at their paths, and below `prefix` too, but for the one at `/`. Each is answered by
+        what `endpoint` makes.
         """
         self.context = context
+        self.metrics = metrics
         counted = metrics.of("unmatched" if forward is None else "forwarded")
 
         def unmatched(code: str, detail: Mapping[str, Any]) -> Endpoint:
-            return Endpoint(forward or partial(_refuse, code, detail), context, counted)
+            return endpoint(forward or partial(_refuse, code, detail), context, counted)
 
         own = [
             Route(
                 each.method,
                 each.path,
-                Endpoint(each.handler, context, metrics.of(each.name), each),
+                endpoint(each.handler, context, metrics.of(each.name), each),
             )
             for each in operations
         ]

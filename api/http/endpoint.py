@@ -5,6 +5,7 @@ from collections.abc import Collection
 from time import perf_counter
 
 from api.http.context import Context
+from api.http.errors import ErrorAnswer
 from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
@@ -92,6 +93,10 @@ class Endpoint:
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
 
+    def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:  # noqa: ARG002  pages need it
+        """Return the answer that tells an error."""
+        return self.context.error_form(error)
+
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
         """Answer with an error, or cut off the answer that has begun.
 
@@ -107,7 +112,7 @@ class Endpoint:
                 raise error
             _cut_off.add(f"{path}: {error}")
             return
-        status, body, content_type, headers, is_our_fault = self.context.error_form(error)
+        status, body, content_type, headers, is_our_fault = self.error_form(exchange, error)
         if is_our_fault:
             _log.exception("a request failed: %s", path)
         await exchange.answer(status, body, content_type, headers)

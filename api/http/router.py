@@ -88,6 +88,15 @@ class Router(Generic[T]):
         self.mount(prefix, other.routes)
         self._mounted.append((prefix.split("/"), other.unmatched))
 
+    def replace(self, route: Route[T]) -> None:
+        """Have a method of a path that is there lead elsewhere."""
+        [before] = [each for each in self.routes if each[:2] == route[:2]]
+        self.routes.remove(before)
+        found = _walk(self._root, route.template.split("/"), 1, [])
+        assert found is not None, route
+        del found.methods[route.method]
+        self.mount("", [route])
+
     def find(self, method: str, path: str) -> RouteMatch[T]:
         """Return the match of a request; `path` is as it came, not decoded.
 

@@ -47,6 +47,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.wire",
         }
     ),
+    "api.console": frozenset({"api.http", "tms.core", "tms.security"}),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),
     "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),
@@ -89,6 +90,7 @@ ARROWS: dict[str, frozenset[str]] = {
         {
             "api.app",
             "api.cluster",
+            "api.console",
             "api.http",
             "tms.cluster",
             "tms.core",

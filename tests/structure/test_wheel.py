@@ -111,7 +111,7 @@ def test_the_wheel_has_all_modules_with_their_interfaces_and_nothing_else(wheel:
     for package in SERVER_PACKAGES:
         expected |= {
             f"tms/_server/{path.relative_to(ROOT).as_posix()}"
-            for kind in ("*.py", "*.thrift")
+            for kind in ("*.py", "*.thrift", "console/assets/*", "console/templates/*")
             for path in (ROOT / package).rglob(kind)
         }
 

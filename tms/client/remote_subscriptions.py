@@ -8,7 +8,13 @@ from collections.abc import Sequence
 
 from tms.client.calls import JSON, Calls, of_the_server
 from tms.client.remote import topic_path
-from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
+from tms.core.errors import SubscriptionIsShared
+from tms.core.subscriptions import (
+    Advance,
+    SubscriptionKind,
+    SubscriptionPosition,
+    check_subscription_name,
+)
 from tms.core.topic import TopicId
 from tms.wire import json_subscriptions as bodies
 
@@ -30,10 +36,13 @@ class RemoteSubscriptions:
             return bodies.decode_subscription(answer, topic_id)
 
     async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
-        """Return a position. Raises `SubscriptionNotFound`."""
+        """Return a position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
         answer = await self._calls.safely("GET", _path(topic_id, name))
         with of_the_server():
-            return bodies.decode_subscription(answer, topic_id)
+            found = bodies.decode_subscription(answer, topic_id)
+        if found.kind is SubscriptionKind.SHARED:
+            raise SubscriptionIsShared(topic=str(topic_id), subscription=name)
+        return found
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's positions in the order of their names."""
@@ -49,7 +58,8 @@ class RemoteSubscriptions:
             return bodies.decode_subscription(answer, advance.topic_id)
 
     async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
-        """Delete a position. Raises `SubscriptionNotFound`."""
+        """Delete a position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
+        await self.subscription(topic_id, name)  # not the group of many
         await self._calls.once("DELETE", _path(topic_id, name))
 
 

@@ -6,6 +6,7 @@ the others forward to it (`api.cluster.standby`). The schema registry is served 
 """
 
 import asyncio
+import importlib.util
 import logging
 import ssl
 import sys
@@ -171,6 +172,14 @@ class _Parts:
         """Return an application with the registry below its prefix, if there is one."""
         return app if self.schemas is None else self.schemas.beside(app)
 
+    def with_console(self, app: Application) -> Application:
+        """Return an application with the console, unless it is off or its extra is missing."""
+        if self.settings.console == "off" or importlib.util.find_spec("jinja2") is None:
+            return app
+        from api.console.application import beside  # noqa: PLC0415  an extra
+
+        return beside(app, is_read_only=self.settings.console == "read-only")
+
     def listeners(self, app: App) -> list[ListeningAddress]:
         """Return where a server listens: for all, and for the registry alone if it is told to."""
         more = () if self.schemas is None else self.schemas.listeners
@@ -216,7 +225,7 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
         options = parts.options(registry, sharding=services.sharding)
-        app = create_app(services, settings.limits(), **options)
+        app = parts.with_console(create_app(services, settings.limits(), **options))
         if parts.schemas is not None:
             parts.schemas.register(registry)
             parts.schemas.attach(services.messaging)
@@ -352,7 +361,7 @@ class _Part:
             instances=self._instances,
         )
         options = self._parts.options(registry, self._member, services.sharding)
-        app = create_app(services, settings.limits(), **options)
+        app = self._parts.with_console(create_app(services, settings.limits(), **options))
         self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.stop_waiting
         if self._schemas is not None:

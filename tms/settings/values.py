@@ -74,6 +74,10 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         "The form of a topic in REST: nested, or CDAP's. seed nests the properties beside the "
         "name.",
     )
+    console: Literal["on", "read-only", "off"] = setting(
+        "on",
+        "The pages below /console. Without `auth` they answer the machine of the server alone.",
+    )
     transactions: Literal["own", "foreign"] = setting(
         "own",
         "The manager of transactions. own: this server manages them, and "

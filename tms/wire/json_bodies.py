@@ -43,15 +43,17 @@ from tms.wire.json_messages import (
     are_all_text,
     encode_rows,
     given_bodies,
+    given_of,
     given_payloads,
     given_values,
 )
 from tms.wire.json_ranges import IsolationName
-from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_of
-from tms.wire.json_transactions import AdvanceBody, advances_of
+from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies, commit_acks_of
+from tms.wire.json_transactions import AdvanceBody, advances_bodies, advances_of
 from tms.wire.json_values import (
     check_body,
     decode,
+    decode_answer,
     encode,
     from_base64,
     int64,
@@ -180,6 +182,7 @@ class _Outer(msgspec.Struct):
 _LONG_BYTES = 1_000
 _publish_decoder = msgspec.json.Decoder(PublishBody)
 _publish_all_decoder = msgspec.json.Decoder(PublishAllBody)
+_published_all_decoder = msgspec.json.Decoder(PublishedAllBody)
 _rollback_decoder = msgspec.json.Decoder(RollbackBody)
 _poll_decoder = msgspec.json.Decoder(PollBody)
 _outer_decoder = msgspec.json.Decoder(_Outer)
@@ -233,6 +236,18 @@ class JsonFormat:
             bodies += some
         return PublishRequest(pointer, bodies, values)
 
+    def encode_publish_all(self, request: PublishAllRequest) -> bytes:
+        """Return the body of a publish to several topics, for the client; bytes as text."""
+        carried, topics = request.carried, request.topics.items()
+        told = {
+            "topics": {name: [*map(given_of, bodies)] for name, bodies in topics},
+            "owner": request.owner,
+            "sequence": request.sequence,
+            "advances": advances_bodies(carried.advances),
+            "acks": commit_acks_bodies(carried.acks),
+        }
+        return encode(told)
+
     def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
         """Return the content of a publish to several topics."""
         value = decode(_publish_all_decoder, body)
@@ -249,6 +264,11 @@ class JsonFormat:
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to a publish to several topics."""
         return encode(PublishedAllBody(str(published.write_pointer), published.is_duplicate))
+
+    def decode_published_all(self, answer: bytes) -> AllPublished:
+        """Return the answer to a publish to several topics, for the client."""
+        told = decode_answer(_published_all_decoder, answer)
+        return AllPublished(int(told.transaction_id), is_duplicate=told.duplicate)
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""

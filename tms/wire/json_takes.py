@@ -24,6 +24,7 @@ from tms.core.groups import (
     Settled,
     Take,
     Taken,
+    kept_of,
 )
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import parse_id
@@ -195,7 +196,7 @@ def _parts_of(settle: Settle) -> dict[str, Any]:
     return {
         "acks": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.acks],
         "nacks": [
-            NacksBody(each.delivery, _hexes(each.ids), each.delay_s, each.reason)
+            NacksBody(each.delivery, _hexes(each.ids), each.delay_s, kept_of(each.reason))
             for each in settle.nacks
         ],
         "release": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.releases],

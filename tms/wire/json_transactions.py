@@ -207,20 +207,25 @@ def decode_changes(body: bytes, changes_max: int, *, base64_only: bool) -> list[
     return [bytes_of(value, base64_only=base64_only) for value in changes]
 
 
+def advances_bodies(advances: Iterable[Advance]) -> list[AdvanceBody]:
+    """Return the moves of positions as they are told."""
+    return [
+        AdvanceBody(
+            advance.topic_id.namespace,
+            advance.topic_id.name,
+            advance.name,
+            advance.after.hex(),
+            advance.expected_version,
+        )
+        for advance in advances
+    ]
+
+
 def encode_commit(request: CommitRequest) -> bytes:
     """Return the body of a commit."""
     return encode(
         CommitBody(
-            [
-                AdvanceBody(
-                    advance.topic_id.namespace,
-                    advance.topic_id.name,
-                    advance.name,
-                    advance.after.hex(),
-                    advance.expected_version,
-                )
-                for advance in request.advances
-            ],
+            advances_bodies(request.advances),
             [
                 StoredBody(
                     stored.topic_id.namespace, stored.topic_id.name, str(stored.write_pointer)

@@ -100,6 +100,11 @@ class SoughtEdit(NamedTuple):
 Edit = ReadEdit | TakenEdit | SettledEdit | FailedEdit | ReleasedEdit | SoughtEdit
 
 
+def ids_in(edit: Edit) -> int:
+    """Return how many messages an edit names."""
+    return 0 if isinstance(edit, SoughtEdit) else len(edit.ids)
+
+
 def encode_edit(edit: Edit) -> bytes:
     """Return the bytes of an edit."""
     match edit:

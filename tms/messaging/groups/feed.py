@@ -21,7 +21,7 @@ from tms.core.messaging import Page
 from tms.core.reading import Isolation, Reading
 from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
-from tms.messaging.groups.loaded import LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
 _SCATTERED = 4
@@ -39,8 +39,8 @@ class Fed(NamedTuple):
     ids: Sequence[bytes] = ()
 
 
-class Kept(NamedTuple):
-    """What is in memory of the messages that are to be given."""
+class AtHand(NamedTuple):
+    """The messages that are to be given, as far as they are in memory."""
 
     fed: Fed | None
     oldest: bytes
@@ -109,7 +109,7 @@ def id_before(position: bytes) -> bytes:
 def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes], list[bytes]]:
     """Return the ids of messages, and by key the digests of their keys."""
     if not by_key:
-        return [each for block in blocks for each in block.columns()[0]], []
+        return [each for block in blocks for each in block.ids()], []
     ids, digests = [], []
     for block in blocks:
         for message in block:
@@ -120,13 +120,13 @@ def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes
 
 
 async def bodies_of(
-    group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], bytes_max: int, kept: Kept
+    group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], bytes_max: int, at_hand: AtHand
 ) -> Bodies:
     """Return the messages with `ids`, the first of them up to `bytes_max`, at least one."""
-    fed = kept.fed
+    fed = at_hand.fed
     if fed is not None and fed.ids == ids and sum(len(b.items) for b in fed.blocks) <= bytes_max:
         return Bodies(fed.blocks, ids, ())
-    ahead, count = group.ahead.give(ids, kept.oldest, kept.now_ms, bytes_max)
+    ahead, count = group.ahead.give(ids, at_hand.oldest, at_hand.now_ms, bytes_max)
     if not count:
         return await _read_bodies(group, read, ids, bytes_max)
     left = bytes_max - sum(len(block.items) for block in ahead)

@@ -17,8 +17,9 @@ from tms.core.messaging import Page
 from tms.core.reading import Reading
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.feed import Fed, Kept, bodies_of, read_on
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
+from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
 from tms.messaging.store_runtime import StoreRuntime
@@ -52,8 +53,8 @@ class Takes:
     def end_leases(self, group: LoadedGroup) -> None:
         """Fail what is leased too long."""
         group.check_current()
-        group.commands.end_leases(self._groups.time.now_ms())
-        self._groups.edited(group)
+        if group.commands.end_leases(self._groups.time.now_ms()):
+            self._groups.edited(group)
 
     async def wait(
         self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
@@ -160,7 +161,7 @@ class Takes:
             bytes_max = min(
                 take.bytes_max or self._limits.take_bytes_default, self._limits.take_bytes_max
             )
-            bodies = await bodies_of(group, self.read, ids, bytes_max, self._kept(group, fed))
+            bodies = await bodies_of(group, self.read, ids, bytes_max, self._at_hand(group, fed))
             group.check_current()
             if self._engine.lease is not None:
                 self._engine.lease.check()
@@ -199,8 +200,8 @@ class Takes:
         """Return a delivery again, as far as it still holds."""
         delivery = group.commands.state.deliveries[number]
         ids = group.commands.state.ids_of(number)
-        bytes_max, kept = self._limits.take_bytes_max, self._kept(group, None)
-        bodies = await bodies_of(group, self.read, ids, bytes_max, kept)
+        bytes_max, at_hand = self._limits.take_bytes_max, self._at_hand(group, None)
+        bodies = await bodies_of(group, self.read, ids, bytes_max, at_hand)
         attempts = [
             opened.attempts + 1
             for each in bodies.ids
@@ -214,11 +215,11 @@ class Takes:
             room = self._limits.groups_open_max - self._groups.open_count
             return await read_on(group, self.read, wanted, room, self._groups.time.now_ms())
 
-    def _kept(self, group: LoadedGroup, fed: Fed | None) -> Kept:
+    def _at_hand(self, group: LoadedGroup, fed: Fed | None) -> AtHand:
         clock = self._engine.clock
         deleted_ms = max(clock.expiry_ms(), clock.deleted_ms)  # the clock may have gone back
         oldest = first_id_at(group.state.topic.first_live_ms(deleted_ms))
-        return Kept(fed, oldest, self._groups.time.now_ms())
+        return AtHand(fed, oldest, self._groups.time.now_ms())
 
     def _short(self, group: LoadedGroup, taker: Taker, fed: Fed | None) -> Taken:
         """Return an answer without messages that tells why."""

@@ -1,0 +1,108 @@
+"""Puts the console beside the service: its table of operations, below `/console`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from api.console import assets, overview, signing_in, topics
+from api.console.browser_sessions import BrowserSessions
+from api.console.console import Console
+from api.console.row import Row
+from api.console.visit import ROOT
+from api.http.application import Application
+from api.http.endpoint import Endpoint
+from api.http.errors import ErrorAnswer
+from api.http.exchange import Exchange
+from api.http.operation import Handler, Operation
+from api.http.router import Route
+
+_SEE_OTHER = 303
+ROWS: Sequence[Row] = (*overview.ROWS, *topics.ROWS, *signing_in.ROWS)
+
+
+class ConsoleEndpoint(Endpoint):
+    """An endpoint that knows callers by their cookie, and tells errors as pages."""
+
+    __slots__ = ("console",)
+    console: Console
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request."""
+        session = self.console.session_of(exchange)
+        if session is not None:
+            exchange.authorization = session.authorization
+        await super().serve(exchange)
+
+    def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
+        """Return the page that tells an error."""
+        return self.console.error(exchange, error)
+
+
+def beside(app: Application, *, is_read_only: bool = False) -> Application:
+    """Have an application answer with pages below `/console`, and lead browsers there from `/`."""
+    context = app.context
+    console = Console(
+        clock=context.clock,
+        is_read_only=is_read_only,
+        asks_who=context.access is not None,
+        sessions=BrowserSessions(context.clock),
+    )
+
+    def endpoint(*arguments: Any) -> ConsoleEndpoint:
+        made = ConsoleEndpoint(*arguments)
+        made.console = console
+        return made
+
+    own = Application(context, app.metrics, operations(console, app), endpoint=endpoint)
+    app.routes.mount_whole(ROOT, own.routes)
+    first = app.routes.find("GET", "/").target.operation
+    assert first is not None, "the service has a first page for programs"
+    leading = replace(first, handler=partial(_lead_browsers, first.handler))
+    target = Endpoint(leading.handler, context, app.metrics.of("consoleLead"), leading)
+    app.routes.replace(Route("GET", "/", target))
+    return app
+
+
+async def _lead_browsers(otherwise: Handler, exchange: Exchange) -> None:
+    """Lead whoever takes HTML to the console."""
+    if b"text/html" in exchange.headers.get(b"accept", b""):
+        await exchange.answer(_SEE_OTHER, b"", None, [(b"location", ROOT[1:].encode())])
+    else:
+        await otherwise(exchange)
+
+
+def operations(console: Console, app: Application) -> Iterator[Operation]:
+    """Give the console's operations."""
+    for row in ROWS:
+        handler: Handler = partial(console.show, row.handler)
+        if row.is_form:
+            handler = partial(console.take, row.handler, is_change=row.is_change)
+        yield _operation(row, handler)
+    access = app.context.access
+    sign_in = partial(signing_in.sign_in, console, access)
+    sign_out = partial(signing_in.sign_out, console)
+    for name, handler in (("sign-in", sign_in), ("sign-out", sign_out)):
+        row = Row(name=name.title(), path=f"/{name}", handler=signing_in.form, action=None)
+        yield _operation(replace(row, is_form=True), handler)
+    file = Row(name="File", path="/assets/{name}", handler=signing_in.form, action=None)
+    yield _operation(file, assets.serve)
+
+
+def _operation(row: Row, handler: Handler) -> Operation:
+    return Operation(
+        name=f"console{row.name}",
+        action=row.action,
+        decided_by=row.decided_by,
+        method="POST" if row.is_form else "GET",
+        path=row.path or "/",
+        handler=handler,
+        tag="Console",
+        summary=row.name,
+        description="A page for people.",
+        success="The page.",
+        request={} if row.is_form else None,
+        is_page=not row.is_form,
+        is_compressed=True,
+        takes_any_query=True,
+    )

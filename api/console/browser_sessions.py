@@ -1,0 +1,90 @@
+"""Who is signed in to the console: a cookie's random id stands for the credential that was given.
+
+1. The credential stays here, and the door is given it with each request of a page. So whatever ends
+   it (its time, a revocation, a changed password) ends what the cookie can do, too.
+2. An id is kept by its SHA-256, for `LIFE_S` at most. At most `SESSIONS_MAX` are kept: of too many
+   the oldest goes.
+3. After `FAILURES_MAX` failed attempts from an address within a minute the next ones are refused.
+"""
+
+import hashlib
+import secrets
+from collections import deque
+from dataclasses import dataclass
+
+from tms.core.clock import Clock
+from tms.core.errors import RateExceeded
+
+LIFE_S = 12 * 3600
+SESSIONS_MAX = 1_024
+FAILURES_MAX = 10
+_MINUTE_MS = 60_000
+_ADDRESSES_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """Somebody who is signed in."""
+
+    authorization: bytes
+    """The value of Authorization that stands for them."""
+    principal: str
+    csrf: str
+    """The token that each form of theirs carries."""
+    ends_ms: int
+
+
+class BrowserSessions:
+    """The sessions of one server. Used from the event loop's thread alone."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._by_digest: dict[bytes, BrowserSession] = {}
+        self._failures: dict[str, deque[int]] = {}
+
+    def begin(self, authorization: bytes, principal: str, ends_ms: int) -> str:
+        """Return the id of a new session, which ends at `ends_ms` at the latest."""
+        session_id = secrets.token_urlsafe(32)
+        ends_ms = min(ends_ms, self._clock.keys_ms() + LIFE_S * 1000)
+        if len(self._by_digest) >= SESSIONS_MAX:
+            del self._by_digest[next(iter(self._by_digest))]
+        csrf = secrets.token_urlsafe(24)
+        session = BrowserSession(authorization, principal, csrf, ends_ms)
+        self._by_digest[_digest(session_id)] = session
+        return session_id
+
+    def find(self, session_id: str) -> BrowserSession | None:
+        """Return the session of an id, None if it has ended."""
+        session = self._by_digest.get(_digest(session_id))
+        if session is not None and session.ends_ms <= self._clock.keys_ms():
+            self.end(session_id)
+            return None
+        return session
+
+    def end(self, session_id: str) -> None:
+        """End a session, if there is one."""
+        self._by_digest.pop(_digest(session_id), None)
+
+    def check_attempt(self, address: str) -> None:
+        """Raise `RateExceeded` if too many attempts from an address have failed of late."""
+        failures = self._failures.get(address)
+        if failures is None:
+            return
+        now_ms = self._clock.keys_ms()
+        while failures and failures[0] <= now_ms - _MINUTE_MS:
+            failures.popleft()
+        if len(failures) >= FAILURES_MAX:
+            left_s = 1 + (failures[0] + _MINUTE_MS - now_ms) // 1000
+            raise RateExceeded("principal_rate_exceeded", setting="sign-ins", retry_after_s=left_s)
+
+    def failed(self, address: str) -> None:
+        """Take note of a failed attempt."""
+        failures = self._failures.pop(address, None) or deque(maxlen=FAILURES_MAX)
+        failures.append(self._clock.keys_ms())
+        self._failures[address] = failures
+        if len(self._failures) > _ADDRESSES_MAX:
+            del self._failures[next(iter(self._failures))]
+
+
+def _digest(session_id: str) -> bytes:
+    return hashlib.sha256(session_id.encode()).digest()

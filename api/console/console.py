@@ -1,0 +1,199 @@
+"""The console of one server: its pages, made from templates, and what they have in common.
+
+1. A page is shown, and a form is taken, only by an `Operation` of the console's table: the door
+   checks its action as it does for REST. What a page shows it reads from the same services.
+2. Each form carries its session's token against forgery; all are refused if it is another's, or if
+   the console is to change nothing.
+3. Without access control the console answers this machine alone.
+4. Nothing in a page comes from another host, and nothing in it runs that is not one of `assets`.
+"""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from hmac import compare_digest
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from api.console import shown
+from api.console.browser_sessions import BrowserSession, BrowserSessions
+from api.console.visit import (
+    ROOT,
+    Done,
+    Download,
+    Handler,
+    ShownPage,
+    Visit,
+    fields_of,
+    place,
+    root_of,
+)
+from api.http.errors import ErrorAnswer, answer_of
+from api.http.exchange import OK, Exchange
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
+from tms import __version__
+from tms.core.clock import Clock
+from tms.core.errors import InternalError, NotAuthenticated, NotPermitted, TmsError
+
+COOKIE = "tms_console"
+_HERE = Path(__file__).parent
+_HTML = b"text/html; charset=utf-8"
+_SEE_OTHER = 303
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    b"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = ("number", "size", "span", "moment", "text", "payload")
+    environment.filters |= {name: getattr(shown, name) for name in names}
+    environment.globals |= {"place": place, "version": __version__}
+    return environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """The facts that all pages share, and how they are answered."""
+
+    clock: Clock
+    is_read_only: bool = False
+    asks_who: bool
+    """Whether who looks has to sign in."""
+    sessions: BrowserSessions
+    csrf: str = field(default_factory=partial(secrets.token_urlsafe, 24))
+    """The token of forms where nobody signs in."""
+    templates: Environment = field(default_factory=_environment)
+
+    def session_of(self, exchange: Exchange) -> BrowserSession | None:
+        """Return who is signed in by a request's cookie."""
+        session_id = cookie_of(exchange)
+        return None if session_id is None else self.sessions.find(session_id)
+
+    async def show(self, handler: Handler, exchange: Exchange) -> None:
+        """Answer with a page."""
+        self._check_here(exchange)
+        visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
+        await self.answer(visit, await handler(visit))
+
+    async def take(self, handler: Handler, exchange: Exchange, *, is_change: bool = True) -> None:
+        """Take a form, and have the browser go on elsewhere.
+
+        Raises `NotPermitted` if it is not a form of this console's, or it changes nothing.
+        """
+        form = fields_of(await read_body(exchange, SMALL_BODY_BYTES_MAX))
+        self._check_here(exchange)
+        session = self.session_of(exchange)
+        if is_change:
+            csrf = self.csrf if session is None else session.csrf
+            if self.is_read_only or not compare_digest(
+                form.get("csrf", "").encode(), csrf.encode()
+            ):
+                action = "change in the console"
+                reason = "it is read-only" if self.is_read_only else "load the page again"
+                raise NotPermitted(action=action, resource="the server", reason=reason)
+        visit = Visit(exchange, session, form, self.is_read_only)
+        await self.answer(visit, await handler(visit))
+
+    async def answer(self, visit: Visit, answer: ShownPage | Done | Download) -> None:
+        """Send what a handler gave."""
+        exchange = visit.exchange
+        if isinstance(answer, ShownPage):
+            body = self.html(visit, answer).encode("utf-8", "replace")
+            await exchange.answer(OK, body, _HTML, _HEADERS)
+        elif isinstance(answer, Download):
+            name = "".join(each if each.isalnum() or each in "._-" else "_" for each in answer.name)
+            kept = f'attachment; filename="{name}"'.encode("ascii", "replace")
+            headers = (*_HEADERS, (b"content-disposition", kept))
+            await exchange.answer(OK, answer.content, b"application/octet-stream", headers)
+        else:
+            path, _, query = answer.place.partition("?")
+            told = f"told={place(answer.told)[1:]}" if answer.told else ""
+            asked = "&".join(each for each in (query, told) if each)
+            await self.go(exchange, path + (f"?{asked}" if asked else ""))
+
+    async def go(
+        self, exchange: Exchange, to: str, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Have the browser go to a place below the console."""
+        location = (b"location", f"{root_of(exchange)}{to}".encode())
+        await exchange.answer(_SEE_OTHER, b"", _HTML, (*_HEADERS, location, *headers))
+
+    def html(self, visit: Visit, page: ShownPage) -> str:
+        """Return a page as HTML."""
+        session = visit.session
+        values: dict[str, Any] = {
+            "visit": visit,
+            "root": visit.root,
+            "csrf": self.csrf if session is None else session.csrf,
+            "told": visit.query.get("told", ""),
+            "who": None if session is None else session.principal,
+            "now_ms": self.clock.now_ms(),
+            **page.values,
+        }
+        return self.templates.get_template(page.template).render(values)
+
+    def error(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
+        """Return the page that tells an error; who has to sign in is led there."""
+        if isinstance(error, NotAuthenticated) and exchange.method in ("GET", "HEAD"):
+            path = exchange.path.removeprefix(ROOT) or "/"
+            asked = exchange.query.decode("latin-1")
+            back = path + (f"?{asked}" if asked else "")
+            to = f"{root_of(exchange)}{place('sign-in', back=back)}".encode()
+            return ErrorAnswer(_SEE_OTHER, b"", _HTML, (*_HEADERS, (b"location", to)))
+        told = answer_of(error)
+        known = error if isinstance(error, TmsError) else InternalError()
+        values = {
+            "title": HTTPStatus(known.status).phrase,
+            "problem": known.problem,
+            "detail": {name: shown.text(str(value)) for name, value in known.detail.items()},
+        }
+        visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
+        body = self.html(visit, ShownPage("error.html", values)).encode("utf-8", "replace")
+        kept = [each for each in told.headers if each[0] != b"www-authenticate"]
+        return ErrorAnswer(known.status, body, _HTML, (*_HEADERS, *kept), told.is_our_fault)
+
+    def _check_here(self, exchange: Exchange) -> None:
+        """Raise `NotPermitted` if everybody may do everything, and it is asked from elsewhere."""
+        if self.asks_who:
+            return
+        address = exchange.peer.address
+        try:
+            is_here = not address or ip_address(address.partition("%")[0]).is_loopback
+        except ValueError:
+            is_here = False
+        if not is_here or exchange.connection.is_of_server:
+            reason = "without `auth` the console answers the machine of the server alone"
+            raise NotPermitted(action="look", resource="the console", reason=reason)
+
+
+def cookie_of(exchange: Exchange) -> str | None:
+    """Return the id of the session that a request's cookie names."""
+    header = exchange.headers.get(b"cookie")
+    if header is None:
+        return None
+    try:
+        found = SimpleCookie(header.decode("latin-1")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value

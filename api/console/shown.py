@@ -1,0 +1,75 @@
+"""How values are shown to people: numbers, sizes, times, and bytes that come from anywhere.
+
+Templates escape everything. What cannot be seen (control characters, marks that turn the direction
+of text) is shown as its code, so that no payload can look like something else.
+"""
+
+import unicodedata
+from datetime import UTC, datetime
+
+_NOTHING = "-"
+_KILO = 1000
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def number(value: float | None) -> str:
+    """Return a count or a rate in a few characters."""
+    if value is None:
+        return _NOTHING
+    for size, unit in _UNITS:
+        if abs(value) >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g}" if value % 1 else f"{value:.0f}"
+
+
+def size(value: float | None) -> str:
+    """Return a number of bytes."""
+    return (
+        _NOTHING if value is None else f"{number(value)}B" if value >= _KILO else f"{value:.0f} B"
+    )
+
+
+def span(seconds: float | None) -> str:
+    """Return how long something takes."""
+    if seconds is None:
+        return _NOTHING
+    for length, unit in _SPANS:
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds * 1000:.0f} ms"
+
+
+def moment(ms: float | None) -> str:
+    """Return a time in ms since 1970, in UTC."""
+    if ms is None:
+        return _NOTHING
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+
+
+def text(value: str) -> str:
+    """Return a text in which all can be seen."""
+    if value.isascii() and value.isprintable():
+        return value
+    return "".join(
+        f"\\u{ord(each):04x}"
+        if each not in "\n\t" and unicodedata.category(each) in _UNSEEN
+        else each
+        for each in value
+    )
+
+
+def payload(value: bytes, chars_max: int = 4_000) -> str:
+    """Return the start of a payload as text, or as hexadecimal digits if it is not UTF-8."""
+    cut = value[: chars_max * 4]
+    try:
+        decoded = cut.decode()
+    except UnicodeDecodeError as error:
+        is_cut_within = len(cut) < len(value) and error.start >= len(cut) - 3
+        decoded = cut[: error.start].decode() if is_cut_within else cut[: chars_max // 2].hex(" ")
+    shown = text(decoded[:chars_max])
+    return f"{shown}…" if len(value) > len(cut) or len(decoded) > chars_max else shown

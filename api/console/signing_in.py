@@ -1,0 +1,76 @@
+"""Signing in with a token or a password, and out."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+
+from api.console.console import COOKIE, Console, cookie_of
+from api.console.row import Row
+from api.console.visit import Answer, ShownPage, Visit, fields_of
+from api.http.access_control import AccessControl
+from api.http.exchange import Exchange
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
+from tms.core.errors import NotAuthenticated
+
+_PLACE_CHARS_MAX = 2_000
+
+
+async def form(visit: Visit) -> Answer:
+    """Show the form."""
+    return ShownPage("sign_in.html", {"back": _back_of(visit.query.get("back", "")), "problem": ""})
+
+
+async def sign_in(console: Console, access: AccessControl | None, exchange: Exchange) -> None:
+    """Check a credential, and begin a session. Raises `RateExceeded`."""
+    given = fields_of(await read_body(exchange, SMALL_BODY_BYTES_MAX))
+    back, address = _back_of(given.get("back", "")), exchange.peer.address
+    if access is None:
+        await console.go(exchange, back)
+        return
+    console.sessions.check_attempt(address)
+    header = _header_of(given)
+    try:
+        session = await access.identify(exchange, header)
+    except NotAuthenticated as error:
+        console.sessions.failed(address)
+        problem = f"{error.problem.message} {error.detail.get('reason', '')}"
+        page = ShownPage("sign_in.html", {"back": back, "problem": problem})
+        await console.answer(Visit(exchange, None, {}, console.is_read_only), page)
+        return
+    before = cookie_of(exchange)
+    if before is not None:
+        console.sessions.end(before)  # a session that somebody else may have put there
+    session_id = console.sessions.begin(header, session.identity.principal, session.ends_ms)
+    await console.go(exchange, back, [_cookie(exchange, session_id, "")])
+
+
+async def sign_out(console: Console, exchange: Exchange) -> None:
+    """End the session."""
+    session_id = cookie_of(exchange)
+    if session_id is not None:
+        console.sessions.end(session_id)
+    await console.go(exchange, "/sign-in", [_cookie(exchange, "", "; Max-Age=0")])
+
+
+def _header_of(given: Mapping[str, str]) -> bytes:
+    """Return the value of Authorization that a form stands for."""
+    token = given.get("token", "").strip()
+    if token:
+        return b"Bearer " + token.encode("utf-8", "replace")
+    pair = f"{given.get('name', '')}:{given.get('password', '')}"
+    return b"Basic " + b64encode(pair.encode())
+
+
+def _cookie(exchange: Exchange, session_id: str, more: str) -> tuple[bytes, bytes]:
+    """Return the header that sets the cookie: for the paths beside the form, so for the console."""
+    secure = "; Secure" if exchange.peer.scheme == "https" else ""
+    value = f"{COOKIE}={session_id}; HttpOnly; SameSite=Strict{secure}{more}"
+    return b"set-cookie", value.encode()
+
+
+def _back_of(told: str) -> str:
+    """Return a place below the console, whatever was told."""
+    is_place = told.startswith("/") and not told.startswith("//") and told.isascii()
+    return told if is_place and told.isprintable() and len(told) < _PLACE_CHARS_MAX else ""
+
+
+ROWS = (Row(name="SignInForm", path="/sign-in", handler=form, action=None),)

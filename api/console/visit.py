@@ -1,0 +1,118 @@
+"""One request for a page, as the pages see it: what was asked, by whom, and what they may do."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from api.console.browser_sessions import BrowserSession
+from api.http.exchange import Exchange
+from tms.core.errors import InvalidRequest
+from tms.core.services import ServerServices
+from tms.security.resources import SERVER, Action, Resource, topic_resource
+
+ROOT = "/console"
+_FIELDS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPage:
+    """A page: a template, and its values."""
+
+    template: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Something was done: the browser goes on at a place below the console, and is told of it."""
+
+    place: str
+    """Begins with a slash; empty: the first page."""
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Bytes that the browser saves, and never shows as a page."""
+
+    name: str
+    content: bytes
+
+
+Answer = ShownPage | Done | Download
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request for a page, or of one of its forms."""
+
+    exchange: Exchange
+    session: BrowserSession | None
+    """None where nobody is signed in, or everybody may do everything."""
+    form: Mapping[str, str]
+    """The fields of a form; empty if it is not one."""
+    is_read_only: bool
+    """Whether the console changes nothing."""
+
+    @property
+    def services(self) -> ServerServices:
+        """The services, as REST uses them."""
+        return self.exchange.context.services
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The names in the path."""
+        return self.exchange.names
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters of the page. Raises `InvalidRequest` if they are too many."""
+        return fields_of(self.exchange.query)
+
+    @property
+    def root(self) -> str:
+        """The way from this page to the first one: relative, so that a proxy may add a prefix."""
+        return root_of(self.exchange)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the page asks for itself again, for what has changed."""
+        return b"hx-request" in self.exchange.headers
+
+    def may(self, action: Action, resource: Resource = SERVER, name: str | None = None) -> bool:
+        """Whether who looks may do an action, and the console may change things if it does."""
+        return self.exchange.may(action, resource, name)
+
+    def may_change(
+        self, action: Action, resource: Resource = SERVER, name: str | None = None
+    ) -> bool:
+        """Whether a button for an action is shown."""
+        return not self.is_read_only and self.may(action, resource, name)
+
+    def may_topic(self, action: Action, namespace: str, topic: str | None) -> bool:
+        """Whether who looks may do an action to a topic, or within a namespace."""
+        return self.may(action, topic_resource(namespace, topic))
+
+
+Handler = Callable[[Visit], Awaitable[Answer]]
+
+
+def root_of(exchange: Exchange) -> str:
+    """Return the relative way from a page to the console's first one."""
+    return "../" * (exchange.path.count("/") - 1) + ROOT[1:]
+
+
+def place(*parts: str, **query: str) -> str:
+    """Return a place below the console from parts, which may have any characters."""
+    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
+    return "".join(f"/{quote(part, safe='')}" for part in parts) + (f"?{asked}" if asked else "")
+
+
+def fields_of(encoded: bytes) -> Mapping[str, str]:
+    """Return the fields of a form or a query. Raises `InvalidRequest` (invalid_body)."""
+    try:
+        text = encoded.decode("ascii")
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX))
+    except ValueError as error:
+        raise InvalidRequest("invalid_body", reason=str(error)) from None
