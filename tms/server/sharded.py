@@ -139,8 +139,11 @@ async def open_shards(
     `StoreFormatUnknown` where a shard is not as `sharding` has it.
     """
     count, limits = sharding.shards, settings.limits()
-    connections = max(2, 2 * settings.hbase_connections // count)
-    share = settings.model_copy(update={"hbase_connections": connections, "cleanup_workers": 1})
+    part = {
+        "hbase_connections": max(2, 2 * settings.hbase_connections // count),
+        "cleanup_workers": min(1, settings.cleanup_workers),
+    }
+    share = settings.model_copy(update=part)
 
     def open_one(shard: int) -> Opened:
         url, expected = url_of_shard(store, shard), OneShard(shard, sharding)
