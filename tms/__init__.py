@@ -160,6 +160,7 @@ __all__ = [
     "StoreFormatUnknown",
     "StoreLocked",
     "StoreNotFound",
+    "StoreSharded",
     "StoreUnavailable",
     "Stored",
     "Subscription",

@@ -16,6 +16,7 @@ from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock, trusted
 
 TopicInfo = Literal["seed", "flat"]
@@ -39,6 +40,8 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None
     """None where the server is alone."""
+    sharding: Sharding | None
+    """How the store is divided; None if it has one shard, or that is not known yet."""
     access: AccessControl | None
     """None where everybody may do everything."""
 
@@ -52,6 +55,7 @@ class Options(TypedDict, total=False):
     topic_info: TopicInfo
     callers: Callers | None
     cluster: Cluster | None
+    sharding: Sharding | None
     access: AccessControl | None
 
 
@@ -86,5 +90,6 @@ def context_of(
         callers=options.get("callers") or Callers(),
         error_form=error_form,
         cluster=options.get("cluster"),
+        sharding=options.get("sharding"),
         access=options.get("access"),
     )

@@ -18,6 +18,13 @@ _STATE = answer_of(
         "ClusterState.role": "The role of the server that answers.",
         "ClusterState.leader": "The instance that is the leader, or is taking over.",
         "ClusterState.token": "A number that grows with each change of the leader.",
+        "ClusterState.by": (
+            "The rule by which topics are in shards; null if the store has one shard."
+        ),
+        "ClusterState.shards": "The shards in order, if the store has several.",
+        "ShardState.shard": "The number of the shard.",
+        "ShardState.leader": "The instance that leads it, or takes it over.",
+        "ShardState.token": "The token of its leader.",
         "Instance.id": "A number that no other server ever has.",
         "Instance.address": "The URL at which the other servers reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
@@ -45,15 +52,27 @@ _EXAMPLE = {
         {"id": 4, "address": "http://a:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
         {"id": 7, "address": "http://b:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
     ],
+    "by": "namespace",
+    "shards": [{"shard": shard, "leader": 4, "token": 2} for shard in range(2)],
 }
-_LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
+_LONE_EXAMPLE: Json = {
+    "id": None,
+    "role": "alone",
+    "leader": None,
+    "token": None,
+    "instances": [],
+    "by": None,
+    "shards": [],
+}
 _CONTENT = json_content(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE)
 
 
 async def show(exchange: Exchange) -> None:
     """Answer with how the cluster stands."""
-    cluster = exchange.context.cluster
+    cluster, sharding = exchange.context.cluster, exchange.context.sharding
     state = _ALONE if cluster is None else await cluster.state()
+    if sharding is not None:
+        state = state.with_shards(sharding)
     await exchange.answer(OK, encode_cluster(state), JSON_TYPE)
 
 

@@ -10,6 +10,7 @@ from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
+from tms.core.shards import ShardBy, Sharding
 from tms.wire.json_states import decode_cluster
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
@@ -24,6 +25,27 @@ def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which one is the leader."""
     state = decode_cluster(target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
+
+
+@app.command()
+@with_target
+def where(
+    target: Target,
+    place: Annotated[
+        str, typer.Argument(metavar="NAMESPACE[:TOPIC]", help="A namespace, or one of its topics.")
+    ],
+) -> None:
+    """Show in which shard a topic is, or in which the transactions of a namespace are."""
+    namespace, _, topic = place.partition(":")
+    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    count, by = max(1, len(state.shards)), state.by
+    shard = Sharding(count, by or ShardBy.NAMESPACE).home(namespace, topic or None)
+    leader = state.shards[shard].leader if state.shards else state.leader
+    address = next((each.address for each in state.instances if each.id == leader), None)
+    facts = {"shard": shard, "shards": count, "by": by, "leader": leader, "address": address}
+    rule = "" if by is None else f", by {by}"
+    leads = "" if leader is None else f"; {leader} leads it, {address}"
+    target.answer(f"shard {shard} of {count}{rule}{leads}", facts)
 
 
 @app.command()
@@ -61,4 +83,5 @@ def _text(state: ClusterState) -> str:
         rows.append(row)
     leads = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
     token = "" if state.token is None else f", with token {state.token}"
-    return f"{aligned(_HEADS, rows)}\n{leads}{token}; {state.id} answered."
+    shards = f"{len(state.shards)} shards by {state.by}; " if state.shards else ""
+    return f"{aligned(_HEADS, rows)}\n{shards}{leads}{token}; {state.id} answered."

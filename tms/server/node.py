@@ -69,6 +69,10 @@ class OpenServices:
     """None without an upkeep, and for a store that is not in a folder."""
     _closing: AsyncExitStack
 
+    @property
+    def sharding(self) -> None:
+        """How the store is divided: it is not."""
+
     def in_shard(self, shard: int) -> "OpenServices":
         """Return this: it is the shard 0, and there is no other."""
         check_shard(shard, 1)
@@ -79,6 +83,10 @@ class OpenServices:
         await self.subscriptions.refresh_lags()
         if self.room is not None:
             await asyncio.to_thread(self.room.refresh)
+
+    async def raise_format(self) -> None:
+        """Record the present format of the store. Raises `StoreUnavailable`."""
+        await self.shard.raise_format()
 
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""

@@ -28,12 +28,13 @@ from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
+from tms.core.shards import Sharding
 from tms.core.store_features import FEATURES
 from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
-from tms.server.node import open_services
+from tms.server.opening import known_sharding, open_served
 from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
 from tms.server.security_part import Security, SecurityFiles, read_security
 from tms.server.stores import importing, look_at, open_metadata
@@ -150,7 +151,12 @@ class _Parts:
     schemas: RegistryPart | None
     """None without its extra."""
 
-    def options(self, registry: CollectorRegistry, cluster: Cluster | None = None) -> Options:
+    def options(
+        self,
+        registry: CollectorRegistry,
+        cluster: Cluster | None = None,
+        sharding: Sharding | None = None,
+    ) -> Options:
         """Return what the service's application is made with."""
         return Options(
             registry=registry,
@@ -158,6 +164,7 @@ class _Parts:
             topic_info=self.settings.topic_info,
             callers=Callers(self.settings.own_hosts),
             cluster=cluster,
+            sharding=sharding,
             access=None if self.security is None else self.security.access,
         )
 
@@ -207,19 +214,18 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
     settings, registry = basis.settings, _registry()
     async with AsyncExitStack() as stack:
         opened = await open_registry(settings, basis.clock, stack)
-        services = await open_services(
-            settings.store,
-            clock=basis.clock,
-            settings=settings,
-            registry=registry,
+        services = await open_served(
+            settings,
+            basis.clock,
+            registry,
             values=None if opened is None else opened.values,
             may_block_loop=True,
         )
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        app = create_app(services, settings.limits(), **parts.options(registry))
-        app = parts.with_console(app)
+        options = parts.options(registry, sharding=services.sharding)
+        app = parts.with_console(create_app(services, settings.limits(), **options))
         if parts.schemas is not None:
             parts.schemas.register(registry)
             parts.schemas.attach(services.messaging)
@@ -300,7 +306,8 @@ async def _serve_in_cluster(basis: _Basis, on_started: OnStarted) -> None:
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
-        options = parts.options(registry, member)
+        sharding = await known_sharding(settings)
+        options = parts.options(registry, member, sharding)
         standby = create_standby(forwarder, settings.limits(), **options)
         app = ClusterApp(parts.with_schemas(standby))
         values = None if opened is None else opened.values
@@ -345,16 +352,15 @@ class _Part:
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
         """Open the services, and serve by them."""
         settings, registry = self._settings, _registry()
-        services = await open_services(
-            settings.store,
-            clock=self._parts.clock,
-            settings=settings,
-            registry=registry,
+        services = await open_served(
+            settings,
+            self._parts.clock,
+            registry,
             values=self._values,
             lease=lease,
             instances=self._instances,
         )
-        options = self._parts.options(registry, self._member)
+        options = self._parts.options(registry, self._member, services.sharding)
         app = self._parts.with_console(create_app(services, settings.limits(), **options))
         self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.stop_waiting
@@ -363,7 +369,7 @@ class _Part:
             self._schemas.register(registry)
             self._schemas.attach(services.messaging)
         self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
-        raising = raising_when_all_know(self._instances, services.shard.raise_format)
+        raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             yield
         finally:

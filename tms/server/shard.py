@@ -5,7 +5,7 @@
 2. They are closed in the other order, all of them, whatever one of them raises. The tables stay
    open: whoever opened them closes them.
 
-A process has one shard today. The parts that it would share between several are its `Process`.
+The parts that a process shares between several shards are its `Process`.
 """
 
 import asyncio

@@ -229,6 +229,8 @@ async def test_a_server_alone_says_so(leader: Live) -> None:
         "leader": None,
         "token": None,
         "instances": [],
+        "by": None,
+        "shards": [],
     }
 
 

@@ -233,6 +233,15 @@ class ValueUnreadable(StoreCorrupt):
     """Raised when a value of the metadata store is not valid at its path."""
 
 
+class StoreSharded(StoreError):
+    """Raised when a store with several shards, or one of these, is opened as a whole store.
+
+    `detail` has `shards`, how many there are, and the rule `by`; with `shard` it is only that one.
+    """
+
+    code = "store_sharded"
+
+
 class StoreFormatUnknown(StoreError):
     """Raised when the data folder was written in a format this version does not know."""
 
