@@ -7,12 +7,12 @@ from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import ESCAPED, answer, flag, read_json, subject_of, submitted_of
 from api.registry.resources import readable
-from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
+from api.registry.subjects import OTHER_BYTES_MAX
 from tms.registry import lookup
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
 from tms.registry.service import Look, Registry
 from tms.security.resources import Action
-from tms.wire.registry_bodies import CompatibilityBody
+from tms.wire.registry_bodies import CompatibilityBody, SchemaRequest
 
 TAG = "Compatibility"
 VERSIONS = "/compatibility/subjects/{subject}/versions"
@@ -27,7 +27,7 @@ class CompatibilityHandlers:
 
     async def check(self, exchange: Exchange) -> None:
         """Answer whether a schema fits a version, or those that the level says."""
-        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)
         look: Look[list[str]] = partial(

@@ -23,14 +23,10 @@ from tms.security.resources import Action
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 
 A = TypeVar("A")
-_config_decoder = msgspec.json.Decoder(ConfigRequest)
 
 
 class _ModeRequest(msgspec.Struct):
     mode: str | None = None
-
-
-_mode_decoder = msgspec.json.Decoder(_ModeRequest)
 
 
 class SettingHandlers:
@@ -46,7 +42,7 @@ class SettingHandlers:
 
     async def set_config(self, exchange: Exchange) -> None:
         """Change settings."""
-        request = await read_json(exchange, _config_decoder, SMALL_BODY_BYTES_MAX)
+        request = await read_json(exchange, ConfigRequest, SMALL_BODY_BYTES_MAX)
         scope, change = _scope(exchange), _change(request)
         config = await self._registry.write(
             lambda known: commands.set_config(known.state, scope, change)
@@ -66,7 +62,7 @@ class SettingHandlers:
 
     async def set_mode(self, exchange: Exchange) -> None:
         """Set the mode."""
-        request = await read_json(exchange, _mode_decoder, SMALL_BODY_BYTES_MAX)
+        request = await read_json(exchange, _ModeRequest, SMALL_BODY_BYTES_MAX)
         if request.mode is None:
             raise RegistryError(INVALID_MODE)
         scope, mode, force = _scope(exchange), request.mode, flag(exchange, "force")

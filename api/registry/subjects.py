@@ -31,17 +31,13 @@ from tms.registry.service import Registry
 from tms.registry.subjects import ALL_CONTEXTS
 from tms.registry.tagging import TagChange, register_tagged
 from tms.security.resources import Action
-from tms.wire.registry_bodies import SchemaRequest, TagsRequest
+from tms.wire.registry_bodies import SchemaRequest
 
 TAG = "Subjects"
 SUBJECT = "/subjects/{subject}"
 VERSIONS = f"{SUBJECT}/versions"
-VERSION = f"{VERSIONS}/{{version}}"
 OTHER_BYTES_MAX = 256 * 1024
 """The most bytes of a request's body besides the text of a schema."""
-
-schema_decoder = msgspec.json.Decoder(SchemaRequest)
-tags_decoder = msgspec.json.Decoder(TagsRequest)
 
 
 class SubjectHandlers:
@@ -65,7 +61,7 @@ class SubjectHandlers:
 
     async def look_up(self, exchange: Exchange) -> None:
         """Answer with the version that has a schema."""
-        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)
         look = partial(
@@ -101,7 +97,7 @@ class SubjectHandlers:
 
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
-        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)
         registration = SchemaToRegister(

@@ -34,8 +34,6 @@ from tms.wire.registry_bodies import TagsRequest
 
 VERSION = f"{VERSIONS}/{{version}}"
 
-tags_decoder = msgspec.json.Decoder(TagsRequest)
-
 
 class VersionHandlers:
     """Answers by a registry."""
@@ -109,7 +107,7 @@ class VersionHandlers:
 
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a version that is an earlier one with other tags."""
-        request = await read_json(exchange, tags_decoder, OTHER_BYTES_MAX)
+        request = await read_json(exchange, TagsRequest, OTHER_BYTES_MAX)
         subject, told = subject_of(exchange), told_in_order(request.metadata, request.rule_set)
         wanted = TagsToWrite(
             subject=subject,

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import msgspec
-
 from tms.client.http import Http
 from tms.client.retry import may_pass, repeat, was_not_done
 from tms.core.caller import ANYBODY, Caller
@@ -69,11 +67,3 @@ def of_the_server() -> Iterator[None]:
         yield
     except InvalidRequest as error:
         raise InternalError(**error.detail) from None
-
-
-def decode_json(answer: bytes, kind: type[Result]) -> Result:
-    """Return what a JSON answer says. Raises `InternalError`."""
-    try:
-        return msgspec.json.decode(answer, type=kind)
-    except msgspec.MsgspecError as error:
-        raise InternalError(reason=str(error)) from None

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tms.client.calls import JSON, Calls, decode_json
+from tms.client.calls import JSON, Calls
 from tms.core.schemas import (
     ALL_SUBJECTS,
     LATEST,
@@ -19,6 +19,7 @@ from tms.core.schemas import (
     SubmittedSchema,
 )
 from tms.wire import registry_bodies as bodies
+from tms.wire.json_values import decode_answer
 
 _PATH = "v1/registry"
 _encode = msgspec.json.Encoder().encode
@@ -33,13 +34,13 @@ class RemoteSchemas(AsyncSchemas):
         self._calls = calls
 
     async def _get(self, kind: type[B], *parts: str, **query: object) -> B:
-        return decode_json(await self._calls.safely("GET", _url(parts, query)), kind)
+        return decode_answer(kind, await self._calls.safely("GET", _url(parts, query)))
 
     async def _send(
         self, kind: type[B], method: str, parts: Sequence[str], body: object, **query: object
     ) -> B:
         url = _url(parts, query)
-        return decode_json(await self._calls.safely(method, url, _encode(body), JSON), kind)
+        return decode_answer(kind, await self._calls.safely(method, url, _encode(body), JSON))
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix."""
@@ -111,7 +112,7 @@ class RemoteSchemas(AsyncSchemas):
         if version is not None:
             parts += ["versions", str(version)]
         answer = await self._calls.once("DELETE", _url(parts, {"permanent": permanent}))
-        deleted = decode_json(answer, int | list[int])  # type: ignore[arg-type]
+        deleted = decode_answer(int | list[int], answer)  # type: ignore[arg-type]
         return deleted if isinstance(deleted, list) else [deleted]
 
     async def compatibility(self, subject: str = "") -> str:

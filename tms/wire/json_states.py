@@ -22,12 +22,6 @@ class StepBody(msgspec.Struct, forbid_unknown_fields=True):
     step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
 
 
-_step_decoder = msgspec.json.Decoder(StepBody)
-_clock_decoder = msgspec.json.Decoder(ClockState)
-_cleanup_decoder = msgspec.json.Decoder(CleanupState, strict=False)
-_cluster_decoder = msgspec.json.Decoder(ClusterState)
-
-
 def told_bounds(bounds: Bounds | CleanupState) -> dict[str, Any]:
     """Return values for JSON of what has bounds, and of the invalid list."""
     told: dict[str, Any] = msgspec.to_builtins(bounds)
@@ -57,20 +51,17 @@ def encode_cluster(state: ClusterState) -> bytes:
 
 def decode_cleanup(answer: bytes) -> CleanupState:
     """Return what a server has answered. Raises `InternalError`."""
-    state: CleanupState = decode_answer(_cleanup_decoder, answer)
-    return state
+    return decode_answer(CleanupState, answer, strict=False)
 
 
 def decode_cluster(answer: bytes) -> ClusterState:
     """Return what a server has answered. Raises `InternalError`."""
-    state: ClusterState = decode_answer(_cluster_decoder, answer)
-    return state
+    return decode_answer(ClusterState, answer)
 
 
 def decode_clock(answer: bytes) -> ClockState:
     """Return what a server has answered. Raises `InternalError`."""
-    state: ClockState = decode_answer(_clock_decoder, answer)
-    return state
+    return decode_answer(ClockState, answer)
 
 
 def encode_step(step_s: int) -> bytes:
@@ -80,5 +71,4 @@ def encode_step(step_s: int) -> bytes:
 
 def decode_step(body: bytes) -> int:
     """Return the step that is accepted. Raises `InvalidRequest` (invalid_step)."""
-    asked: StepBody = decode(_step_decoder, body, code="invalid_step")
-    return asked.step_s
+    return decode(StepBody, body, code="invalid_step").step_s
