@@ -41,6 +41,10 @@ class Followed:
         self.is_moved = False
         """Whether a seek had no answer: then what is given since is known, and nothing before."""
 
+    def latest(self, back: int) -> Given | None:
+        """Return what was given last, or so many times before; None: nothing was."""
+        return self.given[-1 - min(back, len(self.given) - 1)] if self.given else None
+
     def note(self, member: str, taken: Taken, committed: Container[bytes]) -> list[Message]:
         """Check what a take gave, of which `committed` payloads may be; return its messages."""
         messages = [message for block in taken.blocks for message in block]
