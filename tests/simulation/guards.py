@@ -1,4 +1,4 @@
-"""Whether a model finds that something is wrong, for tests that switch guards off."""
+"""Models that are run with a guard switched off."""
 
 from collections.abc import Callable
 

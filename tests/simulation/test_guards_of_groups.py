@@ -1,9 +1,11 @@
 """Each guard of groups is needed: without it a model fails.
 
-The rules of members by the model of a group, what is written and read again by that of a service,
-and what is there for later leaders by the simulation of those.
+What leaders hand on by the simulation of those; the rules of members by the model of one group, and
+what is written and read again by that of a service. The rules have stories of their own besides, in
+`tests/messaging/groups/test_rules.py`.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,95 +13,83 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from tables.group_table import StoreGroupLog
 from tables.sealing.groups import SealedGroupTable
-from tests.messaging.groups.group_machine import ByKey as RulesByKey
-from tests.messaging.groups.group_machine import Unordered as Rules
+from tests.messaging.groups import group_machine, stores_of_groups
 from tests.messaging.groups.rules_off import without_floor, without_refusal, without_release_behind
-from tests.messaging.groups.stores_of_groups import ByKey, Unordered
 from tests.simulation.guards import SwitchOff, fails
 from tests.simulation.leaders_groups import GroupLeaders
-from tms.cluster.lease import Lease
 from tms.core.groups import Refusal
-from tms.messaging.groups.commands import GroupCommands
-from tms.messaging.groups.edits import ReadEdit
-from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups import commands, edits
+from tms.messaging.groups.takes import Takes
 from tms.messaging.groups.writes import CarriedAcks
 
 pytestmark = pytest.mark.slow
 
 
-def read_before_settled(patch: pytest.MonkeyPatch) -> None:
-    """Leave what was read to the next row."""
-    do, take_row = GroupCommands._do, GroupCommands.take_row
-
-    def apart(self: GroupCommands, edit: Any, now_ms: int) -> None:
-        do(self, edit, now_ms)
-        if isinstance(edit, ReadEdit):
-            later = vars(self).setdefault("_later", [])
-            later.append(self._edits.pop())
-
-    def row_without(self: GroupCommands) -> bytes | None:
-        row = take_row(self)
-        self._edits, self._later = vars(self).get("_later", []), []
-        return row
-
-    patch.setattr(GroupCommands, "_do", apart)
-    patch.setattr(GroupCommands, "take_row", row_without)
-
-
-def check_within_the_flush(patch: pytest.MonkeyPatch) -> None:
-    """Look at a commit's acks when it is asked for."""
-    init, check = CarriedAcks.__init__, CarriedAcks.check
-
-    def checked(self: CarriedAcks, *given: Any) -> None:
-        init(self, *given)
-        check(self, ())
-
-    patch.setattr(CarriedAcks, "__init__", checked)
-    patch.setattr(CarriedAcks, "check", lambda *_: None)
-
-
-def acks_in_the_commits_own_flush(patch: pytest.MonkeyPatch) -> None:
-    """Acknowledge once the commit is durable, with the next flush."""
-    add_rows = CarriedAcks.add_rows
-    patch.setattr(CarriedAcks, "add_rows", lambda *_: None)
-    patch.setattr(CarriedAcks, "on_durable", lambda self: add_rows(self, None, 0))
-
-
-def reading_again_after_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LoadedGroups, "flush_failed", lambda _: None)
-
-
-def tokens_of_rows(patch: pytest.MonkeyPatch) -> None:
+def rows_by_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SealedGroupTable, "_token", lambda *_: 0)
 
 
-def snapshot_under_the_leaders_token(patch: pytest.MonkeyPatch) -> None:
+def a_snapshot_under_the_own_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoreGroupLog, "is_own", True)
 
 
-def lease_at_a_take(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lease, "check", lambda _: None)
+def the_lease_at_takes(patch: pytest.MonkeyPatch) -> None:
+    begin = Takes.__init__
+
+    def without(self: Takes, *given: Any) -> None:
+        begin(self, *given)
+        self._engine = SimpleNamespace(lease=None)  # type: ignore[assignment]
+
+    patch.setattr(Takes, "__init__", without)
+
+
+def the_check_within_the_flush(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CarriedAcks, "check", lambda *_: None)
+
+
+def what_is_read_stands_first_in_a_row(patch: pytest.MonkeyPatch) -> None:
+    encode_row = edits.encode_row
+    patch.setattr(commands, "encode_row", lambda edits: encode_row(sorted(edits, reverse=True)))
+
+
+def acks_in_the_flush_of_their_commit(patch: pytest.MonkeyPatch) -> None:
+    """Have them go with the next flush, once the commit is durable."""
+    add_rows = CarriedAcks.add_rows
+    patch.setattr(CarriedAcks, "add_rows", lambda *_: None)
+    patch.setattr(CarriedAcks, "on_durable", lambda self: add_rows(self, None, 0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("switch_off", "first"),
+    [
+        (rows_by_token, 4),
+        (a_snapshot_under_the_own_token, 1),
+        (the_lease_at_takes, 1),
+        (the_check_within_the_flush, 1),
+        (what_is_read_stands_first_in_a_row, 1),
+        (acks_in_the_flush_of_their_commit, 1),
+    ],
+)
+def test_without_a_guard_the_simulation_of_groups_fails(
+    monkeypatch: pytest.MonkeyPatch, switch_off: SwitchOff, first: int
+) -> None:
+    switch_off(monkeypatch)
+    assert fails(GroupLeaders, first), "nothing fails without it"
 
 
 @pytest.mark.parametrize(
     ("switch_off", "machine", "first"),
     [
-        (without_refusal(Refusal.EARLIER_OPEN), RulesByKey, 1),
-        (without_refusal(Refusal.LEASE_LOST), Rules, 1),
-        (without_release_behind, RulesByKey, 1),
-        (without_floor, Rules, 1),
-        (read_before_settled, Rules, 1),
-        (read_before_settled, Unordered, 1),
-        (reading_again_after_a_failure, ByKey, 1),
-        (acks_in_the_commits_own_flush, Unordered, 1),
-        (acks_in_the_commits_own_flush, GroupLeaders, 1),
-        (check_within_the_flush, GroupLeaders, 1),
-        (tokens_of_rows, GroupLeaders, 1),
-        (snapshot_under_the_leaders_token, GroupLeaders, 1),
-        (lease_at_a_take, GroupLeaders, 1),
+        (without_refusal(Refusal.EARLIER_OPEN), group_machine.ByKey, 5),
+        (without_refusal(Refusal.LEASE_LOST), group_machine.Unordered, 1),
+        (without_release_behind, group_machine.ByKey, 4),
+        (without_floor, group_machine.ByKey, 3),
+        (what_is_read_stands_first_in_a_row, group_machine.Unordered, 4),
+        (what_is_read_stands_first_in_a_row, stores_of_groups.Unordered, 1),
+        (acks_in_the_flush_of_their_commit, stores_of_groups.Unordered, 1),
     ],
 )
-def test_without_a_guard_of_groups_a_model_fails(
+def test_without_a_rule_of_groups_their_model_fails(
     monkeypatch: pytest.MonkeyPatch,
     switch_off: SwitchOff,
     machine: type[RuleBasedStateMachine],
