@@ -118,6 +118,16 @@ class GroupMachine(RuleBasedStateMachine):
         self.take(keys, member, 5, 5)
         self.settle(0, part, how)
 
+    @rule(keys=KEYS, how=HOW)
+    def come_late(self, keys: list[int], how: str) -> None:
+        """Settle what somebody else has taken meanwhile."""
+        self.take(keys, MEMBERS[0], 5, 5)
+        self.pass_time(11)
+        self.pass_time(4)
+        self.take([], MEMBERS[1], 5, 5)
+        if self.given:
+            self.settle(1, slice(None), how)
+
     def some_of(self, back: int, part: slice) -> tuple[int, Taker, tuple[bytes, ...]]:
         """Return the last delivery or one before it, and a part of its ids."""
         number, member, ids = self.given[-1 - min(back, len(self.given) - 1)]
