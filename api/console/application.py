@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.console import assets, overview, signing_in, topics
+from api.console import assets, overview, signing_in, topic, topics
 from api.console.browser_sessions import BrowserSessions
 from api.console.console import Console
 from api.console.row import Row
@@ -18,7 +18,7 @@ from api.http.operation import Handler, Operation
 from api.http.router import Route
 
 _SEE_OTHER = 303
-ROWS: Sequence[Row] = (*overview.ROWS, *topics.ROWS, *signing_in.ROWS)
+ROWS: Sequence[Row] = (*overview.ROWS, *topics.ROWS, *topic.ROWS, *signing_in.ROWS)
 
 
 class ConsoleEndpoint(Endpoint):
