@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.console import assets, overview, signing_in, topic, topics
+from api.console import assets, message, messages, overview, signing_in, topic, topics
 from api.console.browser_sessions import BrowserSessions
 from api.console.console import Console
 from api.console.row import Row
@@ -18,7 +18,14 @@ from api.http.operation import Handler, Operation
 from api.http.router import Route
 
 _SEE_OTHER = 303
-ROWS: Sequence[Row] = (*overview.ROWS, *topics.ROWS, *topic.ROWS, *signing_in.ROWS)
+ROWS: Sequence[Row] = (
+    *overview.ROWS,
+    *topics.ROWS,
+    *topic.ROWS,
+    *messages.ROWS,
+    *message.ROWS,
+    *signing_in.ROWS,
+)
 
 
 class ConsoleEndpoint(Endpoint):
@@ -103,6 +110,6 @@ def _operation(row: Row, handler: Handler) -> Operation:
         success="The page.",
         request={} if row.is_form else None,
         is_page=not row.is_form,
-        is_compressed=True,
+        is_compressed=not row.is_download,
         takes_any_query=True,
     )
