@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.console import assets, message, messages, overview, signing_in, topic, topics
+from api.console import assets, message, messages, overview, schemas, signing_in, topic, topics
 from api.console.browser_sessions import BrowserSessions
 from api.console.console import Console
 from api.console.row import Row
@@ -16,6 +16,7 @@ from api.http.errors import ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.operation import Handler, Operation
 from api.http.router import Route
+from tms.core.schemas import AsyncSchemas
 
 _SEE_OTHER = 303
 ROWS: Sequence[Row] = (
@@ -46,8 +47,13 @@ class ConsoleEndpoint(Endpoint):
         return self.console.error(exchange, error)
 
 
-def beside(app: Application, *, is_read_only: bool = False) -> Application:
-    """Have an application answer with pages below `/console`, and lead browsers there from `/`."""
+def beside(
+    app: Application, *, is_read_only: bool = False, registry: AsyncSchemas | None = None
+) -> Application:
+    """Have an application answer with pages below `/console`, and lead browsers there from `/`.
+
+    `registry` is that of the server, and asks nobody who they are; None: it has none.
+    """
     context = app.context
     console = Console(
         clock=context.clock,
@@ -61,7 +67,7 @@ def beside(app: Application, *, is_read_only: bool = False) -> Application:
         made.console = console
         return made
 
-    own = Application(context, app.metrics, operations(console, app), endpoint=endpoint)
+    own = Application(context, app.metrics, operations(console, app, registry), endpoint=endpoint)
     app.routes.mount_whole(ROOT, own.routes)
     first = app.routes.find("GET", "/").target.operation
     assert first is not None, "the service has a first page for programs"
@@ -79,9 +85,11 @@ async def _lead_browsers(otherwise: Handler, exchange: Exchange) -> None:
         await otherwise(exchange)
 
 
-def operations(console: Console, app: Application) -> Iterator[Operation]:
+def operations(
+    console: Console, app: Application, registry: AsyncSchemas | None
+) -> Iterator[Operation]:
     """Give the console's operations."""
-    for row in ROWS:
+    for row in (*ROWS, *schemas.rows_with(registry)):
         handler: Handler = partial(console.show, row.handler)
         if row.is_form:
             handler = partial(console.take, row.handler, is_change=row.is_change)

@@ -88,6 +88,7 @@ async def site(
     is_read_only: bool = False,
     own: bool = True,
     clock: Clock | None = None,
+    has_registry: bool = True,
 ) -> AsyncIterator[Site]:
     """Serve the console on 127.0.0.1, of a store in memory."""
     limits, registry, clock = Limits(), CollectorRegistry(), clock or SystemClock()
@@ -96,7 +97,8 @@ async def site(
     )
     access = None if doors is None else doors.access()
     app = create_app(services, limits, registry=registry, clock=clock, access=access)
-    beside(app, is_read_only=is_read_only)
+    schemas = services.schemas if has_registry else None
+    beside(app, is_read_only=is_read_only, registry=schemas)
     on_stopping = services.messaging.stop_waiting
     try:
         async with serving(app, limits, on_stopping=on_stopping) as (url, _):
