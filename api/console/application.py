@@ -5,7 +5,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.console import assets, message, messages, overview, schemas, signing_in, topic, topics
+from api.console import (
+    access,
+    assets,
+    audit,
+    cleanup,
+    cluster,
+    message,
+    messages,
+    namespaces,
+    overview,
+    schemas,
+    signing_in,
+    topic,
+    topics,
+)
 from api.console.browser_sessions import BrowserSessions
 from api.console.console import Console
 from api.console.row import Row
@@ -25,6 +39,11 @@ ROWS: Sequence[Row] = (
     *topic.ROWS,
     *messages.ROWS,
     *message.ROWS,
+    *cluster.ROWS,
+    *namespaces.ROWS,
+    *cleanup.ROWS,
+    *access.ROWS,
+    *audit.ROWS,
     *signing_in.ROWS,
 )
 
@@ -94,8 +113,7 @@ def operations(
         if row.is_form:
             handler = partial(console.take, row.handler, is_change=row.is_change)
         yield _operation(row, handler)
-    access = app.context.access
-    sign_in = partial(signing_in.sign_in, console, access)
+    sign_in = partial(signing_in.sign_in, console, app.context.access)
     sign_out = partial(signing_in.sign_out, console)
     for name, handler in (("sign-in", sign_in), ("sign-out", sign_out)):
         row = Row(name=name.title(), path=f"/{name}", handler=signing_in.form, action=None)

@@ -154,7 +154,13 @@ class Console:
         return self.templates.get_template(page.template).render(values)
 
     def error(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
-        """Return the page that tells an error; who has to sign in is led there."""
+        """Return the page that tells an error; who has to sign in is led there.
+
+        A part that an open page asks for again has the page load anew, so that it is led there.
+        """
+        is_part = b"hx-request" in exchange.headers
+        if isinstance(error, NotAuthenticated) and is_part:
+            return ErrorAnswer(error.status, b"", _HTML, (*_HEADERS, (b"hx-refresh", b"true")))
         if isinstance(error, NotAuthenticated) and exchange.method in ("GET", "HEAD"):
             path = exchange.path.removeprefix(ROOT) or "/"
             asked = exchange.query.decode("latin-1")

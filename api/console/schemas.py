@@ -10,7 +10,7 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from api.console.first import first_of
 from api.console.row import Row
@@ -117,7 +117,7 @@ async def _version(
 
 async def _values(
     schemas: AsyncSchemas, visit: Visit, query: Mapping[str, str], form: Mapping[str, str]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     name = visit.names["subject"]
     shown = await _version(schemas, visit, query.get("version", ""), LATEST)
     numbers = await schemas.versions(name)
@@ -177,16 +177,15 @@ def _lines(lines: Iterator[str]) -> Iterator[Line]:
 
 def rows_with(schemas: AsyncSchemas | None) -> tuple[Row, ...]:
     """Return the rows of a server with this registry; None: it has none."""
-    asked = {"action": Action.READ, "decided_by": DecidedBy.ANSWER}
+    row = partial(Row, action=Action.READ, decided_by=DecidedBy.ANSWER)
     return (
-        Row(name="Schemas", path="/schemas", handler=partial(subjects, schemas), **asked),
-        Row(name="Schema", path="/schemas/{subject}", handler=partial(subject, schemas), **asked),
-        Row(
+        row(name="Schemas", path="/schemas", handler=partial(subjects, schemas)),
+        row(name="Schema", path="/schemas/{subject}", handler=partial(subject, schemas)),
+        row(
             name="CheckSchema",
             path="/schemas/{subject}/check",
             handler=partial(check, schemas),
             is_form=True,
             is_change=False,
-            **asked,
         ),
     )

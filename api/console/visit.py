@@ -98,6 +98,10 @@ class Visit:
         """Whether a button for an action to a topic is shown."""
         return self.may_change(action, topic_resource(namespace, topic))
 
+    def may_change_namespace(self, namespace: str) -> bool:
+        """Whether a button that changes the settings of a namespace is shown."""
+        return self.may_change(Action.MANAGE, topic_resource(namespace, None))
+
     def may_create_in(self, namespace: str) -> bool:
         """Whether a form for new topics of a namespace is shown: some name may be allowed."""
         if self.is_read_only:

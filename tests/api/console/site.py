@@ -10,9 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.console.application import beside
+from api.http.context import Options
 from tests.api.doors import Doors
 from tests.api.rest import serving, settings_of
 from tms.core.clock import Clock, SystemClock
+from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.server.node import OpenServices, open_services
@@ -89,6 +91,7 @@ async def site(
     own: bool = True,
     clock: Clock | None = None,
     has_registry: bool = True,
+    cluster: Cluster | None = None,
 ) -> AsyncIterator[Site]:
     """Serve the console on 127.0.0.1, of a store in memory."""
     limits, registry, clock = Limits(), CollectorRegistry(), clock or SystemClock()
@@ -96,7 +99,8 @@ async def site(
         "memory:", limits, clock, settings=settings_of(own=own), registry=registry
     )
     access = None if doors is None else doors.access()
-    app = create_app(services, limits, registry=registry, clock=clock, access=access)
+    options = Options(registry=registry, clock=clock, access=access, cluster=cluster)
+    app = create_app(services, limits, **options)
     schemas = services.schemas if has_registry else None
     beside(app, is_read_only=is_read_only, registry=schemas)
     on_stopping = services.messaging.stop_waiting
