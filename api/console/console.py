@@ -11,12 +11,13 @@
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from hmac import compare_digest
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -58,7 +59,9 @@ _HEADERS = (
 )
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates of the process. A thread compiles them, so that no page has to wait."""
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -69,7 +72,13 @@ def _environment() -> Environment:
     names = ("number", "size", "span", "moment", "text", "payload")
     environment.filters |= {name: getattr(shown, name) for name in names}
     environment.globals |= {"place": place, "version": __version__}
+    Thread(target=_compile, args=(environment,), name="console-templates", daemon=True).start()
     return environment
+
+
+def _compile(environment: Environment) -> None:
+    for name in environment.list_templates():
+        environment.get_template(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

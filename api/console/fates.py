@@ -15,8 +15,6 @@ from tms.core.topic import TopicMetadata
 from tms.core.transaction import ALL_VISIBLE_LATEST
 
 _PAGES_MAX = 20
-_INVALID_MAX = 1_000
-"""If more are invalid, they are not asked for; behind a stop theirs count as committed then."""
 
 
 class Fate(Enum):
@@ -85,31 +83,22 @@ class _Told:
         if log is None:
             raise TopicNotFound(topic=str(self._topic_id))
         committed = await self._given(Isolation.COMMITTED)
-        if all(each < log.end for each in self._ids):
-            return [Fate.COMMITTED if each in committed else Fate.ROLLED_BACK for each in self._ids]
-        invalid, open_ = await self._hidden()
-        valid = await self._given(ALL_VISIBLE_LATEST._replace(invalids=sorted(invalid)))
-        hidden = sorted({*invalid, *open_})
-        ended = await self._given(ALL_VISIBLE_LATEST._replace(invalids=hidden))
+        return [
+            await self._undecided(each)
+            if each >= log.end
+            else Fate.COMMITTED
+            if each in committed
+            else Fate.ROLLED_BACK
+            for each in self._ids
+        ]
 
-        def fate(message_id: bytes) -> Fate:
-            if message_id < log.end:
-                return Fate.COMMITTED if message_id in committed else Fate.ROLLED_BACK
-            if message_id in ended:
-                return Fate.HELD_UP
-            return Fate.OPEN if message_id in valid else Fate.ROLLED_BACK
-
-        return [fate(each) for each in self._ids]
-
-    async def _hidden(self) -> tuple[list[int], list[int]]:
-        """Return the write pointers that are invalid, and those in progress."""
-        transactions = self._services.transactions
-        open_ = [p for each in await transactions.in_progress() for p in each.write_pointers]
-        invalid: list[int] = []
-        if await transactions.invalid_count() <= _INVALID_MAX:
-            listed = await transactions.invalid(_INVALID_MAX)
-            invalid = [pointer for each in listed for pointer in each.write_pointers]
-        return invalid, open_
+    async def _undecided(self, message_id: bytes) -> Fate:
+        """Return the fate of a message that is not before the first unfinished transaction."""
+        reading = Reading(message_id, 1, Isolation.COMMITTED, id_after(message_id))
+        page = await self._services.messaging.page(self._topic_id, reading)
+        if page.stopped_at is not None:
+            return Fate.OPEN
+        return Fate.HELD_UP if page.count else Fate.ROLLED_BACK
 
     async def _given(self, view: View) -> set[bytes]:
         """Return the ids that a reader is given."""
