@@ -178,7 +178,8 @@ class _Parts:
             return app
         from api.console.application import beside  # noqa: PLC0415  an extra
 
-        return beside(app, is_read_only=self.settings.console == "read-only")
+        registry = None if self.schemas is None else self.schemas.schemas
+        return beside(app, is_read_only=self.settings.console == "read-only", registry=registry)
 
     def listeners(self, app: App) -> list[ListeningAddress]:
         """Return where a server listens: for all, and for the registry alone if it is told to."""

@@ -1,0 +1,88 @@
+"""Schemas in the console: subjects, versions, differences, and the check of a text."""
+
+import json
+
+import pytest
+
+from tests.api.console.site import Site, site
+from tests.api.security.secured import rule_of
+from tms.core.schemas import SchemaReference
+from tms.security.resources import Action
+
+pytestmark = pytest.mark.anyio
+
+FIELD = {"name": "a", "type": "int"}
+
+
+def avro(*fields: object, name: str = "R") -> str:
+    return json.dumps({"type": "record", "name": name, "fields": fields})
+
+
+FIRST = avro(FIELD)
+SECOND = avro(FIELD, {"name": "b", "type": "int", "default": 1})
+UNFIT = avro(FIELD, {"name": "c", "type": "int"})
+
+
+async def test_versions_and_their_differences_are_shown(open_site: Site) -> None:
+    schemas, browser = open_site.services.schemas, open_site.browser
+    assert "There are none" in await browser.get("schemas")
+    await schemas.register("orders-value", FIRST)
+    await schemas.register("orders-value", SECOND)
+    assert 'href="../console/schemas/orders-value"' in await browser.get("schemas")
+    assert "There are none" in await browser.get("schemas", search="x")
+    page = await browser.get("schemas/orders-value")
+    assert "Differences from version 1" in page
+    assert '<span class="good">+      &#34;name&#34;: &#34;b&#34;,</span>' in page
+    page = await browser.get("schemas/orders-value", version="1")
+    assert "Differences" not in page
+    assert "&#34;b&#34;" not in page
+    for bad in ("0", "x", "9", "9" * 100):
+        answer = await browser.ask("schemas/orders-value", version=bad)
+        assert answer.status_code in {400, 404}
+    assert (await browser.ask("schemas/none")).status_code == 404
+    assert (await browser.ask("schemas/:.:orders-value")).status_code == 404
+
+
+async def test_a_pasted_text_is_checked_in_words(open_site: Site) -> None:
+    schemas, browser = open_site.services.schemas, open_site.browser
+    await schemas.register("s", FIRST)
+    answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": SECOND})
+    assert "It fits, by the compatibility BACKWARD" in answer.text
+    answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": UNFIT})
+    assert "It does not fit" in answer.text
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in answer.text
+    answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": "<script>"})
+    assert "It does not fit" in answer.text
+    assert "<script>" not in answer.text.replace("<script src=", "")
+    assert (await browser.post("schemas/s/check", {"kind": "XML", "text": ""})).status_code == 400
+    assert await schemas.versions("s") == [1]
+
+
+async def test_a_server_without_a_registry_says_so(anyio_backend: object) -> None:
+    async with site(has_registry=False) as opened:
+        assert "This server has no schema registry" in await opened.browser.get("schemas")
+        assert (await opened.browser.ask("schemas/s")).status_code == 404
+
+
+async def test_only_readable_subjects_are_shown(guarded_site: Site) -> None:
+    schemas, doors = guarded_site.services.schemas, guarded_site.doors
+    assert doors is not None
+    await schemas.register("hidden", avro(FIELD, name="Hidden"))
+    await schemas.register("mine", FIRST)
+    reference = SchemaReference("Hidden", "hidden", 1)
+    text = avro({"name": "h", "type": "Hidden"}, name="Whole")
+    await schemas.register("referring", text, references=[reference])
+    for name in ("mine", "referring"):
+        await doors.grants.add_rule(rule_of("reader", Action.READ, name=name))
+    browser = await guarded_site.as_somebody("reader")
+    page = await browser.get("schemas")
+    assert "mine" in page
+    assert "hidden" not in page
+    assert (await browser.ask("schemas/hidden")).status_code == 403
+    assert (await browser.ask("schemas/:.:hidden")).status_code == 404
+    fields = {"kind": "AVRO", "text": UNFIT}
+    assert (await browser.post("schemas/hidden/check", fields)).status_code == 403
+    told = await browser.post("schemas/mine/check", fields)
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in told.text
+    told = await browser.post("schemas/referring/check", fields)
+    assert "You may not read all" in told.text
