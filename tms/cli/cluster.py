@@ -10,7 +10,7 @@ from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
-from tms.wire.json_states import decode_cluster
+from tms.wire.json_values import decode_answer
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
 
@@ -22,7 +22,7 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which one is the leader."""
-    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
 
 
