@@ -1,7 +1,7 @@
-"""How cleanup, the cluster and the clock stand, in JSON: the fields of their states in `tms.core`.
+"""How cleanup stands, in JSON, and the step of a clock that is accepted.
 
-And the step of a clock that is accepted. Write pointers are text (`json_ids`), as which the decoder
-takes them too.
+The fields are those of `tms.core.cleanup`. Write pointers are text (`json_ids`), as which the
+decoder takes them too. The states of the cluster and the clock are JSON as they are.
 """
 
 from typing import Annotated, Any
