@@ -44,11 +44,21 @@ _TYPES_GIVEN = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "applicatio
 TYPES_TAKEN = (*_TYPES_GIVEN, "application/octet-stream")
 ESCAPED = 6
 """JSON may escape each byte of a text by so many."""
+OTHER_BYTES_MAX = 256 * 1024
+"""The most bytes of a request's body besides the text of a schema."""
 _FIELDS = ("sr_field", "SR_FIELD")
 _INT32_MAX = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _encode = msgspec.json.Encoder().encode
 B = TypeVar("B")
+
+
+class Handlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
 
 
 async def read_json(exchange: Exchange, kind: type[B], bytes_max: int) -> B:

@@ -11,11 +11,10 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX
 from api.registry import parameters as p
-from api.registry.requests import answer, flag, read_json
+from api.registry.requests import Handlers, answer, flag, read_json
 from api.registry.resources import in_context, writable
 from tms.registry import setting_commands as commands
 from tms.registry.refusal import INVALID_MODE, RegistryError
-from tms.registry.service import Registry
 from tms.registry.settings import Config
 from tms.registry.state import State
 from tms.registry.subjects import DEFAULT_SCOPE
@@ -29,11 +28,8 @@ class _ModeRequest(msgspec.Struct):
     mode: str | None = None
 
 
-class SettingHandlers:
+class SettingHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
 
     async def config(self, exchange: Exchange) -> None:
         """Answer with the settings of a scope."""

@@ -8,7 +8,7 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
-    ESCAPED,
+    Handlers,
     answer,
     answer_registered,
     flag,
@@ -27,7 +27,6 @@ from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
 from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.service import Registry
 from tms.registry.subjects import ALL_CONTEXTS
 from tms.registry.tagging import TagChange, register_tagged
 from tms.security.resources import Action
@@ -36,16 +35,10 @@ from tms.wire.registry_bodies import SchemaRequest
 TAG = "Subjects"
 SUBJECT = "/subjects/{subject}"
 VERSIONS = f"{SUBJECT}/versions"
-OTHER_BYTES_MAX = 256 * 1024
-"""The most bytes of a request's body besides the text of a schema."""
 
 
-class SubjectHandlers:
+class SubjectHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
 
     async def subjects(self, exchange: Exchange) -> None:
         """Answer with the names of subjects."""

@@ -13,7 +13,8 @@ from tms.core.errors import InvalidRequest
 from tms.security.resources import Action
 from tms.wire.json_fields import NULL, one_of
 from tms.wire.json_ids import POINTER
-from tms.wire.json_states import encode_cleanup
+from tms.wire.json_states import told_bounds
+from tms.wire.json_values import encode
 
 CLEANUP = "/v1/cleanup"
 
@@ -97,7 +98,7 @@ def _cleanup_of(exchange: Exchange) -> Cleanup:
 async def show(exchange: Exchange) -> None:
     """Answer with how cleanup stands."""
     state = await _cleanup_of(exchange).state()
-    await exchange.answer(OK, encode_cleanup(state), JSON_TYPE)
+    await exchange.answer(OK, encode(told_bounds(state)), JSON_TYPE)
 
 
 async def run(exchange: Exchange) -> None:

@@ -8,7 +8,7 @@ from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
 from tms.security.resources import Action
 from tms.wire.json_fields import Json
-from tms.wire.json_states import encode_cluster
+from tms.wire.json_values import encode
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _STATE = answer_of(
@@ -73,7 +73,7 @@ async def show(exchange: Exchange) -> None:
     state = _ALONE if cluster is None else await cluster.state()
     if sharding is not None:
         state = state.with_shards(sharding)
-    await exchange.answer(OK, encode_cluster(state), JSON_TYPE)
+    await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
 OPERATIONS = (

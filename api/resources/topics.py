@@ -32,7 +32,6 @@ from tms.security.resources import Action, topic_resource
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
 
-_any_decoder = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 _LOOKED_AT_ONCE = 500
 

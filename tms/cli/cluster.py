@@ -11,7 +11,7 @@ from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
 from tms.core.shards import ShardBy, Sharding
-from tms.wire.json_states import decode_cluster
+from tms.wire.json_values import decode_answer
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
 
@@ -23,7 +23,7 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which one is the leader."""
-    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
 
 
@@ -37,7 +37,7 @@ def where(
 ) -> None:
     """Show in which shard a topic is, or in which the transactions of a namespace are."""
     namespace, _, topic = place.partition(":")
-    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     count, by = max(1, len(state.shards)), state.by
     shard = Sharding(count, by or ShardBy.NAMESPACE).home(namespace, topic or None)
     leader = state.shards[shard].leader if state.shards else state.leader

@@ -60,6 +60,22 @@ class Calls:
         return await repeat(call, when=when, for_s=self.retry_for_s)
 
 
+class Remote:
+    """A part of what a server offers, over REST."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def _get(
+        self, path: str, decode: Callable[..., Result], *arguments: Any, caller: Caller = ANYBODY
+    ) -> Result:
+        """Return what `decode` makes of what is at a path, and of `arguments`."""
+        answer = await self._calls.safely("GET", path, caller=caller)
+        with of_the_server():
+            return decode(answer, *arguments)
+
+
 @contextmanager
 def of_the_server() -> Iterator[None]:
     """Blame the server, not the caller, for an answer that cannot be understood."""

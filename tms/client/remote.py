@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tms.client.calls import JSON, Calls, of_the_server
+from tms.client.calls import JSON, Remote, of_the_server
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
@@ -43,12 +43,8 @@ from tms.wire.json_values import decode_answer
 from tms.wire.transaction_codec import encode_transaction
 
 
-class RemoteMessaging:
+class RemoteMessaging(Remote):
     """Topics and messages of a server, as `tms.core.messaging.Messaging`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def create_topic(
         self,
