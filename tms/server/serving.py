@@ -8,7 +8,6 @@ the others forward to it (`api.cluster.standby`). The schema registry is served 
 import asyncio
 import importlib.util
 import logging
-import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,13 +29,12 @@ from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
 from tms.core.shards import Sharding
 from tms.core.store_features import FEATURES
-from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
 from tms.server.opening import known_sharding, open_served
 from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
-from tms.server.security_part import Security, SecurityFiles, read_security
+from tms.server.security_part import Security, SecurityFiles, ServedTls, read_security, read_tls
 from tms.server.stores import importing, look_at, open_metadata
 from tms.settings import Settings
 
@@ -50,7 +48,6 @@ with importing("api"):
     from api.http.context import Options
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
-    from api.http.tls import ServerTls
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -73,7 +70,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
-    tls = _tls(settings)
+    tls = read_tls(settings)
     clock = trusted(None, settings.limits())
     security = read_security(settings, clock)
     urls: list[str] = []
@@ -118,7 +115,7 @@ class _Basis:
 
     settings: Settings
     clock: TrustedClock
-    tls: "_Tls"
+    tls: ServedTls
     security: SecurityFiles | None
     """None if everybody may do everything."""
 
@@ -145,7 +142,7 @@ class _Parts:
 
     settings: Settings
     clock: TrustedClock
-    tls: "_Tls"
+    tls: ServedTls
     security: Security | None
     """None if everybody may do everything."""
     schemas: RegistryPart | None
@@ -189,25 +186,6 @@ class _Parts:
         """Have the audit's topic written there; None: nowhere for now."""
         if self.security is not None:
             self.security.audited.attach(messaging)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tls:
-    """The TLS of a server."""
-
-    own: ServerTls | None
-    """With its clients; None without a certificate."""
-    to_others: ssl.SSLContext | None
-    """With other servers; None if it asks none."""
-
-
-def _tls(settings: Settings) -> _Tls:
-    """Read certificates and keys. Raises `ValueError`, which names the setting."""
-    to_others = settings.tls_to_others() if settings.reaches_others else None
-    if not settings.tls_cert:
-        return _Tls(None, to_others)
-    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    return _Tls(ServerTls(files, to_others), to_others)
 
 
 async def _serve(basis: _Basis, on_started: OnStarted) -> None:
