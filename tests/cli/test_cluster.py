@@ -87,11 +87,21 @@ def test_where_a_topic_is_follows_from_its_name() -> None:
         == "shard 2 of 16, by namespace"
     )
     assert told(**SHARDS)[1].splitlines()[-1].startswith("16 shards by topic; the leader is 4")
+    alone = "16 shards by topic; this server is alone: it was started without --advertise.\n"
+    assert told(**SHARDS, role="alone")[1] == alone
+
+
+def test_a_server_that_could_not_read_the_shards_yet_tells_nothing_wrong() -> None:
+    state = json.dumps({**STATE, "shards": None}).encode()
+    with FaultyServer(answer(200, state)) as server:
+        code, out, err = run_command("cluster", "where", "shop", "--url", server.url)
+    assert (code, out, "could not read yet" in err) == (1, "", True)
+    assert told(shards=None)[1].endswith("\nthe leader is 4, with token 2; 7 answered.\n")
 
 
 def test_a_server_alone_has_a_shard_without_a_leader(run: Run) -> None:
     assert run("cluster", "where", "shop:orders")[:2] == (0, "shard 0 of 1\n")
-    for wrong in ("shop:a.b", "a-b", ":orders", ""):
+    for wrong in ("shop:a.b", "a-b", ":orders", "shop:", ""):
         assert run("cluster", "where", wrong)[0] == 1
 
 
@@ -115,5 +125,7 @@ def test_the_rule_of_shards_needs_their_number() -> None:
     store = ("init", "--store", "hbase://h:1/tms")
     code, _, err = run_command(*store, "--shard-by", "topic")
     assert (code, "give --shards too" in err) == (2, True)
+    code, _, err = run_command("init", "--store", "memory:", "--shards", "2")
+    assert (code, err) == (2, "memory: has one shard: several need HBase.\n")
     for wrong in (("--shards", "0"), ("--shards", "65"), ("--shards", "2", "--shard-by", "name")):
         assert run_command(*store, *wrong)[0] == 2

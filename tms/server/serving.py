@@ -27,12 +27,11 @@ from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
-from tms.core.shards import Sharding
 from tms.core.store_features import FEATURES
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
-from tms.server.opening import known_sharding, open_served
+from tms.server.opening import KnownSharding, open_served
 from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
 from tms.server.security_part import Security, SecurityFiles, ServedTls, read_security, read_tls
 from tms.server.stores import importing, look_at, open_metadata
@@ -133,7 +132,8 @@ class _Basis:
         if opened is not None:
             schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
             stack.push_async_callback(schemas.close)
-        return _Parts(self.settings, self.clock, self.tls, security, schemas)
+        sharding = KnownSharding(self.settings)
+        return _Parts(self.settings, self.clock, self.tls, security, schemas, sharding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,12 @@ class _Parts:
     """None if everybody may do everything."""
     schemas: RegistryPart | None
     """None without its extra."""
+    sharding: KnownSharding
 
     def options(
         self,
         registry: CollectorRegistry,
         cluster: Cluster | None = None,
-        sharding: Sharding | None = None,
     ) -> Options:
         """Return what the service's application is made with."""
         return Options(
@@ -161,7 +161,7 @@ class _Parts:
             topic_info=self.settings.topic_info,
             callers=Callers(self.settings.own_hosts),
             cluster=cluster,
-            sharding=sharding,
+            sharding=self.sharding,
             access=None if self.security is None else self.security.access,
         )
 
@@ -202,7 +202,7 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        options = parts.options(registry, sharding=services.sharding)
+        options = parts.options(registry)
         app = parts.with_console(create_app(services, settings.limits(), **options))
         if parts.schemas is not None:
             parts.schemas.register(registry)
@@ -284,8 +284,7 @@ async def _serve_in_cluster(basis: _Basis, on_started: OnStarted) -> None:
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
-        sharding = await known_sharding(settings)
-        options = parts.options(registry, member, sharding)
+        options = parts.options(registry, member)
         standby = create_standby(forwarder, settings.limits(), **options)
         app = ClusterApp(parts.with_schemas(standby))
         values = None if opened is None else opened.values
@@ -338,7 +337,7 @@ class _Part:
             lease=lease,
             instances=self._instances,
         )
-        options = self._parts.options(registry, self._member, services.sharding)
+        options = self._parts.options(registry, self._member)
         app = self._parts.with_console(create_app(services, settings.limits(), **options))
         self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.stop_waiting
