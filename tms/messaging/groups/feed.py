@@ -63,6 +63,7 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
     blocks: list[MessageBlock] = []
     all_ids: list[bytes] = []
     asked = wanted
+    next_position: bytes | None = None
     while wanted > 0:
         left = min(room, commands.settings.open_max - len(state.open))
         if left <= 0:
@@ -70,11 +71,12 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
             reason = LimitedBy.OPEN_MAX if is_own else LimitedBy.SERVER
             return Fed(reason, None, blocks, all_ids)
         through, floor = state.through, state.floor
-        position = FIRST_ID if through is None else id_after(through)
+        position = next_position or (FIRST_ID if through is None else id_after(through))
         limit = min(max(wanted, READ_MIN), left)
         page = await read(group.state, Reading(position, limit, Isolation.COMMITTED))
         group.check_current()
         if (state.through, state.floor) != (through, floor):
+            next_position = None
             continue  # it was moved meanwhile
         ids, digests = _ids_of(page.blocks, by_key=state.by_key)
         keys = len(state.keys)
@@ -87,16 +89,23 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
         wanted -= len(state.keys) - keys if state.by_key else len(ids)
         if page.stopped_at is not None:
             return Fed(LimitedBy.TRANSACTION, page.stopped_at, blocks, all_ids)
-        if page.next_position is None:
+        next_position = page.next_position
+        if next_position is None:
             break
     return Fed(None, None, blocks, all_ids)
 
 
 def _through(page: Page, ids: Sequence[bytes], through: bytes | None) -> bytes | None:
-    """Return the last id that was looked at."""
-    if page.next_position is not None:
-        return id_before(page.next_position)
-    return ids[-1] if ids else through
+    """Return the last id that was looked at.
+
+    It never goes back: of messages that were stored, `id_before` gives the batch, and each of them
+    comes after that.
+    """
+    last = ids[-1] if ids else through
+    if page.next_position is None:
+        return last
+    before = id_before(page.next_position)
+    return before if last is None else max(before, last)
 
 
 def id_before(position: bytes) -> bytes:

@@ -98,8 +98,8 @@ class LoadedGroups(Participant):
         self._flush_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._has_joined = False
         self.time = SessionTime(engine.clock)
-        engine.writer.join(self)
 
     @property
     def loaded(self) -> list[LoadedGroup]:
@@ -137,6 +137,9 @@ class LoadedGroups(Participant):
     async def _read(self, topic_id: TopicId, name: str) -> LoadedGroup:
         """Return a group, read from its table."""
         engine = self._engine
+        if not self._has_joined:  # a server without groups does nothing for them in a flush
+            engine.writer.join(self)
+            self._has_joined = True
         if len(self._groups) >= engine.limits.topics_in_memory_max:
             self._drop_idle(0)
             if len(self._groups) >= engine.limits.topics_in_memory_max:
