@@ -1,6 +1,6 @@
 """The context of the handlers of one application."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
@@ -20,6 +20,8 @@ from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock, trusted
 
 TopicInfo = Literal["seed", "flat"]
+FindSharding = Callable[[], Awaitable[Sharding | None]]
+"""Finds out how the store is divided: None if it has one shard. Raises `TmsError` if it cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,7 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None
     """None where the server is alone."""
-    sharding: Sharding | None
-    """How the store is divided; None if it has one shard, or that is not known yet."""
+    sharding: FindSharding
     access: AccessControl | None
     """None where everybody may do everything."""
 
@@ -55,7 +56,7 @@ class Options(TypedDict, total=False):
     topic_info: TopicInfo
     callers: Callers | None
     cluster: Cluster | None
-    sharding: Sharding | None
+    sharding: FindSharding
     access: AccessControl | None
 
 
@@ -90,6 +91,10 @@ def context_of(
         callers=options.get("callers") or Callers(),
         error_form=error_form,
         cluster=options.get("cluster"),
-        sharding=options.get("sharding"),
+        sharding=options.get("sharding") or _undivided,
         access=options.get("access"),
     )
+
+
+async def _undivided() -> None:
+    """Tell of a store with one shard."""

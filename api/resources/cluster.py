@@ -1,11 +1,14 @@
 """The cluster over REST: which servers there are, and which of them leads."""
 
+from dataclasses import replace
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
+from tms.core.errors import TmsError
 from tms.security.resources import Action
 from tms.wire.json_fields import Json
 from tms.wire.json_values import encode
@@ -21,7 +24,10 @@ _STATE = answer_of(
         "ClusterState.by": (
             "The rule by which topics are in shards; null if the store has one shard."
         ),
-        "ClusterState.shards": "The shards in order, if the store has several.",
+        "ClusterState.shards": (
+            "The shards in order, if the store has several; null if the server that answers could "
+            "not read yet how many there are."
+        ),
         "ShardState.shard": "The number of the shard.",
         "ShardState.leader": "The instance that leads it, or takes it over.",
         "ShardState.token": "The token of its leader.",
@@ -69,10 +75,14 @@ _CONTENT = json_content(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE)
 
 async def show(exchange: Exchange) -> None:
     """Answer with how the cluster stands."""
-    cluster, sharding = exchange.context.cluster, exchange.context.sharding
+    cluster = exchange.context.cluster
     state = _ALONE if cluster is None else await cluster.state()
-    if sharding is not None:
-        state = state.with_shards(sharding)
+    try:
+        sharding = await exchange.context.sharding()
+    except TmsError:
+        state = replace(state, shards=None)
+    else:
+        state = state if sharding is None else state.with_shards(sharding)
     await exchange.answer(OK, encode(state), JSON_TYPE)
 
 

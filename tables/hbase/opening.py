@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tables.hbase import format_row
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import Created, OnShard, create_as_told
-from tables.hbase.layout import FORMAT_KEY, Place, parse, recorded_shards
+from tables.hbase.layout import FORMAT_KEY, Place, parse, recorded_format, recorded_shards
 from tables.hbase.sending import value_of
 from tables.hbase.store import HBaseStore
 from tables.store import METADATA
@@ -70,14 +70,18 @@ def _check_shard(place: Place, found: OneShard | None, expected: OneShard | None
 
 
 def sharding_of(url: str, **options: Any) -> Sharding | None:
-    """Return how the store at `url` is divided; None if it has no shards, or is not there.
+    """Return how the store at `url` is divided; None if it has no shards.
 
-    Takes the options of `Gateway`. Raises `StoreUnavailable`, `StoreFormatUnknown`, ValueError.
+    Takes the options of `Gateway`. Raises `StoreUnavailable`, ValueError, and `StoreFormatUnknown`,
+    also if it is not there.
     """
     place = parse(url)
     gateway = Gateway(place.host, place.port, **{**options, "size": 1})
     try:
-        return recorded_shards(place, format_row.recorded(place, gateway))
+        row = format_row.recorded(place, gateway)
+        if row is None:
+            recorded_format(place, row)  # says what to do
+        return recorded_shards(place, row)
     finally:
         gateway.close_idle()
 

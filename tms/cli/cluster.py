@@ -10,6 +10,7 @@ from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
+from tms.core.errors import StoreUnavailable
 from tms.core.shards import ShardBy, Sharding
 from tms.wire.json_values import decode_answer
 
@@ -36,10 +37,13 @@ def where(
     ],
 ) -> None:
     """Show in which shard a topic is, or in which the transactions of a namespace are."""
-    namespace, _, topic = place.partition(":")
+    namespace, colon, topic = place.partition(":")
     state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
+    if state.shards is None:
+        raise StoreUnavailable(reason="the server could not read yet how the store is divided")
     count, by = max(1, len(state.shards)), state.by
-    shard = Sharding(count, by or ShardBy.NAMESPACE).home(namespace, topic or None)
+    sharding = Sharding(count, by or ShardBy.NAMESPACE)
+    shard = sharding.home(namespace, topic if colon else None)
     leader = state.shards[shard].leader if state.shards else state.leader
     address = next((each.address for each in state.instances if each.id == leader), None)
     facts = {"shard": shard, "shards": count, "by": by, "leader": leader, "address": address}
@@ -68,8 +72,9 @@ def release(
 
 
 def _text(state: ClusterState) -> str:
+    shards = f"{len(state.shards)} shards by {state.by}; " if state.shards else ""
     if state.role is Role.ALONE:
-        return "This server is alone: it was started without --advertise."
+        return f"{shards}this server is alone: it was started without --advertise.".capitalize()
     now_ms = SystemClock().now_ms()
     rows = []
     for instance in state.instances:
@@ -83,5 +88,4 @@ def _text(state: ClusterState) -> str:
         rows.append(row)
     leads = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
     token = "" if state.token is None else f", with token {state.token}"
-    shards = f"{len(state.shards)} shards by {state.by}; " if state.shards else ""
     return f"{aligned(_HEADS, rows)}\n{shards}{leads}{token}; {state.id} answered."

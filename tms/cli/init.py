@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tms.cli.columns import counted
 from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
@@ -63,8 +64,10 @@ def init(
     """Create the tables of a store on HBase. Tables that exist are not changed."""
     from tms.server.stores import create_tables  # noqa: PLC0415  the whole server
 
-    otherwise = "needs no tables: `tms serve` creates everything there."
     gateway, sharding = _address(admin), _sharding(shards, shard_by)
+    otherwise = "needs no tables: `tms serve` creates everything there."
+    if sharding is not None and sharding.shards > 1:
+        otherwise = "has one shard: several need HBase."
     with drawing("creating tables", "shards", None) as draw:
 
         def create(url: str, settings: Any) -> tuple[str, Any]:
@@ -82,7 +85,7 @@ def init(
     if created.sharding is not None:
         facts |= {"shards": created.sharding.shards, "by": created.sharding.by}
         lines.append(f"The store has {created.sharding}.")
-    lines.append(f"Each table has {created.buckets} buckets.")
+    lines.append(f"Each table has {counted(created.buckets, 'bucket')}.")
     if created.splits:
         lines += [
             "Each is in one region until HBase splits it. To split them now, in `hbase shell`:",

@@ -71,8 +71,8 @@ class ClusterState:
     instances: Sequence[Instance] = ()
     by: ShardBy | None = None
     """The rule by which topics are in shards; None if the store has one."""
-    shards: Sequence[ShardState] = ()
-    """The shards in order, if the store has several."""
+    shards: Sequence[ShardState] | None = ()
+    """The shards in order, if the store has several; None: the server asked cannot tell yet."""
 
     def with_shards(self, sharding: Sharding) -> "ClusterState":
         """Return it with the shards of the store, all of which the leader leads."""

@@ -69,10 +69,6 @@ class OpenServices:
     """None without an upkeep, and for a store that is not in a folder."""
     _closing: AsyncExitStack
 
-    @property
-    def sharding(self) -> None:
-        """How the store is divided: it is not."""
-
     def in_shard(self, shard: int) -> "OpenServices":
         """Return this: it is the shard 0, and there is no other."""
         check_shard(shard, 1)

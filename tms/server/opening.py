@@ -4,14 +4,12 @@ What serves shards is imported only where a store has some.
 """
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
 from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import HeldLease
-from tms.core.errors import TmsError
 from tms.core.payload_values import PayloadValues
 from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock
@@ -23,19 +21,23 @@ from tms.settings import Settings
 if TYPE_CHECKING:
     from tms.server.sharded import ShardedServices
 
-_log = logging.getLogger(__name__)
 
+class KnownSharding:
+    """The way in which the store of `settings` is divided. It never changes, so it is read once."""
 
-async def known_sharding(settings: Settings) -> Sharding | None:
-    """Return how the store of `settings` is divided; None also if HBase does not answer soon."""
-    quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s_max(settings.lease_s)}
-    try:
-        return await asyncio.to_thread(
-            sharding_of, settings.store, settings.model_copy(update=quick)
-        )
-    except TmsError as error:
-        _log.warning("it is not known yet how the store is divided: %s", error)
-        return None
+    def __init__(self, settings: Settings) -> None:
+        quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s_max(settings.lease_s)}
+        self._settings = settings.model_copy(update=quick)
+        self._is_known = False
+        self._sharding: Sharding | None = None
+
+    async def __call__(self) -> Sharding | None:
+        """Return it; None if the store has one shard. Raises as `sharding_of`, soon."""
+        if not self._is_known:
+            settings = self._settings
+            self._sharding = await asyncio.to_thread(sharding_of, settings.store, settings)
+            self._is_known = True
+        return self._sharding
 
 
 async def open_served(

@@ -8,7 +8,6 @@ the others forward to it (`api.cluster.standby`). The schema registry is served 
 import asyncio
 import importlib.util
 import logging
-import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,15 +27,13 @@ from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
-from tms.core.shards import Sharding
 from tms.core.store_features import FEATURES
-from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
-from tms.server.opening import known_sharding, open_served
+from tms.server.opening import KnownSharding, open_served
 from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
-from tms.server.security_part import Security, SecurityFiles, read_security
+from tms.server.security_part import Security, SecurityFiles, ServedTls, read_security, read_tls
 from tms.server.stores import importing, look_at, open_metadata
 from tms.settings import Settings
 
@@ -50,7 +47,6 @@ with importing("api"):
     from api.http.context import Options
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
-    from api.http.tls import ServerTls
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -73,7 +69,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
-    tls = _tls(settings)
+    tls = read_tls(settings)
     clock = trusted(None, settings.limits())
     security = read_security(settings, clock)
     urls: list[str] = []
@@ -118,7 +114,7 @@ class _Basis:
 
     settings: Settings
     clock: TrustedClock
-    tls: "_Tls"
+    tls: ServedTls
     security: SecurityFiles | None
     """None if everybody may do everything."""
 
@@ -136,7 +132,8 @@ class _Basis:
         if opened is not None:
             schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
             stack.push_async_callback(schemas.close)
-        return _Parts(self.settings, self.clock, self.tls, security, schemas)
+        sharding = KnownSharding(self.settings)
+        return _Parts(self.settings, self.clock, self.tls, security, schemas, sharding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +142,17 @@ class _Parts:
 
     settings: Settings
     clock: TrustedClock
-    tls: "_Tls"
+    tls: ServedTls
     security: Security | None
     """None if everybody may do everything."""
     schemas: RegistryPart | None
     """None without its extra."""
+    sharding: KnownSharding
 
     def options(
         self,
         registry: CollectorRegistry,
         cluster: Cluster | None = None,
-        sharding: Sharding | None = None,
     ) -> Options:
         """Return what the service's application is made with."""
         return Options(
@@ -164,7 +161,7 @@ class _Parts:
             topic_info=self.settings.topic_info,
             callers=Callers(self.settings.own_hosts),
             cluster=cluster,
-            sharding=sharding,
+            sharding=self.sharding,
             access=None if self.security is None else self.security.access,
         )
 
@@ -192,25 +189,6 @@ class _Parts:
             self.security.audited.attach(messaging)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tls:
-    """The TLS of a server."""
-
-    own: ServerTls | None
-    """With its clients; None without a certificate."""
-    to_others: ssl.SSLContext | None
-    """With other servers; None if it asks none."""
-
-
-def _tls(settings: Settings) -> _Tls:
-    """Read certificates and keys. Raises `ValueError`, which names the setting."""
-    to_others = settings.tls_to_others() if settings.reaches_others else None
-    if not settings.tls_cert:
-        return _Tls(None, to_others)
-    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    return _Tls(ServerTls(files, to_others), to_others)
-
-
 async def _serve(basis: _Basis, on_started: OnStarted) -> None:
     settings, registry = basis.settings, _registry()
     async with AsyncExitStack() as stack:
@@ -225,7 +203,7 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        options = parts.options(registry, sharding=services.sharding)
+        options = parts.options(registry)
         app = parts.with_console(create_app(services, settings.limits(), **options))
         if parts.schemas is not None:
             parts.schemas.register(registry)
@@ -307,8 +285,7 @@ async def _serve_in_cluster(basis: _Basis, on_started: OnStarted) -> None:
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
-        sharding = await known_sharding(settings)
-        options = parts.options(registry, member, sharding)
+        options = parts.options(registry, member)
         standby = create_standby(forwarder, settings.limits(), **options)
         app = ClusterApp(parts.with_schemas(standby))
         values = None if opened is None else opened.values
@@ -361,7 +338,7 @@ class _Part:
             lease=lease,
             instances=self._instances,
         )
-        options = self._parts.options(registry, self._member, services.sharding)
+        options = self._parts.options(registry, self._member)
         app = self._parts.with_console(create_app(services, settings.limits(), **options))
         self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.stop_waiting

@@ -3,9 +3,9 @@
 1. The stores of shards are opened together, because each may have to wait for a dead server's
    calls. Then shards are opened one after another, and closed in the other order, whatever one of
    them raises. If one does not open, none is.
-2. All are under one lease, if there is any. They share the clock, the namespaces and the metrics'
-   registry, and have equal parts of the cache's memory and of the connections to HBase. Other
-   limits hold for each shard.
+2. All are under one lease, if there is any. They share the clock, the namespaces, the metrics'
+   registry and the cache's memory, and have equal parts of the connections to HBase. Other limits
+   hold for each shard.
 3. What is asked of a topic or a transaction goes to its shard (`tms.sharding`).
 """
 
@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
@@ -32,7 +32,9 @@ from tms.core.subscriptions import Subscriptions
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import TrustedClock
+from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
+from tms.messaging.store_runtime import CACHE_BYTES_TOLD
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
@@ -198,8 +200,9 @@ async def open_sharded(
     values = process.values
     if values is None and importlib.util.find_spec("avro") is not None:
         values = schemas.values
-    limits = process.limits
-    share = replace(limits, cache_bytes_max=limits.cache_bytes_max // sharding.shards)
+    cache = CacheBudget(process.limits.cache_bytes_max)
+    gauge = Gauge("tms_cache_bytes", CACHE_BYTES_TOLD, registry=process.registry)
+    gauge.set_function(lambda: cache.used_bytes)
     registries = [CollectorRegistry() for _ in opened]
     shards: list[Shard] = []
     async with AsyncExitStack() as last_first:
@@ -209,7 +212,7 @@ async def open_sharded(
         for number, (tables, upkeep) in enumerate(opened):
             shard = await open_shard(
                 tables,
-                process._replace(limits=share, registry=registries[number], values=values),
+                process._replace(registry=registries[number], values=values, cache=cache),
                 lease=lease,
                 instances=instances,
                 access=StoreAccess.CREATE,

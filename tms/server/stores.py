@@ -180,9 +180,9 @@ def inspect(store: str) -> Partwise:
 
 
 def sharding_of(store: str, settings: Settings) -> Sharding | None:
-    """Return how `store` is divided; None if it has no shards, or is not there.
+    """Return how `store` is divided; None if it has no shards.
 
-    Raises as `open_tables`.
+    Raises as `open_tables`, and on HBase also if it is not there.
     """
     if not has_scheme(store, HBASE):
         return None
