@@ -32,7 +32,7 @@ class MessageFate(Enum):
 
     @property
     def word(self) -> str:
-        """What people read."""
+        """The word that people read."""
         return self.value[0]
 
     @property

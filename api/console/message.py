@@ -27,7 +27,7 @@ _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 20_000, 2_000, 5_000
 _NEWER_MAX = 2_000
 """So many messages are searched for a newer one of the same key."""
 _HIDDEN = ("said", "payload", "key", "headers", "id")
-"""What an explanation says that the page has of its own."""
+"""The parts of an explanation that the page has of its own."""
 
 
 async def message(visit: Visit) -> Answer:
