@@ -17,7 +17,7 @@ from tms.core.transaction import ALL_VISIBLE_LATEST
 _PAGES_MAX = 20
 
 
-class Fate(Enum):
+class MessageFate(Enum):
     """The fate of a message: its word, and the class of its colour."""
 
     COMMITTED = ("committed", "good")
@@ -32,7 +32,7 @@ class Fate(Enum):
 
     @property
     def word(self) -> str:
-        """What people read."""
+        """The word that people read."""
         return self.value[0]
 
     @property
@@ -43,7 +43,7 @@ class Fate(Enum):
 
 async def fates_of(
     services: ServerServices, topic: TopicMetadata, runs: Sequence[Sequence[Message]]
-) -> list[Fate]:
+) -> list[MessageFate]:
     """Return the fates of messages, in order: runs of such as follow one another."""
     messages = [message for run in runs for message in run]
     if not messages:
@@ -53,10 +53,10 @@ async def fates_of(
         newer: set[bytes] = set()
         for at in range(len(messages) - 1, -1, -1):
             key = messages[at].key
-            if key is None or fates[at] is not Fate.COMMITTED:
+            if key is None or fates[at] is not MessageFate.COMMITTED:
                 continue
             if key in newer:
-                fates[at] = Fate.SUPERSEDED
+                fates[at] = MessageFate.SUPERSEDED
             newer.add(key)
     return fates
 
@@ -72,13 +72,16 @@ class _Told:
         self._runs = [[message.id for message in run] for run in runs]
         self._ids = [each for run in self._runs for each in run]
 
-    async def fates(self) -> list[Fate]:
+    async def fates(self) -> list[MessageFate]:
         ranges = self._services.ranges
         try:
             found = await ranges.ranges([self._topic_id], Isolation.COMMITTED)
         except TransactionsElsewhere:
             kept = await self._given(ALL_VISIBLE_LATEST)
-            return [Fate.PUBLISHED if each in kept else Fate.ROLLED_BACK for each in self._ids]
+            return [
+                MessageFate.PUBLISHED if each in kept else MessageFate.ROLLED_BACK
+                for each in self._ids
+            ]
         log = found.topics[self._topic_id]
         if log is None:
             raise TopicNotFound(topic=str(self._topic_id))
@@ -86,19 +89,19 @@ class _Told:
         return [
             await self._undecided(each)
             if each >= log.end
-            else Fate.COMMITTED
+            else MessageFate.COMMITTED
             if each in committed
-            else Fate.ROLLED_BACK
+            else MessageFate.ROLLED_BACK
             for each in self._ids
         ]
 
-    async def _undecided(self, message_id: bytes) -> Fate:
+    async def _undecided(self, message_id: bytes) -> MessageFate:
         """Return the fate of a message that is not before the first unfinished transaction."""
         reading = Reading(message_id, 1, Isolation.COMMITTED, id_after(message_id))
         page = await self._services.messaging.page(self._topic_id, reading)
         if page.stopped_at is not None:
-            return Fate.OPEN
-        return Fate.HELD_UP if page.count else Fate.ROLLED_BACK
+            return MessageFate.OPEN
+        return MessageFate.HELD_UP if page.count else MessageFate.ROLLED_BACK
 
     async def _given(self, view: View) -> set[bytes]:
         """Return the ids that a reader is given."""

@@ -13,7 +13,7 @@ _READERS_MAX = 12
 """The readers that are drawn: those furthest behind."""
 
 
-class Mark(NamedTuple):
+class ReaderMark(NamedTuple):
     """A reader on the line."""
 
     x: int
@@ -29,7 +29,7 @@ class LogPicture(NamedTuple):
     height: int
     start_ms: int
     end_ms: int
-    marks: Sequence[Mark]
+    marks: Sequence[ReaderMark]
     stop_x: int | None
     """None: no transaction is in the way."""
     left_out: int
@@ -55,7 +55,7 @@ def picture_of(
     marks = []
     for number, reader in enumerate(behind[:_READERS_MAX]):
         x = x_of(reader.position)
-        marks.append(Mark(x, 50 + _ROW * number, reader.name, x > _LEFT + _WIDTH // 2))
+        marks.append(ReaderMark(x, 50 + _ROW * number, reader.name, x > _LEFT + _WIDTH // 2))
     height = 60 + _ROW * len(marks)
     stop_x = None if stop is None else x_of(stop)
     return LogPicture(height, first_ms, last_ms, marks, stop_x, len(behind) - len(marks))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.console.fates import Fate, fates_of
+from api.console.fates import MessageFate, fates_of
 from api.console.looking import Look
 from api.console.payload_forms import (
     Form,
@@ -27,7 +27,7 @@ _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 20_000, 2_000, 5_000
 _NEWER_MAX = 2_000
 """So many messages are searched for a newer one of the same key."""
 _HIDDEN = ("said", "payload", "key", "headers", "id")
-"""What an explanation says that the page has of its own."""
+"""The parts of an explanation that the page has of its own."""
 
 
 async def message(visit: Visit) -> Answer:
@@ -41,12 +41,12 @@ async def message(visit: Visit) -> Answer:
     if found is None:
         ranges = await services.ranges.ranges([topic_id], Isolation.ALL)
         has_expired = message_id < ranges.expired_before.get(topic_id, b"")
-        fate = Fate.EXPIRED if has_expired else None
+        fate = MessageFate.EXPIRED if has_expired else None
     else:
         [fate] = await fates_of(services, topic, [[found]])
         newer = await _newer(services.messaging, topic, found)
-        if newer is not None and fate is Fate.COMMITTED:
-            fate = Fate.SUPERSEDED
+        if newer is not None and fate is MessageFate.COMMITTED:
+            fate = MessageFate.SUPERSEDED
     inspection = services.inspection
     facts: dict[str, Any] = {}
     if inspection is not None and visit.may(Action.OPERATE):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from api.console.fates import Fate, fates_of
+from api.console.fates import MessageFate, fates_of
 from api.console.looking import SHOWN, Found, Look
 from api.console.message_form import HEADERS, body_of
 from api.console.payload_forms import (
@@ -29,11 +29,11 @@ _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 240, 60, 120
 """The characters of a message that a list shows."""
 
 
-class Shown(NamedTuple):
+class ListedMessage(NamedTuple):
     """A message in a list."""
 
     message: Message
-    fate: Fate
+    fate: MessageFate
     key: str | None
     headers: Sequence[tuple[str, str]]
     payload: str
@@ -95,16 +95,16 @@ async def _shown(
     visit: Visit,
     topic: TopicMetadata,
     found: Sequence[Message],
-    fates: Sequence[Fate],
+    fates: Sequence[MessageFate],
     form: Form,
-) -> list[Shown]:
+) -> list[ListedMessage]:
     told: Sequence[ToldValue | None] = [None] * len(found)
     if form is Form.SCHEMA:
         schemas = schemas_of(topic.id, topic.properties)
         values = visit.services.messaging.values
         told = await SchemaForm(values, schemas, visit.exchange.caller).told(found)
     return [
-        Shown(
+        ListedMessage(
             message,
             fate,
             None if message.key is None else as_text(message.key, _KEY_CHARS),

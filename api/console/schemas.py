@@ -8,7 +8,8 @@ may read all subjects, and of subjects that refer to nothing.
 import asyncio
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -71,12 +72,29 @@ async def check(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
     except SchemaRefused as error:
         reasons = [str(error.detail.get("reason", error))]
     is_told = not reasons or await _may_read_all(known, visit, name, values["numbers"])
-    checked = {"fits": not reasons, "reasons": reasons if is_told else [_HIDDEN]}
+    checked = {"fits": not reasons, "reasons": _in_words(reasons) if is_told else [_HIDDEN]}
     return ShownPage("schema.html", {**values, "checked": checked})
 
 
+_MISFIT = re.compile(r"\{errorType:'\w*', description:'(.*)', additionalInfo:'(.*)'\}", re.DOTALL)
+_OLD_VERSION = re.compile(r"\{oldSchemaVersion: (\d+)\}")
+_NO_REASON = ("{oldSchema:", "{validateFields:")
 _HIDDEN = "You may not read all that this subject refers to, so the reasons are not shown."
 _VERSIONS_LOOKED_AT = 20
+
+
+def _in_words(reasons: Sequence[str]) -> list[str]:
+    """Return what is wrong as sentences: the registry's texts are made for programs."""
+    told: list[str] = []
+    for reason in reasons:
+        if (misfit := _MISFIT.fullmatch(reason)) is not None:
+            description, more = misfit.groups()
+            told.append(description if more in description else f"{description}: {more}")
+        elif (version := _OLD_VERSION.fullmatch(reason)) is not None:
+            told.append(f"It was compared with version {version[1]}.")
+        elif not reason.startswith(_NO_REASON):
+            told.append(reason)
+    return told
 
 
 async def _may_read_all(schemas: AsyncSchemas, visit: Visit, name: str, numbers: list[int]) -> bool:

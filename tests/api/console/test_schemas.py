@@ -1,10 +1,12 @@
 """Schemas in the console: subjects, versions, differences, and the check of a text."""
 
+import html
 import json
+import re
 
 import pytest
 
-from tests.api.console.site import Site, site
+from tests.api.console.site import PAGE, TOPIC, Site, site
 from tests.api.security.secured import rule_of
 from tms.core.schemas import SchemaReference
 from tms.security.resources import Action
@@ -50,7 +52,9 @@ async def test_a_pasted_text_is_checked_in_words(open_site: Site) -> None:
     assert "It fits, by the compatibility BACKWARD" in answer.text
     answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": UNFIT})
     assert "It does not fit" in answer.text
-    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in answer.text
+    assert "The field c at path" in answer.text
+    assert "It was compared with version 1." in answer.text
+    assert "errorType" not in answer.text
     answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": "<script>"})
     assert "It does not fit" in answer.text
     assert "<script>" not in answer.text.replace("<script src=", "")
@@ -83,6 +87,42 @@ async def test_only_readable_subjects_are_shown(guarded_site: Site) -> None:
     fields = {"kind": "AVRO", "text": UNFIT}
     assert (await browser.post("schemas/hidden/check", fields)).status_code == 403
     told = await browser.post("schemas/mine/check", fields)
-    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in told.text
+    assert "The field c at path" in told.text
     told = await browser.post("schemas/referring/check", fields)
     assert "You may not read all" in told.text
+
+
+async def test_hostile_names_and_texts_of_schemas_are_shown_harmlessly(open_site: Site) -> None:
+    schemas, browser = open_site.services.schemas, open_site.browser
+    name = "<img src=x>\u202e'\"/&?#"
+    text = avro(
+        {"name": "a", "type": "int", "doc": "</pre><script>alert(1)</script>\x1b[31m\u2066"}
+    )
+    await schemas.register(name, text)
+    await schemas.register(name, text.replace("alert(1)", "alert(2)"))
+    page = await browser.get("schemas")
+    assert "&lt;img src=x&gt;\\u202e" in page
+    [link] = re.findall(r'href="\.\./console/(schemas/[^"]+)"', page)
+    shown = await browser.get(html.unescape(link))
+    checked = await browser.post(html.unescape(link) + "/check", {"kind": "AVRO", "text": "\u202e"})
+    for each in (page, shown, checked.text):
+        for harm in ("<img", "<script>alert", "\x1b", "\u2066"):
+            assert harm not in each
+    assert "\u202e" not in page + shown
+
+
+async def test_values_are_published_and_shown_by_their_schema(open_site: Site) -> None:
+    await open_site.create()
+    browser = open_site.browser
+    await open_site.services.schemas.register("ns:t-value", FIRST)
+    await browser.get(f"{PAGE}/messages")
+    answer = await browser.post(f"{PAGE}/publish", {"kind": "value", "payload": '{"a": 7}'})
+    assert "Published with the id" in answer.text
+    page = await browser.get(f"{PAGE}/messages", form="schema")
+    assert "<code>{&#34;a&#34;:7}</code>" in page
+    answer = await browser.post(f"{PAGE}/publish", {"kind": "value", "payload": '{"a": "x"}'})
+    assert answer.status_code == 422
+    await open_site.services.messaging.publish(TOPIC, [b"no schema"])
+    page = await browser.get(f"{PAGE}/messages", form="schema")
+    assert "<code>{&#34;a&#34;:7}</code>" in page
+    assert "<code>(" in page

@@ -5,6 +5,7 @@ import pytest
 from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.doors import ROOT
 from tms.core.errors import TopicNotFound
+from tms.core.groups import GroupSettings
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.security.resources import Action
@@ -122,3 +123,37 @@ async def test_who_may_manage_does_so(guarded_site: Site) -> None:
     await browser.get(PAGE)
     await browser.post(f"{PAGE}/delete", {"typed": "t"})
     assert await guarded_site.services.messaging.topics(NS) == []
+
+
+async def test_hostile_properties_are_shown_harmlessly(open_site: Site) -> None:
+    await open_site.create(TOPIC, **{"<b>\u202e": "</textarea><script>alert(1)</script>\x1b[31m"})
+    page = await open_site.browser.get(PAGE)
+    assert "<dt>&lt;b&gt;\\u202e</dt>" in page
+    assert "<script>alert" not in page
+    assert "</textarea><" not in page.replace("</textarea></label>", "")
+
+
+async def test_many_readers_are_shown_by_those_furthest_behind(open_site: Site) -> None:
+    await open_site.create()
+    ids = await open_site.services.messaging.publish(TOPIC, [b""] * 130)
+    for number in range(130):
+        subscriptions = open_site.services.subscriptions
+        await subscriptions.create_subscription(TOPIC, f"s{number:03}", ids[number])
+    page = await open_site.browser.ask(PAGE)
+    assert "s000" in page.text
+    assert "s129" not in page.text
+    assert "The 100 furthest behind of 130." in page.text
+    assert "118 more readers are not drawn." in page.text
+    assert len(page.content) <= 200 * 1024
+
+
+async def test_a_group_is_among_the_readers(open_site: Site) -> None:
+    await open_site.create()
+    await open_site.services.messaging.publish(TOPIC, [b"a", b"b"])
+    settings = GroupSettings(paused=True)
+    await open_site.services.groups.create_group(TOPIC, "workers", settings)
+    page = await open_site.browser.get(PAGE)
+    row = page[page.index("<td>workers") :]
+    row = row[: row.index("</tr>")]
+    assert "group, paused" in row
+    assert '<td class="number">2</td>' in row
