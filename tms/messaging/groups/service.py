@@ -38,6 +38,7 @@ from tms.core.message import (
     NO_PAYLOAD_KEY,
     check_id,
     first_id_at,
+    id_before,
 )
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription, check_subscription_name
@@ -45,7 +46,6 @@ from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.checks import check_settings, check_settle, check_take
 from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.feed import id_before
 from tms.messaging.groups.lags import GroupLags
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups, shared_of
 from tms.messaging.groups.shown import group_shown, open_message_shown
