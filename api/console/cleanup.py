@@ -38,7 +38,7 @@ async def cleanup(visit: Visit) -> Answer:
         try:
             values["state"] = await found.state()
         except InvalidRequest as error:
-            if error.code != "shard_required":
+            if error.problem.code != "shard_required":
                 raise
             values["shards"] = error.detail["shards"]
     return ShownPage("cleanup.html", values)

@@ -1,14 +1,16 @@
 """One topic: what it is, who reads it, its log as a picture, and what may be changed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from api.console.log_picture import picture_of
+from api.console.log_picture import LogPicture, picture_of
 from api.console.row import Row
 from api.console.times import time_of
-from api.console.topic_readers import SHOWN_MAX, readers_of
+from api.console.topic_readers import SHOWN_MAX, TopicReader, readers_of
 from api.console.topic_settings import FIELDS, others_of, settings_of
 from api.console.visit import Answer, Done, ShownPage, Visit, place
-from tms.core.errors import InvalidRequest, TransactionsElsewhere
+from tms.core.errors import InvalidRequest, TopicNotFound, TransactionsElsewhere
 from tms.core.message import NO_PAYLOAD_KEY, published_ms
 from tms.core.ranges import TopicRange
 from tms.core.reading import Isolation, Reading
@@ -28,27 +30,33 @@ class _Stop:
     position: bytes
 
 
+class _Log(NamedTuple):
+    """The log of a topic, as who may consume it sees it."""
+
+    is_empty: bool
+    age_s: float
+    """The age of the oldest message."""
+    size_bytes: int | None
+    """About how many; None if that is not known."""
+    stop: _Stop | None
+    picture: LogPicture | None
+
+
 async def topic(visit: Visit) -> Answer:
     """Show a topic."""
-    services, topic_id = visit.services, visit.exchange.topic_id
-    found = await services.messaging.topic(topic_id)
-    ranges = await services.ranges.ranges([topic_id], Isolation.ALL)
+    topic_id = visit.exchange.topic_id
+    found = await visit.services.messaging.topic(topic_id)
+    ranges = await visit.services.ranges.ranges([topic_id], Isolation.ALL)
     log = ranges.topics[topic_id]
-    assert log is not None, "it was there a moment ago"
-    stop = await _stop(services, topic_id)
+    if log is None:
+        raise TopicNotFound(topic=str(topic_id))
     may_read = visit.may_topic(Action.CONSUME, topic_id.namespace, topic_id.name)
-    readers = await readers_of(visit, topic_id, log.end, ranges.time_ms)
-    last_ms = min(ranges.time_ms, _last_ms(log.end))
+    readers = await readers_of(visit, topic_id, log.end if may_read else None, ranges.time_ms)
     values = {
         "topic": found,
-        "log": log,
-        "is_empty": log.start >= log.end,
-        "age_s": max(0, ranges.time_ms - published_ms(log.start)) / 1000,
-        "size_bytes": await _size(services, topic_id, log),
-        "stop": stop,
+        "log": await _log(visit, topic_id, log, ranges.time_ms, readers) if may_read else None,
         "readers": readers[:SHOWN_MAX],
         "readers_count": len(readers),
-        "picture": picture_of(log, last_ms, readers, None if stop is None else stop.position),
         "schemas": schemas_of(topic_id, found.properties),
         "may_read": may_read,
         "may_manage": visit.may_change_topic(Action.MANAGE, topic_id.namespace, topic_id.name),
@@ -57,6 +65,20 @@ async def topic(visit: Visit) -> Answer:
         "here": place("namespaces", topic_id.namespace, "topics", topic_id.name),
     }
     return ShownPage("topic.html", values)
+
+
+async def _log(
+    visit: Visit, topic_id: TopicId, log: TopicRange, now_ms: int, readers: Sequence[TopicReader]
+) -> _Log:
+    stop = await _stop(visit.services, topic_id)
+    last_ms = min(now_ms, _last_ms(log.end))
+    return _Log(
+        is_empty=log.start >= log.end,
+        age_s=max(0, now_ms - published_ms(log.start)) / 1000,
+        size_bytes=await _size(visit.services, topic_id, log),
+        stop=stop,
+        picture=picture_of(log, last_ms, readers, None if stop is None else stop.position),
+    )
 
 
 def _last_ms(end: bytes) -> int:

@@ -39,10 +39,12 @@ class TopicReader:
     is_paused: bool = False
 
 
-async def readers_of(visit: Visit, topic_id: TopicId, end: bytes, now_ms: int) -> list[TopicReader]:
-    """Return the readers of a topic that ends at `end` whom who looks may see.
+async def readers_of(
+    visit: Visit, topic_id: TopicId, end: bytes | None, now_ms: int
+) -> list[TopicReader]:
+    """Return the readers of a topic whom who looks may see, those furthest behind first.
 
-    Those furthest behind come first. What is behind them is counted for the first `SHOWN_MAX`.
+    The messages behind the first `SHOWN_MAX` are counted up to `end`; None: they are not.
     """
     resource = topic_resource(topic_id.namespace, topic_id.name)
     if not visit.may(Action.SUBSCRIBE, resource, SOME):
@@ -65,7 +67,7 @@ async def readers_of(visit: Visit, topic_id: TopicId, end: bytes, now_ms: int) -
     found.sort(key=lambda reader: (reader.position or b"", reader.name))
     ends_at = perf_counter() + _COUNTING_S_MAX
     for at, reader in enumerate(found[:SHOWN_MAX]):
-        if reader.behind is not None or perf_counter() > ends_at:
+        if end is None or reader.behind is not None or perf_counter() > ends_at:
             continue
         behind, is_at_least = await _behind(visit, topic_id, reader.position, end)
         behind_s = reader.behind_s if behind else None

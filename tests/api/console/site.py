@@ -13,15 +13,19 @@ from api.console.application import beside
 from api.http.context import Options
 from tests.api.doors import Doors
 from tests.api.rest import serving, settings_of
+from tests.sharding.three_shards import open_three
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
+from tms.core.shards import ShardBy
 from tms.core.topic import TopicId
 from tms.server.node import OpenServices, open_services
+from tms.server.sharded import ShardedServices
 
 NS = "ns"
 TOPIC = TopicId(NS, "t")
 PAGE = "namespaces/ns/topics/t"
+AnyServices = OpenServices | ShardedServices
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
@@ -59,7 +63,9 @@ class Browser:
 class Site:
     """A server with the console."""
 
-    def __init__(self, url: str, services: OpenServices, doors: Doors | None) -> None:
+    def __init__(
+        self, url: str, services: OpenServices | ShardedServices, doors: Doors | None
+    ) -> None:
         self.url = url
         self.services = services
         self.doors = doors
@@ -92,12 +98,18 @@ async def site(
     clock: Clock | None = None,
     has_registry: bool = True,
     cluster: Cluster | None = None,
+    shard_by: ShardBy | None = None,
 ) -> AsyncIterator[Site]:
     """Serve the console on 127.0.0.1, of a store in memory."""
     limits, registry, clock = Limits(), CollectorRegistry(), clock or SystemClock()
-    services = await open_services(
-        "memory:", limits, clock, settings=settings_of(own=own), registry=registry
-    )
+    settings = settings_of(own=own)
+    services: OpenServices | ShardedServices
+    if shard_by is None:
+        services = await open_services(
+            "memory:", limits, clock, settings=settings, registry=registry
+        )
+    else:
+        services = await open_three(shard_by, limits, clock, settings, registry)
     access = None if doors is None else doors.access()
     options = Options(registry=registry, clock=clock, access=access, cluster=cluster)
     app = create_app(services, limits, **options)

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from tests.api.cluster.standing_by import Known
-from tests.api.console.site import NS, Site, site
+from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tests.api.doors import ROOT, Doors
 from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.core.namespaces import NamespaceSettings
+from tms.core.shards import ShardBy
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +37,22 @@ async def test_cleanup_shows_its_passes_and_runs_one(open_site: Site) -> None:
     assert (await cleanup.state()).passes == 1
     assert (await browser.ask("cleanup", shard="x")).status_code == 400
     assert (await browser.ask("cleanup", shard="7")).status_code == 400
+
+
+async def test_each_shard_has_a_cleanup_of_its_own(anyio_backend: object) -> None:
+    async with site(shard_by=ShardBy.NAMESPACE) as opened:
+        browser = opened.browser
+        page = await browser.get("cleanup")
+        assert "The store has 3 shards" in page
+        await browser.get("cleanup", shard="1")
+        answer = await browser.post("cleanup/run", {"shard": "1"})
+        assert "A pass has ended." in answer.text
+        cleanups = [opened.services.in_shard(shard).cleanup for shard in range(3)]
+        assert [(await each.state()).passes for each in cleanups if each] == [0, 1, 0]
+        await opened.create()
+        await opened.services.messaging.publish(TOPIC, [b"x"])
+        assert "committed" in await browser.get(f"{PAGE}/messages")
+        assert "Size, about" in await browser.get(PAGE)
 
 
 async def test_a_namespace_gets_settings_and_loses_them(open_site: Site) -> None:

@@ -116,6 +116,25 @@ async def test_only_permitted_topics_and_buttons_are_shown(guarded_site: Site) -
     assert sorted(await guarded_site.services.messaging.topics(NS)) == ["mine", "theirs"]
 
 
+async def test_the_log_is_shown_to_who_may_consume_alone(guarded_site: Site) -> None:
+    await guarded_site.create()
+    services, doors = guarded_site.services, guarded_site.doors
+    assert doors is not None
+    ids = await services.messaging.publish(TOPIC, [b"a", b"b"])
+    await services.subscriptions.create_subscription(TOPIC, "half-way", ids[0])
+    await services.subscriptions.create_subscription(TOPIC, "other", ids[0])
+    await doors.allow("describes", [Action.DESCRIBE], NS, "t")
+    await doors.allow("consumes", [Action.CONSUME], NS, "t")
+    await doors.allow_subscriptions("consumes", NS, "t", "half-way")
+    page = await (await guarded_site.as_somebody("describes")).get(PAGE)
+    for hidden in ("<svg", "Size, about", "half-way"):
+        assert hidden not in page
+    page = await (await guarded_site.as_somebody("consumes")).get(PAGE)
+    for shown in ("<svg", "Size, about", "half-way"):
+        assert shown in page
+    assert "<td>other" not in page
+
+
 async def test_who_may_manage_does_so(guarded_site: Site) -> None:
     browser = await guarded_site.as_somebody(ROOT)
     assert "Create a topic" in await browser.get("topics", namespace=NS)
