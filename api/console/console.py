@@ -11,12 +11,13 @@
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from hmac import compare_digest
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -58,7 +59,9 @@ _HEADERS = (
 )
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates of the process. A thread compiles them, so that no page has to wait."""
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -69,7 +72,13 @@ def _environment() -> Environment:
     names = ("number", "size", "span", "moment", "text", "payload")
     environment.filters |= {name: getattr(shown, name) for name in names}
     environment.globals |= {"place": place, "version": __version__}
+    Thread(target=_compile, args=(environment,), name="console-templates", daemon=True).start()
     return environment
+
+
+def _compile(environment: Environment) -> None:
+    for name in environment.list_templates():
+        environment.get_template(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +163,13 @@ class Console:
         return self.templates.get_template(page.template).render(values)
 
     def error(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
-        """Return the page that tells an error; who has to sign in is led there."""
+        """Return the page that tells an error; who has to sign in is led there.
+
+        A part that an open page asks for again has the page load anew, so that it is led there.
+        """
+        is_part = b"hx-request" in exchange.headers
+        if isinstance(error, NotAuthenticated) and is_part:
+            return ErrorAnswer(error.status, b"", _HTML, (*_HEADERS, (b"hx-refresh", b"true")))
         if isinstance(error, NotAuthenticated) and exchange.method in ("GET", "HEAD"):
             path = exchange.path.removeprefix(ROOT) or "/"
             asked = exchange.query.decode("latin-1")

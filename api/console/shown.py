@@ -4,6 +4,7 @@ Templates escape everything. What cannot be seen (control characters, marks that
 of text) is shown as its code, so that no payload can look like something else.
 """
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ _NOTHING = "-"
 _KILO = 1000
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_MAYBE_UNSEEN = re.compile(r"[^\x20-\x7e\n\t]")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -53,14 +55,13 @@ def moment(ms: float | None) -> str:
 
 def text(value: str) -> str:
     """Return a text in which all can be seen."""
-    if value.isascii() and value.isprintable():
-        return value
-    return "".join(
-        f"\\u{ord(each):04x}"
-        if each not in "\n\t" and unicodedata.category(each) in _UNSEEN
-        else each
-        for each in value
-    )
+    return _MAYBE_UNSEEN.sub(_seen, value)
+
+
+def _seen(found: re.Match[str]) -> str:
+    character = found[0]
+    is_unseen = unicodedata.category(character) in _UNSEEN
+    return f"\\u{ord(character):04x}" if is_unseen else character
 
 
 def payload(value: bytes, chars_max: int = 4_000) -> str:

@@ -1,6 +1,6 @@
 """The context of the handlers of one application."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
@@ -10,6 +10,7 @@ from api.http.access_control import AccessControl
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.clock_metrics import ClockMetrics
+from api.http.endings import Endings
 from api.http.errors import ErrorForm, answer_of
 from api.http.no_services import NoServices, not_ready
 from tms.core.clock import Clock
@@ -18,6 +19,7 @@ from tms.core.limits import Limits
 from tms.core.services import ServerServices
 from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock, trusted
+from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]
 FindSharding = Callable[[], Awaitable[Sharding | None]]
@@ -45,6 +47,8 @@ class Context:
     sharding: FindSharding
     access: AccessControl | None
     """None where everybody may do everything."""
+    watch: Watch
+    """The watch of the services; whoever opened them starts it."""
 
 
 class Options(TypedDict, total=False):
@@ -58,6 +62,8 @@ class Options(TypedDict, total=False):
     cluster: Cluster | None
     sharding: FindSharding
     access: AccessControl | None
+    certificates: Sequence[str]
+    """Files whose certificates the server uses."""
 
 
 def context_of(
@@ -79,8 +85,10 @@ def context_of(
     registry = options.get("registry") or CollectorRegistry()
     clock = trusted(options.get("clock"), limits)
     ClockMetrics(registry, clock)
+    access, served = options.get("access"), services or NoServices()
+    endings = Endings(access, options.get("certificates", ()))
     return Context(
-        services=services or NoServices(),
+        services=served,
         check_ready=check_ready,
         limits=limits,
         clock=clock,
@@ -92,7 +100,8 @@ def context_of(
         error_form=error_form,
         cluster=options.get("cluster"),
         sharding=options.get("sharding") or _undivided,
-        access=options.get("access"),
+        access=access,
+        watch=Watch(served, registry, clock, endings),
     )
 
 

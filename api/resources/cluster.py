@@ -11,7 +11,7 @@ from tms.core.cluster import ClusterState, Role
 from tms.core.errors import TmsError
 from tms.security.resources import Action
 from tms.wire.json_fields import Json
-from tms.wire.json_states import encode_cluster
+from tms.wire.json_values import encode
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _STATE = answer_of(
@@ -83,7 +83,7 @@ async def show(exchange: Exchange) -> None:
         state = replace(state, shards=None)
     else:
         state = state if sharding is None else state.with_shards(sharding)
-    await exchange.answer(OK, encode_cluster(state), JSON_TYPE)
+    await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
 OPERATIONS = (

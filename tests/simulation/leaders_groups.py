@@ -6,7 +6,6 @@ acknowledged, once and for good (`Followed`).
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -131,10 +130,6 @@ class GroupLeaders(LeadersMachine):
         self.take(member, 2, anew=False)
         self.ack(back, 0, fate)
 
-    def given(self, back: int) -> Given | None:
-        given = self.followed.given
-        return given[-1 - min(back, len(given) - 1)] if given else None
-
     def settled(self, given: Given, settle: Settle, fate: Fate) -> Any:
         """Settle, and return the answer, None if there is none."""
         work = self.services.groups.settle(GROUP_TOPIC, GROUP, given.member, settle)
@@ -146,7 +141,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(back=BACK, first=st.integers(0, 1), fate=FATES)
     def ack(self, back: int, first: int, fate: Fate) -> None:
-        given = self.given(back)
+        given = self.followed.latest(back)
         if given is not None:
             ids = given.ids[first:]
             settle = Settle(acks=[Acks(given.delivery, ids)])
@@ -166,7 +161,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(back=BACK, how=st.sampled_from(["nack", "now", "release", "extend", "leave"]), fate=FATES)
     def settle(self, back: int, how: str, fate: Fate) -> None:
-        given = self.given(back)
+        given = self.followed.latest(back)
         if given is not None:
             settle = {
                 "nack": Settle(nacks=[Nacks(given.delivery)]),
@@ -201,7 +196,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(back=BACK, fate=FATES, data=st.data())
     def commit_with_acks(self, back: int, fate: Fate, data: st.DataObject) -> None:
-        given, work = self.given(back), self.opened(data)
+        given, work = self.followed.latest(back), self.opened(data)
         if given is None or work is None or work.is_in_doubt or work.stored:
             return
         request = CommitRequest(acks=[self.acks_of(given)])
@@ -238,13 +233,13 @@ class GroupLeaders(LeadersMachine):
         """A commit and a settle of one flush want the same messages: one of them has them."""
         self.publish(GROUP_TOPIC, 1, ANSWERED)
         self.take(member, 2, anew=False)
-        given, work = self.given(0), self.opened(data)
+        given, work = self.followed.latest(0), self.opened(data)
         if given is None or work is None or work.is_in_doubt or work.stored:
             return
         settle = Settle(acks=[Acks(given.delivery, given.ids)])
         request = CommitRequest(acks=[self.acks_of(given)])
 
-        async def both() -> Sequence[Any]:
+        async def both() -> tuple[Any, Any]:
             return await asyncio.gather(
                 self.services.groups.settle(GROUP_TOPIC, GROUP, given.member, settle),
                 self.services.transactions.commit(work.transaction_id, request),

@@ -12,7 +12,7 @@ from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
 from tms.core.errors import StoreUnavailable
 from tms.core.shards import ShardBy, Sharding
-from tms.wire.json_states import decode_cluster
+from tms.wire.json_values import decode_answer
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
 
@@ -24,7 +24,7 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which one is the leader."""
-    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
 
 
@@ -38,7 +38,7 @@ def where(
 ) -> None:
     """Show in which shard a topic is, or in which the transactions of a namespace are."""
     namespace, colon, topic = place.partition(":")
-    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     if state.shards is None:
         raise StoreUnavailable(reason="the server could not read yet how the store is divided")
     count, by = max(1, len(state.shards)), state.by

@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlencode
 
-import msgspec
 import typer
 
 from tms.cli.target import Target
 from tms.client.http import Http
 from tms.client.retry import repeat
-from tms.core.errors import DebugBusy, InternalError, StoreNotFound
+from tms.core.errors import DebugBusy, StoreNotFound
 from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
 from tms.core.store_url import HBASE, folder_of, has_scheme, url_of_shard, written
 from tms.core.topic import TopicId
 from tms.wire.json_states import decode_cleanup
+from tms.wire.json_values import decode_answer
 
 _ANSWER_S_MAX = 120.0
 _BUSY_S_MAX = 60.0
@@ -84,10 +84,7 @@ class _Server:
             when=_is_busy,
             for_s=_BUSY_S_MAX,
         )
-        try:
-            return msgspec.json.decode(answer, type=kind)
-        except msgspec.MsgspecError as error:
-            raise InternalError(reason=str(error)) from None
+        return decode_answer(kind, answer)
 
     async def rows(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tms.client.calls import JSON, Calls, decode_json, of_the_server
+from tms.client.calls import JSON, Remote, of_the_server
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
@@ -39,15 +39,12 @@ from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.avro_runs import AvroRunsDecoder
 from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest
 from tms.wire.json_bodies import JSON as JSON_BODIES
+from tms.wire.json_values import decode_answer
 from tms.wire.transaction_codec import encode_transaction
 
 
-class RemoteMessaging:
+class RemoteMessaging(Remote):
     """Topics and messages of a server, as `tms.core.messaging.Messaging`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def create_topic(
         self,
@@ -82,7 +79,7 @@ class RemoteMessaging:
     async def topics(self, namespace: str) -> list[str]:
         """Return the names of a namespace's topics in the order of their row keys."""
         answer = await self._calls.safely("GET", f"v1/namespaces/{namespace}/topics")
-        return decode_json(answer, list[str])
+        return decode_answer(list[str], answer)
 
     async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
@@ -262,7 +259,7 @@ def _encode_properties(properties: Mapping[str, object]) -> bytes:
 
 def _decode_properties(answer: bytes) -> Mapping[str, str]:
     """Return the properties of either form: the seed's, which nests them, and CDAP's flat one."""
-    value = decode_json(answer, dict[str, Any])
+    value = decode_answer(dict[str, Any], answer)
     nested = value.get("properties")
     properties = nested if isinstance(nested, dict) else value
     return {name: str(text) for name, text in properties.items()}

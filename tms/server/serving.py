@@ -69,8 +69,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
-    tls = read_tls(settings)
-    clock = trusted(None, settings.limits())
+    tls, clock = read_tls(settings), trusted(None, settings.limits())
     security = read_security(settings, clock)
     urls: list[str] = []
 
@@ -163,6 +162,7 @@ class _Parts:
             cluster=cluster,
             sharding=self.sharding,
             access=None if self.security is None else self.security.access,
+            certificates=() if self.tls.own is None else self.tls.own.certificates,
         )
 
     def with_schemas(self, app: Application) -> Application:
@@ -175,7 +175,8 @@ class _Parts:
             return app
         from api.console.application import beside  # noqa: PLC0415  an extra
 
-        return beside(app, is_read_only=self.settings.console == "read-only")
+        registry = None if self.schemas is None else self.schemas.schemas
+        return beside(app, is_read_only=self.settings.console == "read-only", registry=registry)
 
     def listeners(self, app: App) -> list[ListeningAddress]:
         """Return where a server listens: for all, and for the registry alone if it is told to."""
@@ -204,6 +205,7 @@ async def _serve(basis: _Basis, on_started: OnStarted) -> None:
         parts.publish_audit(services.messaging)
         options = parts.options(registry)
         app = parts.with_console(create_app(services, settings.limits(), **options))
+        await stack.enter_async_context(app.context.watch.at_work())
         if parts.schemas is not None:
             parts.schemas.register(registry)
             parts.schemas.attach(services.messaging)
@@ -348,7 +350,8 @@ class _Part:
         self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
         raising = raising_when_all_know(self._instances, services.raise_format)
         try:
-            yield
+            async with app.context.watch.at_work():
+                yield
         finally:
             raising.cancel()
             await asyncio.gather(raising, return_exceptions=True)

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.commits import Carrier
+from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
 from tms.core.shards import EVERY_ID, OwnIds
@@ -105,6 +106,15 @@ class Shard:
     inspection: Partwise | None
     """None without an upkeep."""
     _closing: AsyncExitStack
+
+    async def refresh_lags(self) -> None:
+        """Look how far readers are behind; a bounded time."""
+        await self.subscriptions.refresh_lags()
+        await self.groups.refresh_lags()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, as they were last looked at."""
+        return [*self.subscriptions.lags(), *self.groups.lags()]
 
     async def raise_format(self) -> None:
         """Record the present format of the store. Raises `StoreUnavailable`."""

@@ -23,6 +23,7 @@ from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
+from tms.core.lags import ReaderLag
 from tms.core.payload_values import PayloadValues
 from tms.core.ranges import Ranges
 from tms.core.shards import OneShard, OwnIds, Sharding, check_shard
@@ -95,6 +96,18 @@ class ShardedServices:
         self.messaging.stop_waiting()
         for shard in self.shards:
             shard.groups.stop_waiting()
+
+    async def refresh_lags(self) -> None:
+        """Look how far readers are behind; a bounded time."""
+        for shard in self.shards:
+            await shard.refresh_lags()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, as they were last looked at."""
+        return [lag for shard in self.shards for lag in shard.lags()]
+
+    async def room(self) -> None:
+        """Return nothing: shards share no folder."""
 
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""

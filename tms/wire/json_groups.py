@@ -163,15 +163,6 @@ class NewSubscription(NamedTuple):
     after: Position
 
 
-_decoder = msgspec.json.Decoder
-_kind_decoder = _decoder(_KindBody)
-_new_decoder = _decoder(NewPositionBody)
-_new_group_decoder = _decoder(NewGroupBody)
-_changes_decoder = _decoder(GroupChangesBody)
-_group_decoder = _decoder(GroupBody)
-_members_decoder = _decoder(list[MemberBody])
-_open_decoder = _decoder(list[OpenBody])
-_seek_decoder = _decoder(SeekBody)
 _ONE_PLACE = "either after or time_ms"
 _ENDS = tuple(each.value for each in SeekTo)
 _SETTINGS = ("order", "lease_s", "retry_s", "retry_s_max", "open_max", "member_max", "paused")
@@ -192,10 +183,10 @@ def decode_new(body: bytes) -> NewSubscription:
     """Return a new subscription. An empty body: a position before the oldest message."""
     if not body:
         return NewSubscription(None, SeekTo.START)
-    if decode(_kind_decoder, body).kind != "shared":
-        after = decode(_new_decoder, body).after
+    if decode(_KindBody, body).kind != "shared":
+        after = decode(NewPositionBody, body).after
         return NewSubscription(None, SeekTo.START if after is None else parse_id(after))
-    value = decode(_new_group_decoder, body)
+    value = decode(NewGroupBody, body)
     settings = GroupSettings(*(getattr(value, name) for name in _SETTINGS))
     if value.after is not None and value.time_ms is not None:
         raise InvalidRequest("invalid_body", format="json", expected=_ONE_PLACE)
@@ -221,7 +212,7 @@ def encode_seek(to: Position) -> bytes:
 
 def decode_seek(body: bytes) -> Position:
     """Return the place of a seek."""
-    value = decode(_seek_decoder, body)
+    value: Any = decode(SeekBody, body)
     if (value.after is None) == (value.time_ms is None):
         raise InvalidRequest("invalid_body", format="json", expected=_ONE_PLACE)
     return _position(value.after, value.time_ms)
@@ -234,7 +225,7 @@ def encode_changes(changes: Mapping[str, Any], expected_version: int | None) -> 
 
 def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
     """Return the settings to change, and the version that is expected."""
-    value = decode(_changes_decoder, body)
+    value = decode(GroupChangesBody, body)
     return _given(value), value.expected_version
 
 
@@ -269,7 +260,7 @@ def encode_group(group: Group) -> bytes:
 
 def decode_group(answer: bytes, topic_id: TopicId) -> Group:
     """Return the group that a server told."""
-    told = decode_answer(_group_decoder, answer)
+    told = decode_answer(GroupBody, answer)
     state, settings = told.state, told.settings
     return Group(
         topic_id,
@@ -307,7 +298,7 @@ def decode_members(answer: bytes) -> list[GroupMember]:
     """Return the members that a server told."""
     return [
         GroupMember(each.name, each.principal, each.holds, each.since_ms, each.seen_ms)
-        for each in decode_answer(_members_decoder, answer)
+        for each in decode_answer(list[MemberBody], answer)
     ]
 
 
@@ -325,5 +316,5 @@ def decode_open(answer: bytes) -> list[OpenMessage]:
     """Return the open messages that a server told."""
     return [
         OpenMessage(parse_id(each.id), each.attempts, each.state, each.member, each.until_ms)
-        for each in decode_answer(_open_decoder, answer)
+        for each in decode_answer(list[OpenBody], answer)
     ]

@@ -31,7 +31,9 @@ class Given(NamedTuple):
 class Followed:
     """One group, from when it was created."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_all: bool = True) -> None:
+        """Follow a group of a topic that keeps all its messages, or not: then some are gone."""
+        self._keeps_all = keeps_all
         self.given: list[Given] = []
         self.seen: dict[bytes, bytes] = {}
         """Ids of all that was given, and their payloads."""
@@ -40,6 +42,10 @@ class Followed:
         """Ids whose ack had no answer."""
         self.is_moved = False
         """Whether a seek had no answer: then what is given since is known, and nothing before."""
+
+    def latest(self, back: int) -> Given | None:
+        """Return what was given last, or so many times before; None: nothing was."""
+        return self.given[-1 - min(back, len(self.given) - 1)] if self.given else None
 
     def note(self, member: str, taken: Taken, committed: Container[bytes]) -> list[Message]:
         """Check what a take gave, of which `committed` payloads may be; return its messages."""
@@ -64,8 +70,9 @@ class Followed:
             return []
         refused = {one.id: one.reason for one in answer.refused}
         for each, reason in refused.items():
-            is_settled = each in self.acknowledged or each in self.maybe or self.is_moved
-            assert reason is not Refusal.SETTLED or is_settled, "nobody has settled it"
+            is_known = each in self.acknowledged or each in self.maybe or self.is_moved
+            if self._keeps_all and reason is Refusal.SETTLED:
+                assert is_known, "nobody has settled it"
         done = [each for each in ids if each not in refused]
         self.acknowledge(done)
         return done

@@ -11,11 +11,10 @@ from typing import NamedTuple
 from tms.core.groups import LimitedBy
 from tms.core.message import (
     FIRST_ID,
-    KEY_BYTES,
-    NO_PAYLOAD_KEY,
     Message,
     MessageBlock,
     id_after,
+    id_before,
 )
 from tms.core.messaging import Page
 from tms.core.reading import Isolation, Reading
@@ -106,13 +105,6 @@ def _through(page: Page, ids: Sequence[bytes], through: bytes | None) -> bytes |
         return last
     before = id_before(page.next_position)
     return before if last is None else max(before, last)
-
-
-def id_before(position: bytes) -> bytes:
-    """Return the id behind which `position` is (`id_after`)."""
-    if position[KEY_BYTES:] != NO_PAYLOAD_KEY:
-        return (int.from_bytes(position) - 1).to_bytes(len(position))
-    return (int.from_bytes(position[:KEY_BYTES]) - 1).to_bytes(KEY_BYTES) + NO_PAYLOAD_KEY
 
 
 def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes], list[bytes]]:
