@@ -5,8 +5,8 @@ from functools import partial
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.cleanup_schemas import STATE_CONTENT
 from api.openapi.parts import query_wait
+from api.openapi.state_schemas import STATE_CONTENT
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
