@@ -39,7 +39,10 @@ class LogPicture(NamedTuple):
 def picture_of(
     log: TopicRange, last_ms: int, readers: Sequence[TopicReader], stop: bytes | None
 ) -> LogPicture | None:
-    """Return the picture of a log that ends at `last_ms`; None of an empty one."""
+    """Return the picture of a log that ends at `last_ms`; None of an empty one.
+
+    Of `readers` the first ones are drawn.
+    """
     if log.start >= log.end:
         return None
     first_ms = published_ms(log.start)
@@ -51,11 +54,10 @@ def picture_of(
         is_at_end = position is not None and position >= log.end
         return _LEFT + round(_WIDTH * (1.0 if is_at_end else min(max(share, 0.0), 1.0)))
 
-    behind = sorted(readers, key=lambda reader: reader.position or b"")
     marks = []
-    for number, reader in enumerate(behind[:_READERS_MAX]):
+    for number, reader in enumerate(readers[:_READERS_MAX]):
         x = x_of(reader.position)
         marks.append(ReaderMark(x, 50 + _ROW * number, reader.name, x > _LEFT + _WIDTH // 2))
     height = 60 + _ROW * len(marks)
     stop_x = None if stop is None else x_of(stop)
-    return LogPicture(height, first_ms, last_ms, marks, stop_x, len(behind) - len(marks))
+    return LogPicture(height, first_ms, last_ms, marks, stop_x, len(readers) - len(marks))

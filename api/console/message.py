@@ -26,7 +26,7 @@ from tms.security.resources import Action
 _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 20_000, 2_000, 5_000
 _NEWER_MAX = 2_000
 """So many messages are searched for a newer one of the same key."""
-_HIDDEN = ("said", "payload", "key", "headers", "id")
+_HIDDEN = {"said", "payload", "key", "headers", "id", "published_ms", "sequence", "table", "topic"}
 """The parts of an explanation that the page has of its own."""
 
 

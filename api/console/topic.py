@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from api.console.log_picture import picture_of
 from api.console.row import Row
 from api.console.times import time_of
-from api.console.topic_readers import readers_of
+from api.console.topic_readers import SHOWN_MAX, readers_of
 from api.console.topic_settings import FIELDS, others_of, settings_of
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from tms.core.errors import InvalidRequest, TransactionsElsewhere
@@ -17,7 +17,6 @@ from tms.core.topic import TopicId
 from tms.core.topic_schemas import schemas_of
 from tms.security.resources import Action
 
-_READERS_SHOWN = 100
 _PARTS = 8
 
 
@@ -47,7 +46,7 @@ async def topic(visit: Visit) -> Answer:
         "age_s": max(0, ranges.time_ms - published_ms(log.start)) / 1000,
         "size_bytes": await _size(services, topic_id, log),
         "stop": stop,
-        "readers": sorted(readers, key=lambda reader: reader.position or b"")[:_READERS_SHOWN],
+        "readers": readers[:SHOWN_MAX],
         "readers_count": len(readers),
         "picture": picture_of(log, last_ms, readers, None if stop is None else stop.position),
         "schemas": schemas_of(topic_id, found.properties),

@@ -1,7 +1,7 @@
 """Who reads a topic, and how far behind: subscriptions and groups, as who looks may see."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from api.console.visit import Visit
@@ -14,13 +14,15 @@ from tms.core.transaction import ALL_VISIBLE_LATEST
 from tms.security.resources import Action, topic_resource
 from tms.security.rule_book import SOME
 
+SHOWN_MAX = 100
 COUNTED_MAX = 1_000
+_AT_ONCE = 100
 _PAGES_MAX = 4
 _COUNTING_S_MAX = 0.1
 """So long messages behind readers are counted; of the rest the time behind alone is told."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TopicReader:
     """A subscription or a group of a topic."""
 
@@ -28,7 +30,7 @@ class TopicReader:
     kind: str
     position: bytes | None
     """The id of the last message that it is done with; None if there is none."""
-    behind: int | None
+    behind: int | None = None
     """How many messages follow that are not rolled back; None if they were not counted."""
     is_at_least: bool = False
     """Whether the counting was ended by a bound."""
@@ -38,40 +40,37 @@ class TopicReader:
 
 
 async def readers_of(visit: Visit, topic_id: TopicId, end: bytes, now_ms: int) -> list[TopicReader]:
-    """Return the readers of a topic that ends at `end` whom who looks may see."""
+    """Return the readers of a topic that ends at `end` whom who looks may see.
+
+    Those furthest behind come first. What is behind them is counted for the first `SHOWN_MAX`.
+    """
     resource = topic_resource(topic_id.namespace, topic_id.name)
     if not visit.may(Action.SUBSCRIBE, resource, SOME):
         return []
     services, found = visit.services, []
+    every = await services.subscriptions.subscriptions(topic_id)
     groups: dict[str, Group] = {}
-    positions = [
-        each
-        for each in await services.subscriptions.subscriptions(topic_id)
-        if visit.may(Action.SUBSCRIBE, resource, each.name)
-    ]
-    if any(each.kind is SubscriptionKind.SHARED for each in positions):
+    if any(each.kind is SubscriptionKind.SHARED for each in every):
         groups = {each.name: each for each in await services.groups.groups(topic_id)}
-    ends_at = perf_counter() + _COUNTING_S_MAX
-    for each in positions:
-        if each.kind is SubscriptionKind.SHARED:
-            if each.name in groups:
-                found.append(_of_group(groups[each.name]))
-            continue
-        behind, is_at_least = None, False
-        if perf_counter() < ends_at:
-            behind, is_at_least = await _behind(visit, topic_id, each.after, end)
+    for count, each in enumerate(every, 1):
+        if count % _AT_ONCE == 0:
             await asyncio.sleep(0)
-        is_done = behind == 0
-        found.append(
-            TopicReader(
-                name=each.name,
-                kind="subscription",
-                position=each.after,
-                behind=behind,
-                is_at_least=is_at_least,
-                behind_s=_age_s(None if is_done else each.after, now_ms),
-            )
-        )
+        if not visit.may(Action.SUBSCRIBE, resource, each.name):
+            continue
+        if each.kind is SubscriptionKind.SINGLE:
+            behind_s = _age_s(each.after, now_ms)
+            found.append(TopicReader(each.name, "subscription", each.after, behind_s=behind_s))
+        elif each.name in groups:
+            found.append(_of_group(groups[each.name]))
+    found.sort(key=lambda reader: (reader.position or b"", reader.name))
+    ends_at = perf_counter() + _COUNTING_S_MAX
+    for at, reader in enumerate(found[:SHOWN_MAX]):
+        if reader.behind is not None or perf_counter() > ends_at:
+            continue
+        behind, is_at_least = await _behind(visit, topic_id, reader.position, end)
+        behind_s = reader.behind_s if behind else None
+        found[at] = replace(reader, behind=behind, is_at_least=is_at_least, behind_s=behind_s)
+        await asyncio.sleep(0)
     return found
 
 

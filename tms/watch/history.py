@@ -5,6 +5,7 @@ Sums are kept, and the rates of the `TOPICS_MAX` topics that were busiest of lat
 
 from array import array
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
 from math import isnan, nan
 from typing import NamedTuple
 
@@ -23,6 +24,11 @@ class TopicTraffic(NamedTuple):
     bytes_in: float = 0.0
     messages_out: float = 0.0
     bytes_out: float = 0.0
+
+    @property
+    def messages(self) -> float:
+        """In both directions."""
+        return self.messages_in + self.messages_out
 
 
 TopicName = tuple[str, str]
@@ -80,31 +86,33 @@ class History:
         self._count += 1
 
     def _add_topics(self, at: int, step_s: float, topics: Mapping[TopicName, TopicTraffic]) -> None:
-        for name, now in topics.items():
-            before = self._last.get(name, _NO_TRAFFIC)
-            if now == before and name not in self._topics:
-                continue
-            rates = [max(0.0, new - old) / step_s for new, old in zip(now, before, strict=True)]
-            kept = self._place(name, rates[0] + rates[2])
-            if kept is not None:
-                kept.activity += rates[0] + rates[2]
-                for ring, rate in zip(kept.rings, rates, strict=True):
-                    ring.values[at] = rate
         for name in self._topics.keys() - topics.keys():
             del self._topics[name]  # it was deleted
+        rates = {
+            name: TopicTraffic(
+                *(max(0.0, new - old) / step_s for new, old in zip(now, before, strict=True))
+            )
+            for name, now in topics.items()
+            if now != (before := self._last.get(name, _NO_TRAFFIC)) or name in self._topics
+        }
+        for name, kept in self._topics.items():
+            kept.activity += rates[name].messages
+        self._take_in({name: each.messages for name, each in rates.items()})
+        for name, kept in self._topics.items():
+            for ring, rate in zip(kept.rings, rates[name], strict=True):
+                ring.values[at] = rate
 
-    def _place(self, name: TopicName, activity: float) -> _Topic | None:
-        """Return where a topic's rates go; None if others are busier."""
-        kept = self._topics.get(name)
-        if kept is not None:
-            return kept
-        if len(self._topics) >= TOPICS_MAX:
-            least = min(self._topics, key=lambda each: self._topics[each].activity)
-            if self._topics[least].activity >= activity:
-                return None
-            del self._topics[least]
-        kept = self._topics[name] = _Topic()
-        return kept
+    def _take_in(self, activities: Mapping[TopicName, float]) -> None:
+        """Keep the busiest topics from now on, instead of quieter ones."""
+        new = [each for each in activities if each not in self._topics]
+        for name in nlargest(TOPICS_MAX, new, key=activities.__getitem__):
+            if len(self._topics) >= TOPICS_MAX:
+                least = min(self._topics, key=lambda each: self._topics[each].activity)
+                if self._topics[least].activity >= activities[name]:
+                    return
+                del self._topics[least]
+            kept = self._topics[name] = _Topic()
+            kept.activity = activities[name]
 
     def _order(self) -> list[int]:
         """Return the places of points, the oldest first."""
@@ -148,18 +156,21 @@ class History:
         return sorted(self._topics, key=lambda each: -self._topics[each].activity)[:count]
 
     def before(self, seconds: float, now_ms: int, name: str) -> tuple[float, float] | None:
-        """Return a figure's value about so long ago, and how many seconds that is; None: unknown.
+        """Return a figure's value so long ago or a little longer, and how long; None: unknown.
 
         If there is no point so old, the oldest one counts.
         """
         ring = self._sums.get(name)
         if ring is None:
             return None
+        found = None
         for at in self._order():
             age_s = (now_ms - self._times.values[at]) / _MS_PER_S
-            if age_s <= seconds + STEP_S / 2 and not isnan(ring.values[at]):
-                return ring.values[at], age_s
-        return None
+            if found is not None and age_s < seconds:
+                break
+            if not isnan(ring.values[at]):
+                found = ring.values[at], age_s
+        return found
 
 
 _NO_TRAFFIC = TopicTraffic()

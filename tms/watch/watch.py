@@ -10,7 +10,6 @@ Used from the event loop's thread alone.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from time import monotonic
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -20,6 +19,7 @@ from tms.core.clock import Clock
 from tms.core.errors import TmsError
 from tms.core.findings import REFUSED_MIN, Ending, Facts, findings, full_in_s
 from tms.core.lags import ReaderLag
+from tms.core.limits import MS_PER_S
 from tms.core.room import Room
 from tms.core.services import ServerServices
 from tms.core.status import Disk, OldestTransaction, Rates, ServerStatus
@@ -54,7 +54,8 @@ class Watch:
         self._registry = registry
         self._clock = clock
         self._endings = endings
-        self._lags_looked_s = self._room_looked_s = -STEP_S - FRESH_S
+        self._lags_looked_ms: int | None = None
+        self._room_looked_ms: int | None = None
         self._looking: asyncio.Task[None] | None = None
         self._room: Room | None = None
         self._seconds: dict[str, dict[float, float]] = {}
@@ -103,15 +104,18 @@ class Watch:
 
     async def room(self) -> Room | None:
         """Return the room of the store; None if it is not in a folder."""
-        if monotonic() - self._room_looked_s >= STEP_S:
-            self._room_looked_s = monotonic()
+        if self._is_due(self._room_looked_ms, STEP_S):
+            self._room_looked_ms = self._clock.steady_ms()
             self._room = await self._services.room()
         return self._room
 
+    def _is_due(self, looked_ms: int | None, every_s: float) -> bool:
+        return looked_ms is None or self._clock.steady_ms() - looked_ms >= every_s * MS_PER_S
+
     async def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, in the order of their topics and names."""
-        if monotonic() - self._lags_looked_s >= FRESH_S and self._looking is None:
-            self._lags_looked_s = monotonic()
+        if self._looking is None and self._is_due(self._lags_looked_ms, FRESH_S):
+            self._lags_looked_ms = self._clock.steady_ms()
             self._looking = asyncio.create_task(self._refresh_lags())
         if self._looking is not None:
             await asyncio.wait([self._looking], timeout=PATIENCE_S)

@@ -39,7 +39,7 @@ class Browser:
         return answer.text
 
     async def ask(self, path: str, **query: str) -> httpx.Response:
-        answer = await self.http.get(f"/console/{path}", params=query)
+        answer = await self.http.get(f"/console/{path}", params=query or None)
         found = _CSRF.search(answer.text)
         if found is not None:
             self.csrf = html.unescape(found[1])
