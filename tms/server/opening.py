@@ -28,16 +28,15 @@ class KnownSharding:
     def __init__(self, settings: Settings) -> None:
         quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s_max(settings.lease_s)}
         self._settings = settings.model_copy(update=quick)
-        self._is_known = False
-        self._sharding: Sharding | None = None
+        self._read: list[Sharding | None] = []
+        """Empty until it is known."""
 
     async def __call__(self) -> Sharding | None:
         """Return it; None if the store has one shard. Raises as `sharding_of`, soon."""
-        if not self._is_known:
+        if not self._read:
             settings = self._settings
-            self._sharding = await asyncio.to_thread(sharding_of, settings.store, settings)
-            self._is_known = True
-        return self._sharding
+            self._read.append(await asyncio.to_thread(sharding_of, settings.store, settings))
+        return self._read[0]
 
 
 async def open_served(
