@@ -27,6 +27,7 @@ from api.resources import (
     owners,
     poll,
     ranges,
+    status,
     subscriptions,
     topics,
     transaction_admin,
@@ -55,6 +56,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *cluster.OPERATIONS,
     *clock_resource.OPERATIONS,
     *debug.OPERATIONS,
+    *status.OPERATIONS,
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )

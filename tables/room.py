@@ -4,20 +4,13 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics_core import GaugeMetricFamily
 
+from tms.core.room import Room
+
 _MIB = 1024 * 1024
-
-
-class Room(NamedTuple):
-    """Room on a disk, in bytes."""
-
-    used_bytes: int
-    free_bytes: int
-    """The bytes that a process without privileges may still use."""
 
 
 def room_of(folder: Path) -> Room:
@@ -27,7 +20,7 @@ def room_of(folder: Path) -> Room:
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):  # LevelDB deletes files meanwhile
             used += path.lstat().st_size if path.is_file() else 0
-    return Room(used, disk.f_bavail * disk.f_frsize)
+    return Room(used, disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
 
 
 def want_of_room(folder: Path, needed_bytes: int) -> str:
@@ -50,12 +43,13 @@ class RoomMetrics:
         self._room: Room | None = None
         registry.register(self)
 
-    def refresh(self) -> None:
-        """Look at the files. May take a moment if there are many."""
+    def refresh(self) -> Room | None:
+        """Look at the files, and return what is found. May take a moment if there are many."""
         try:
             self._room = room_of(self._folder)
         except OSError:
             self._room = None
+        return self._room
 
     def collect(self) -> Iterator[Metric]:
         """Give the metrics as they were at the last `refresh`."""

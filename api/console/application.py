@@ -15,10 +15,13 @@ from api.console import (
     messages,
     namespaces,
     overview,
+    reader,
+    readers,
     schemas,
     signing_in,
     topic,
     topics,
+    transactions,
 )
 from api.console.browser_sessions import BrowserSessions
 from api.console.console import Console
@@ -44,6 +47,9 @@ ROWS: Sequence[Row] = (
     *cleanup.ROWS,
     *access.ROWS,
     *audit.ROWS,
+    *transactions.ROWS,
+    *readers.ROWS,
+    *reader.ROWS,
     *signing_in.ROWS,
 )
 

@@ -1,15 +1,89 @@
 """The first page: how much goes through, who leads, and whatever is wrong now."""
 
+from api.console.charts import Chart
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
 from api.http.guarded import DecidedBy
+from tms.core.findings import findings
 from tms.security.resources import Action
+from tms.watch.history import History
+from tms.watch.watch import disk_of
+
+_BUSIEST = 10
 
 
 async def overview(visit: Visit) -> Answer:
-    """Show the first page."""
-    warnings = visit.services.warnings()
-    return ShownPage("overview.html", {"warnings": warnings})
+    """Show the first page. Who may not operate the server is not told how it does."""
+    if not visit.may(Action.OPERATE):
+        return ShownPage("overview.html", {"is_operator": False})
+    context = visit.exchange.context
+    watch, cluster = context.watch, context.cluster
+    figures = await watch.figures()
+    facts = await watch.facts(figures)
+    history = watch.history
+    values = {
+        "is_operator": True,
+        "findings": findings(facts),
+        "rates": watch.rates(figures),
+        "sums": figures.sums,
+        "latest": {
+            name: _latest(history, f"{name}_s")
+            for name in ("publish_p50", "publish_p99", "poll_p50", "poll_p99")
+        },
+        "disk": disk_of(facts),
+        "oldest": next(iter(facts.in_progress), None),
+        "in_progress": len(facts.in_progress),
+        "connections": visit.exchange.connection.open_connections,
+        "cluster": None if cluster is None else await cluster.state(),
+        "busiest": _busiest(visit, history),
+        "charts": _charts(history),
+    }
+    return ShownPage("overview.html", values)
+
+
+def _latest(history: History, name: str) -> float | None:
+    return next((each for each in reversed(history.values(name)) if each is not None), None)
+
+
+def _busiest(visit: Visit, history: History) -> list[tuple[str, str, dict[str, float | None]]]:
+    """Return the busiest topics that who looks may see, with their latest rates."""
+    found = []
+    for namespace, name in history.busiest(_BUSIEST):
+        rates = history.topic((namespace, name))
+        if rates is not None and visit.may_topic(Action.DESCRIBE, namespace, name):
+            found.append((namespace, name, {field: each[-1] for field, each in rates.items()}))
+    return found
+
+
+def _charts(history: History) -> list[Chart]:
+    times = history.times_ms()
+    charts = [
+        Chart(
+            "Messages",
+            "/s",
+            times,
+            [("in", history.rates("messages_in")), ("out", history.rates("messages_out"))],
+        ),
+        Chart(
+            "Bytes",
+            "B/s",
+            times,
+            [("in", history.rates("bytes_in")), ("out", history.rates("bytes_out"))],
+        ),
+        Chart(
+            "Time of requests, 99 of 100",
+            "s",
+            times,
+            [("publish", history.values("publish_p99_s")), ("poll", history.values("poll_p99_s"))],
+        ),
+        Chart(
+            "Disk and memory",
+            "B",
+            times,
+            [("store", history.values("store_bytes")), ("memory", history.values("memory_bytes"))],
+        ),
+    ]
+    return [each for each in charts if not each.is_empty]
 
 
 ROWS = (

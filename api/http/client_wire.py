@@ -122,6 +122,11 @@ class ClientWire(asyncio.Protocol, ABC):
                 before.leave()
             self._open_count = count
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections the server has open."""
+        return len(self._shared.open)
+
     # The request at work.
 
     @property

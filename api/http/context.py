@@ -1,6 +1,6 @@
 """The context of the handlers of one application."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
@@ -10,15 +10,20 @@ from api.http.access_control import AccessControl
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.clock_metrics import ClockMetrics
+from api.http.endings import Endings
 from api.http.errors import ErrorForm, answer_of
 from api.http.no_services import NoServices, not_ready
 from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock, trusted
+from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]
+FindSharding = Callable[[], Awaitable[Sharding | None]]
+"""Finds out how the store is divided: None if it has one shard. Raises `TmsError` if it cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +44,11 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None
     """None where the server is alone."""
+    sharding: FindSharding
     access: AccessControl | None
     """None where everybody may do everything."""
+    watch: Watch
+    """The watch of the services; whoever opened them starts it."""
 
 
 class Options(TypedDict, total=False):
@@ -52,7 +60,10 @@ class Options(TypedDict, total=False):
     topic_info: TopicInfo
     callers: Callers | None
     cluster: Cluster | None
+    sharding: FindSharding
     access: AccessControl | None
+    certificates: Sequence[str]
+    """Files whose certificates the server uses."""
 
 
 def context_of(
@@ -74,8 +85,10 @@ def context_of(
     registry = options.get("registry") or CollectorRegistry()
     clock = trusted(options.get("clock"), limits)
     ClockMetrics(registry, clock)
+    access, served = options.get("access"), services or NoServices()
+    endings = Endings(access, options.get("certificates", ()))
     return Context(
-        services=services or NoServices(),
+        services=served,
         check_ready=check_ready,
         limits=limits,
         clock=clock,
@@ -86,5 +99,11 @@ def context_of(
         callers=options.get("callers") or Callers(),
         error_form=error_form,
         cluster=options.get("cluster"),
-        access=options.get("access"),
+        sharding=options.get("sharding") or _undivided,
+        access=access,
+        watch=Watch(served, registry, clock, endings),
     )
+
+
+async def _undivided() -> None:
+    """Tell of a store with one shard."""

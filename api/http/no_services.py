@@ -3,6 +3,7 @@
 from typing import Never
 
 from tms.core.errors import NoLeader
+from tms.core.lags import ReaderLag
 
 
 def not_ready() -> None:
@@ -30,6 +31,16 @@ class NoServices:
     def in_shard(self, shard: int) -> Never:
         """Raise `NoLeader`: no shard is here."""
         raise NoLeader(shard=shard)
+
+    async def refresh_lags(self) -> None:
+        """Do nothing: nobody reads here."""
+
+    def lags(self) -> list[ReaderLag]:
+        """Return nothing: nobody reads here."""
+        return []
+
+    async def room(self) -> None:
+        """Return nothing: there is no store."""
 
     async def refresh_metrics(self) -> None:
         """Do nothing: there is nothing to look for."""

@@ -7,6 +7,7 @@ event loop's thread; a look is a `stat` of each file.
 
 import logging
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from tms.core.tls import TlsFiles, is_read_by_others, server_context
@@ -30,6 +31,11 @@ class ServerTls:
             _log.warning(
                 "tls_key: other users of this machine may read %s: chmod 600 it", files.key
             )
+
+    @property
+    def certificates(self) -> Sequence[str]:
+        """The files that have certificates."""
+        return tuple(each for each in (self._files.cert, self._files.client_ca) if each)
 
     @property
     def context(self) -> ssl.SSLContext:

@@ -30,9 +30,10 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.registry": frozenset({"tms.coordination", "tms.core", "tms.metadata", "tms.serdes"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset({"tms.core"}),
+    "tms.watch": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),
     "api": frozenset(),
-    "api.http": frozenset({"tms.security", "tms.core", "tms.wire"}),
+    "api.http": frozenset({"tms.security", "tms.core", "tms.watch", "tms.wire"}),
     "api.openapi": frozenset({"api.http", "tms.core", "tms.wire"}),
     "api.resources": frozenset({"tms.security", "api.http", "api.openapi", "tms.core", "tms.wire"}),
     "api.cluster": frozenset({"api.http", "tms.core", "tms.security"}),
@@ -47,7 +48,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.wire",
         }
     ),
-    "api.console": frozenset({"api.http", "tms.core", "tms.security"}),
+    "api.console": frozenset({"api.http", "tms.core", "tms.security", "tms.watch"}),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),
     "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),
@@ -57,11 +58,26 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.server.sharded": frozenset(
         {
             "tms.core",
+            "tms.messaging",
+            "tms.metadata",
             "tms.namespaces",
             "tms.registry",
             "tms.server.shard",
+            "tms.server.stores",
+            "tms.settings",
             "tms.sharding",
             "tms.transactions",
+        }
+    ),
+    "tms.server.opening": frozenset(
+        {
+            "tms.cluster",
+            "tms.core",
+            "tms.messaging",
+            "tms.server.node",
+            "tms.server.sharded",
+            "tms.server.stores",
+            "tms.settings",
         }
     ),
     "tms.server.jobs": frozenset(
@@ -80,7 +96,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.cluster",
             "tms.core",
             "tms.server.gc_schedule",
-            "tms.server.node",
+            "tms.server.opening",
             "tms.metadata",
             "tms.server.registry_part",
             "tms.server.security_part",
@@ -176,6 +192,7 @@ NEEDS_SERVER_EXTRA = frozenset(
         "tms.settings",
         "tms.server.stores",
         "tms.server.node",
+        "tms.server.opening",
         "tms.server.shard",
         "tms.server.sharded",
     }

@@ -58,7 +58,11 @@ def _payload_of(message: Message) -> dict[str, object]:
 
 
 def _printable(raw: bytes) -> str:
-    text = raw.decode(errors="backslashreplace")
+    return printable(raw.decode(errors="backslashreplace"))
+
+
+def printable(text: str) -> str:
+    """Return a text that can do nothing to a terminal: what is not printed is shown as codes."""
     if text.isprintable():
         return text
     return "".join(

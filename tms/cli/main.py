@@ -32,6 +32,7 @@ from tms.cli import (
     rollback,
     schema,
     spark,
+    status,
     subscription,
     topic,
     tx,
@@ -153,6 +154,8 @@ app.command(epilog=init.EXAMPLES)(init.init)
 app.command(epilog=prune.EXAMPLES)(prune.prune)
 app.command(epilog=copy.EXAMPLES)(copy.copy)
 app.command()(rollback.rollback)
+app.command()(status.status)
+app.command()(status.ui)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  typer calls it

@@ -51,6 +51,10 @@ TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Answer in JSON, for programs.", show_default=False)
 ]
+ShardOption = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="NUMBER", help="The shard, if the store has several."),
+]
 _SHARED = {
     "url": (None, UrlOption),
     "namespace": (None, NamespaceOption),

@@ -98,6 +98,13 @@ def id_after(message_id: bytes) -> bytes:
     return key + key_after(payload_key)
 
 
+def id_before(position: bytes) -> bytes:
+    """Return the id behind which `position` is (`id_after`)."""
+    if position[KEY_BYTES:] != NO_PAYLOAD_KEY:
+        return (int.from_bytes(position) - 1).to_bytes(len(position))
+    return (int.from_bytes(position[:KEY_BYTES]) - 1).to_bytes(KEY_BYTES) + NO_PAYLOAD_KEY
+
+
 def key_after(key: bytes) -> bytes:
     """Return the smallest 10 bytes above `key`; the last key of all is its own successor."""
     if key >= LAST_ID[:KEY_BYTES]:
@@ -238,6 +245,13 @@ class MessageBlock:
             end = at + (zigzag >> 1)
             yield Message(items[at:end], None, NO_HEADERS, message_id)
             at = end
+
+    def ids(self) -> list[bytes]:
+        """Return the ids. Raises `StoreCorrupt`."""
+        items = self.items
+        starts = self.starts or [0, *self.payload_spans()[1]]
+        first = starts[0] - 1
+        return [items[at - first : at - first + ID_BYTES] for at in starts[:-1]]
 
     def columns(self) -> tuple[list[bytes], list[bytes]]:
         """Return the ids, and the payloads; a tombstone's is empty. Raises `StoreCorrupt`."""

@@ -1,13 +1,16 @@
 """The services of a server, or of a store in the process."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from tms.core.cleanup import Cleanup
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
+from tms.core.lags import ReaderLag
 from tms.core.messaging import Messaging, MessagingService
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
+from tms.core.room import Room
 from tms.core.schemas import AsyncSchemas
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import AsyncTransactions
@@ -69,6 +72,18 @@ class ServerServices(Services, Protocol):
 
         A store that is not sharded is the shard 0. Raises `InvalidRequest` (invalid_query).
         """
+        ...
+
+    async def refresh_lags(self) -> None:
+        """Look how far readers are behind; a bounded time."""
+        ...
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, as they were last looked at."""
+        ...
+
+    async def room(self) -> Room | None:
+        """Look how much of its disk the store takes; None if it is not in a folder."""
         ...
 
     async def refresh_metrics(self) -> None:

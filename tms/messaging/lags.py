@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from tms.core.errors import TmsError
+from tms.core.lags import ReaderLag
+from tms.core.limits import MS_PER_S
 from tms.core.message import KEY, first_id_at, id_after
-from tms.core.subscriptions import SubscriptionKind
+from tms.core.subscriptions import SubscriptionKind, SubscriptionPosition
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
@@ -51,6 +53,19 @@ class Lag:
     """Whether a bound ended the counting."""
 
 
+def told(position: SubscriptionPosition, lag: Lag, now_ms: int) -> ReaderLag:
+    """Return a lag for those who look after a server."""
+    return ReaderLag(
+        namespace=position.topic_id.namespace,
+        topic=position.topic_id.name,
+        name=position.name,
+        kind=position.kind,
+        messages=lag.messages,
+        seconds=0.0 if lag.first_ms is None else max(0, now_ms - lag.first_ms) / MS_PER_S,
+        is_at_least=lag.is_at_least,
+    )
+
+
 class SubscriptionLags:
     """The lags of one store's subscriptions, as they were last looked at."""
 
@@ -71,6 +86,8 @@ class SubscriptionLags:
         self._states = engine.states
         self._lags: dict[_Name, tuple[StoredPosition, Lag | None]] = {}
         """None for one that is of no living topic, or whose turn has not come yet."""
+        self.shared: list[StoredPosition] = []
+        """Groups, whose positions are elsewhere (`tms.messaging.groups.lags`)."""
         self._turn = 0
         """Which one is looked at first."""
         self._looking = asyncio.Lock()
@@ -87,6 +104,7 @@ class SubscriptionLags:
 
     async def _look(self) -> None:
         found = await self._threads.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)
+        self.shared = [each for each in found if each.position.kind is SubscriptionKind.SHARED]
         before = self._lags
         self._lags = {
             (each.topic_prefix, each.position.name): (
@@ -103,6 +121,7 @@ class SubscriptionLags:
         for name in names[self._turn :] + names[: self._turn]:
             if rows <= 0 or self._clock.steady_ms() > ends_ms:
                 return
+            await asyncio.sleep(0)  # what is in memory is counted without a pause
             stored = self._lags[name][0]
             topic, state = await self._topic(stored)
             if topic is None or topic.generation != stored.generation:
@@ -114,6 +133,21 @@ class SubscriptionLags:
                     return
                 self._lags[name] = stored, lag
             self._turn += 1
+
+    async def behind(self, stored: StoredPosition) -> Lag | None:
+        """Return how far a position is behind; None if its topic is gone."""
+        topic, state = await self._topic(stored)
+        if topic is None or topic.generation != stored.generation:
+            return None
+        return (await self._counted(stored, topic, state, ROWS_MAX))[0]
+
+    def lags(self) -> list[ReaderLag]:
+        """Return the lags as they were last looked at."""
+        return [
+            told(stored.position, lag, self._clock.expiry_ms())
+            for stored, lag in self._lags.values()
+            if lag is not None
+        ]
 
     async def _topic(
         self, stored: StoredPosition

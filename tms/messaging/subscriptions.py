@@ -25,6 +25,7 @@ from tms.core.errors import (
     TooLarge,
 )
 from tms.core.group_commit import Write
+from tms.core.lags import ReaderLag
 from tms.core.message import ID_BYTES
 from tms.core.subscriptions import (
     Advance,
@@ -272,9 +273,18 @@ class SubscriptionService:
             durable = positions.durable
             return [durable[name] for name in sorted(durable)]
 
+    @property
+    def behind(self) -> SubscriptionLags:
+        """How far positions are behind."""
+        return self._lags
+
     async def refresh_lags(self) -> None:
         """Look how far subscriptions are behind, for the metrics; takes a bounded time."""
         await self._lags.refresh()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far they are behind, as they were last looked at."""
+        return self._lags.lags()
 
     async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position; durable when it returns."""

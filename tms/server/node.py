@@ -5,6 +5,7 @@ With `tms.server.shard` the one place that sees everything.
 
 import asyncio
 import importlib.util
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TypeVar, cast
@@ -15,8 +16,10 @@ from prometheus_client import CollectorRegistry
 
 from tms.core.clock import Clock
 from tms.core.cluster import HeldLease
+from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
+from tms.core.room import Room
 from tms.core.shards import check_shard
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import folder_of
@@ -65,7 +68,7 @@ class OpenServices:
     """As above."""
     namespaces: DeclaredNamespaces
     schemas: LocalSchemas
-    room: RoomMetrics | None
+    room_metrics: RoomMetrics | None
     """None without an upkeep, and for a store that is not in a folder."""
     _closing: AsyncExitStack
 
@@ -74,11 +77,27 @@ class OpenServices:
         check_shard(shard, 1)
         return self
 
+    async def refresh_lags(self) -> None:
+        """Look how far readers are behind; a bounded time."""
+        await self.shard.refresh_lags()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, as they were last looked at."""
+        return self.shard.lags()
+
+    async def room(self) -> Room | None:
+        """Look how much of its disk the store takes; None if it is not in a folder."""
+        metrics = self.room_metrics
+        return None if metrics is None else await asyncio.to_thread(metrics.refresh)
+
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         await self.subscriptions.refresh_lags()
-        if self.room is not None:
-            await asyncio.to_thread(self.room.refresh)
+        await self.room()
+
+    async def raise_format(self) -> None:
+        """Record the present format of the store. Raises `StoreUnavailable`."""
+        await self.shard.raise_format()
 
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""

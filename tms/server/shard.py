@@ -5,7 +5,7 @@
 2. They are closed in the other order, all of them, whatever one of them raises. The tables stay
    open: whoever opened them closes them.
 
-A process has one shard today. The parts that it would share between several are its `Process`.
+The parts that a process shares between several shards are its `Process`.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.commits import Carrier
+from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
 from tms.core.shards import EVERY_ID, OwnIds
@@ -27,6 +28,7 @@ from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.trusted_clock import TrustedClock
+from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
@@ -73,6 +75,8 @@ class Process(NamedTuple):
     """Checks and decodes values; None if no registry is installed."""
     may_block_loop: bool
     """Whether its event loop serves nothing else."""
+    cache: CacheBudget | None = None
+    """The memory that its shards' recent messages take together; None: each shard has its own."""
 
 
 class Upkeep(NamedTuple):
@@ -102,6 +106,15 @@ class Shard:
     inspection: Partwise | None
     """None without an upkeep."""
     _closing: AsyncExitStack
+
+    async def refresh_lags(self) -> None:
+        """Look how far readers are behind; a bounded time."""
+        await self.subscriptions.refresh_lags()
+        await self.groups.refresh_lags()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, as they were last looked at."""
+        return [*self.subscriptions.lags(), *self.groups.lags()]
 
     async def raise_format(self) -> None:
         """Record the present format of the store. Raises `StoreUnavailable`."""
@@ -153,6 +166,7 @@ async def open_shard(
             mark=mark,
             access=access,
             may_block_loop=process.may_block_loop,
+            cache=process.cache,
         )
         last_first.push_async_callback(engine.close)
         services = _services(engine, process, recover, recovered)

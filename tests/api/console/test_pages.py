@@ -8,8 +8,8 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from api.console.application import ROWS
+from tests.api.console.records import FIRST, SECOND
 from tests.api.console.site import NS, PAGE, TOPIC, Browser, Site
-from tests.api.console.test_schemas import FIRST, SECOND
 from tests.api.doors import ROOT
 from tms.core.namespaces import NamespaceSettings
 

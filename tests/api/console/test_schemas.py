@@ -1,11 +1,11 @@
 """Schemas in the console: subjects, versions, differences, and the check of a text."""
 
 import html
-import json
 import re
 
 import pytest
 
+from tests.api.console.records import FIELD, FIRST, SECOND, avro
 from tests.api.console.site import PAGE, TOPIC, Site, site
 from tests.api.security.secured import rule_of
 from tms.core.schemas import SchemaReference
@@ -13,15 +13,6 @@ from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
 
-FIELD = {"name": "a", "type": "int"}
-
-
-def avro(*fields: object, name: str = "R") -> str:
-    return json.dumps({"type": "record", "name": name, "fields": fields})
-
-
-FIRST = avro(FIELD)
-SECOND = avro(FIELD, {"name": "b", "type": "int", "default": 1})
 UNFIT = avro(FIELD, {"name": "c", "type": "int"})
 
 

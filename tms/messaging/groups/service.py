@@ -32,11 +32,13 @@ from tms.core.groups import (
     Taken,
     check_member,
 )
+from tms.core.lags import ReaderLag
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import (
     NO_PAYLOAD_KEY,
     check_id,
     first_id_at,
+    id_before,
 )
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription, check_subscription_name
@@ -44,8 +46,8 @@ from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.checks import check_settings, check_settle, check_take
 from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.feed import id_before
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, shared_of
+from tms.messaging.groups.lags import GroupLags
+from tms.messaging.groups.loaded import HeldGroup, LoadedGroups, shared_of
 from tms.messaging.groups.shown import group_shown, open_message_shown
 from tms.messaging.groups.takes import Takes
 from tms.messaging.groups.writes import (
@@ -77,6 +79,7 @@ class GroupService:
         self._subscriptions = subscriptions
         self._transactions = transactions
         self._groups = LoadedGroups(engine, subscriptions)
+        self._lags = GroupLags(engine, subscriptions.behind, self._groups)
         self._takes = Takes(engine, self._groups, transactions)
 
     # -- groups
@@ -208,7 +211,7 @@ class GroupService:
         """Lease messages to a member; wait up to `wait_s` seconds for the first one."""
         taker = Taker(check_member(take.member), caller.principal)
         check_take(take, wait_s)
-        settled = Settled(0)
+        settled = None
         if take.settle != NO_SETTLE:
             settled = await self.settle(topic_id, name, take.member, take.settle, caller=caller)
         deadline = monotonic() + min(wait_s, self._limits.poll_wait_s_max)
@@ -234,7 +237,7 @@ class GroupService:
                     if found is None:
                         continue
                     taken = found
-            return replace(taken, settled=settled)
+            return taken if settled is None else taken.with_settled(settled)
 
     async def settle(
         self, topic_id: TopicId, name: str, member: str, settle: Settle, *, caller: Caller = ANYBODY
@@ -276,11 +279,8 @@ class GroupService:
 
     # -- what is shown and checked
 
-    @asynccontextmanager
-    async def _held(self, topic_id: TopicId, name: str) -> AsyncIterator[LoadedGroup]:
-        check_subscription_name(name)
-        async with self._groups.held(topic_id, name) as group:
-            yield group
+    def _held(self, topic_id: TopicId, name: str) -> HeldGroup:
+        return HeldGroup(self._groups, topic_id, check_subscription_name(name))
 
     @staticmethod
     def _through(state: TopicState, to: Position) -> bytes | None:
@@ -296,6 +296,14 @@ class GroupService:
         if not 0 <= to <= JSON_INTEGER_MAX:
             raise InvalidRequest("invalid_group", time_ms=to)
         return id_before(first_id_at(to)) if to else None
+
+    async def refresh_lags(self) -> None:
+        """Look how far groups are behind, of those that subscriptions were found beside."""
+        await self._lags.refresh()
+
+    def lags(self) -> Sequence[ReaderLag]:
+        """Return how far they are behind, as they were last looked at."""
+        return self._lags.lags()
 
     def stop_waiting(self) -> None:
         """Let takes that wait answer now, and from now on at once."""

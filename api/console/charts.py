@@ -1,0 +1,63 @@
+"""Charts of the last hour: the points for uPlot, and a table for those without JavaScript."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from api.console import shown
+
+_EACH_MINUTE = 6
+_DIGITS = 4
+
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over one hour."""
+
+    title: str
+    unit: str
+    """The unit of its values: `B`, `s`, or empty for numbers; `/s` behind it for rates."""
+    times_ms: Sequence[int]
+    lines: Sequence[tuple[str, Values]]
+    """Each line's name, and its value at each time."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not any(value is not None for _, values in self.lines for value in values)
+
+    @property
+    def points(self) -> str:
+        """The points as JSON."""
+        return json.dumps(
+            {
+                "unit": self.unit,
+                "names": [name for name, _ in self.lines],
+                "data": [
+                    [time_ms // 1000 for time_ms in self.times_ms],
+                    *([_rounded(value) for value in values] for _, values in self.lines),
+                ],
+            },
+            separators=(",", ":"),
+        )
+
+    @property
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """A row for each minute, the newest first: its time, and the values as text."""
+        for at in range(len(self.times_ms) - 1, -1, -_EACH_MINUTE):
+            yield self.times_ms[at], [self.told(values[at]) for _, values in self.lines]
+
+    def told(self, value: float | None) -> str:
+        """Return a value for people."""
+        if value is None:
+            return shown.number(None)
+        if self.unit == "s":
+            return shown.span(value)
+        rate = "/s" if self.unit.endswith("/s") else ""
+        return f"{shown.size(value) if self.unit.startswith('B') else shown.number(value)}{rate}"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")

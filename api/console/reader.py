@@ -1,0 +1,126 @@
+"""One reader: its position, its members and open messages, a pause, and a move."""
+
+from api.console.row import Row
+from api.console.times import time_of
+from api.console.typed import check_confirmed
+from api.console.visit import Answer, Done, ShownPage, Visit, place
+from tms.core.errors import InvalidRequest, SubscriptionIsShared, TopicNotFound
+from tms.core.groups import Position, SeekTo
+from tms.core.message import ID_BYTES, first_id_at, id_before, parse_id
+from tms.core.reading import Isolation
+from tms.core.subscriptions import Advance
+from tms.core.topic import TopicId
+from tms.security.resources import Action, topic_resource
+
+_PAGE = 100
+_MEMBERS_SHOWN = 100
+
+
+async def reader(visit: Visit) -> Answer:
+    """Show a subscription, or a group."""
+    exchange = visit.exchange
+    topic_id, name = exchange.topic_id, exchange.subscription
+    resource = topic_resource(topic_id.namespace, topic_id.name)
+    lags = await exchange.context.watch.lags()
+    own = (topic_id.namespace, topic_id.name, name)
+    values: dict[str, object] = {
+        "topic_id": topic_id,
+        "name": name,
+        "may_change": visit.may_change(Action.SUBSCRIBE, resource, name),
+        "lag": next((e for e in lags if (e.namespace, e.topic, e.name) == own), None),
+        "group": None,
+        "position": None,
+    }
+    services = visit.services
+    try:
+        values["position"] = await services.subscriptions.subscription(topic_id, name)
+    except SubscriptionIsShared:
+        after = visit.query.get("after")
+        opened = await services.groups.open_messages(
+            topic_id, name, after=parse_id(after) if after else None, limit=_PAGE + 1
+        )
+        members = await services.groups.members(topic_id, name)
+        values |= {
+            "group": await services.groups.group(topic_id, name),
+            "members": members[:_MEMBERS_SHOWN],
+            "more_members": max(0, len(members) - _MEMBERS_SHOWN),
+            "open": opened[:_PAGE],
+            "after": after,
+            "next": opened[_PAGE - 1].id.hex() if len(opened) > _PAGE else "",
+        }
+    return ShownPage("reader.html", values)
+
+
+async def pause(visit: Visit) -> Answer:
+    """Have takes of a group get nothing, or something again."""
+    exchange = visit.exchange
+    is_paused = visit.form.get("paused") == "true"
+    await visit.services.groups.set_group(
+        exchange.topic_id, exchange.subscription, {"paused": is_paused}
+    )
+    return Done(_place(visit), "It is paused." if is_paused else "It goes on.")
+
+
+async def move(visit: Visit) -> Answer:
+    """Move a position, or the place from which a group reads on."""
+    exchange = visit.exchange
+    topic_id, name = exchange.topic_id, exchange.subscription
+    check_confirmed(visit, name)
+    to = _position_of(visit)
+    services = visit.services
+    try:
+        position = await services.subscriptions.subscription(topic_id, name)
+    except SubscriptionIsShared:
+        await services.groups.seek(topic_id, name, to)
+    else:
+        after = await _after(visit, topic_id, to)
+        await services.subscriptions.advance(Advance(topic_id, name, after, position.version))
+    return Done(_place(visit), "It was moved.")
+
+
+def _position_of(visit: Visit) -> Position:
+    """Return the place that a form names. Raises `InvalidRequest`."""
+    to, value = visit.form.get("to", ""), visit.form.get("value", "").strip()
+    if to in (SeekTo.START, SeekTo.END):
+        return SeekTo(to)
+    if to == "time":
+        return time_of(value)
+    if to == "id":
+        return parse_id(value)
+    raise InvalidRequest("invalid_body", reason="`to` is not one of start, end, time and id")
+
+
+async def _after(visit: Visit, topic_id: TopicId, to: Position) -> bytes:
+    """Return the id behind which a single reader goes on."""
+    if isinstance(to, SeekTo):
+        found = await visit.services.ranges.ranges((topic_id,), Isolation.ALL)
+        whole = found.topics[topic_id]
+        if whole is None:
+            raise TopicNotFound(topic=str(topic_id))
+        position = whole.start if to is SeekTo.START else whole.end
+    elif isinstance(to, int):
+        position = first_id_at(to)
+    else:
+        return to
+    return id_before(position) if any(position) else bytes(ID_BYTES)
+
+
+def _place(visit: Visit) -> str:
+    names = visit.names
+    return place("readers", names["namespace"], names["topic"], names["subscription"])
+
+
+_ONE = "/readers/{namespace}/{topic}/{subscription}"
+ROWS = (
+    Row(name="Reader", path=_ONE, handler=reader, action=Action.SUBSCRIBE),
+    Row(
+        name="PauseGroup",
+        path=f"{_ONE}/pause",
+        handler=pause,
+        action=Action.SUBSCRIBE,
+        is_form=True,
+    ),
+    Row(
+        name="MoveReader", path=f"{_ONE}/move", handler=move, action=Action.SUBSCRIBE, is_form=True
+    ),
+)

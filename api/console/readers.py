@@ -1,0 +1,59 @@
+"""The list of readers: subscriptions and groups of all topics, and how far they are behind."""
+
+import asyncio
+from collections.abc import Sequence
+
+from api.console.row import Row
+from api.console.visit import Answer, ShownPage, Visit
+from api.http.guarded import DecidedBy
+from tms.core.lags import ReaderLag
+from tms.security.resources import Action, topic_resource
+
+_PAGE = 100
+_ASKED_AT_ONCE = 200
+"""After so many decisions who may see what the event loop has a turn."""
+
+
+async def readers(visit: Visit) -> Answer:
+    """Show a page of readers, those first that are behind longest."""
+    query = visit.query
+    wanted, passed = query.get("search", ""), query.get("from", "")
+    start = int(passed[:7]) if passed.isascii() and passed.isdecimal() else 0
+    lags = await visit.exchange.context.watch.lags()
+    ordered = sorted(lags, key=lambda each: (-each.seconds, -each.messages))
+    found, is_more = await _seen(visit, ordered, wanted, start)
+    values = {
+        "wanted": wanted,
+        "start": start,
+        "readers": found,
+        "next": str(start + _PAGE) if is_more else "",
+    }
+    return ShownPage("readers.html", values)
+
+
+async def _seen(
+    visit: Visit, lags: Sequence[ReaderLag], wanted: str, start: int
+) -> tuple[list[ReaderLag], bool]:
+    """Return a page of those that who looks may see, and whether more follow."""
+    found: list[ReaderLag] = []
+    for number, lag in enumerate(lags):
+        if number % _ASKED_AT_ONCE == _ASKED_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        if wanted not in f"{lag.place} {lag.name}":
+            continue
+        if visit.may(Action.SUBSCRIBE, topic_resource(lag.namespace, lag.topic), lag.name):
+            found.append(lag)
+            if len(found) > start + _PAGE:
+                break
+    return found[start : start + _PAGE], len(found) > start + _PAGE
+
+
+ROWS = (
+    Row(
+        name="Readers",
+        path="/readers",
+        handler=readers,
+        action=Action.SUBSCRIBE,
+        decided_by=DecidedBy.ANSWER,
+    ),
+)

@@ -1,0 +1,139 @@
+"""Transactions: those in progress by age, who waits for them, and the invalid list."""
+
+from collections.abc import Iterable, Sequence
+
+from api.console.row import Row
+from api.console.typed import check_confirmed
+from api.console.visit import Answer, Done, ShownPage, Visit
+from tms.core.cleanup import InvalidState
+from tms.core.errors import TmsError
+from tms.core.groups import LimitedBy
+from tms.core.lags import ReaderLag
+from tms.core.topic import TopicId
+from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.security.resources import Action, topic_resource
+
+_PAGE = 100
+_PASSED_MAX = 100_000
+_WAITING_SHOWN = 20
+_GROUPS_ASKED = 20
+_OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
+
+
+async def transactions(visit: Visit) -> Answer:
+    """Show a page of those in progress, and one of the invalid ones."""
+    query = visit.query
+    from_open, from_invalid = (_number(query.get(name, "")) for name in ("open", "invalid"))
+    service, watch = visit.services.transactions, visit.exchange.context.watch
+    in_progress = await service.in_progress()
+    invalid = await service.invalid(from_invalid + _PAGE + 1)
+    cleanup = await watch.cleanup()
+    values = {
+        "in_progress": in_progress[from_open : from_open + _PAGE],
+        "count": len(in_progress),
+        "from_open": from_open,
+        "next_open": _next(from_open, in_progress),
+        "waiting": _waiting(visit, in_progress[from_open : from_open + _PAGE], await watch.lags()),
+        "invalid": invalid[from_invalid : from_invalid + _PAGE],
+        "invalid_count": await service.invalid_count(),
+        "from_invalid": from_invalid,
+        "next_invalid": _next(from_invalid, invalid),
+        "held": None if cleanup is None else cleanup.invalid,
+        "holder": _holder(None if cleanup is None else cleanup.invalid, in_progress),
+    }
+    return ShownPage("transactions.html", values)
+
+
+def _number(given: str) -> int:
+    return min(int(given), _PASSED_MAX) if given.isascii() and given.isdecimal() else 0
+
+
+def _next(passed: int, found: Sequence[object]) -> str:
+    end = passed + _PAGE
+    return str(end) if end < min(len(found), _PASSED_MAX) else ""
+
+
+def _holder(held: InvalidState | None, found: Iterable[TransactionInfo]) -> TransactionInfo | None:
+    """Return the transaction in progress that the bound of the invalid list cannot pass."""
+    if held is None or held.held_by is None:
+        return None
+    return next((each for each in found if held.held_by in each.write_pointers), None)
+
+
+def _waiting(
+    visit: Visit, found: Iterable[TransactionInfo], lags: Iterable[ReaderLag]
+) -> dict[int, list[ReaderLag]]:
+    """Return the readers of each one's topics that are behind, as far as who looks may see them."""
+    topics = {topic for each in found for topic in each.topics}
+    by_topic: dict[str, list[ReaderLag]] = {}
+    for lag in lags:
+        if lag.messages and lag.place in topics:
+            resource = topic_resource(lag.namespace, lag.topic)
+            if visit.may(Action.SUBSCRIBE, resource, lag.name):
+                by_topic.setdefault(lag.place, []).append(lag)
+    return {
+        each.transaction_id: [lag for topic in each.topics for lag in by_topic.get(topic, ())][
+            :_WAITING_SHOWN
+        ]
+        for each in found
+    }
+
+
+async def transaction(visit: Visit) -> Answer:
+    """Show one, also one that has ended of late."""
+    exchange = visit.exchange
+    info = await visit.services.transactions.info(exchange.transaction_id, caller=exchange.caller)
+    is_open = info.status in _OPEN
+    is_own = info.principal is not None and info.principal == exchange.caller.principal
+    may_end = visit.may_change(Action.TRANSACT_ANY) or (
+        visit.may_change(Action.TRANSACT) and is_own
+    )
+    lags = _waiting(visit, [info], await exchange.context.watch.lags())[info.transaction_id]
+    values = {
+        "info": info,
+        "is_open": is_open,
+        "waiting": lags if is_open else [],
+        "stopped": await _stopped(visit, info, lags) if is_open else [],
+        "may_end": is_open and may_end,
+    }
+    return ShownPage("transaction.html", values)
+
+
+async def _stopped(
+    visit: Visit, info: TransactionInfo, lags: Iterable[ReaderLag]
+) -> list[ReaderLag]:
+    """Return the groups that say themselves that they stand still at a transaction."""
+    found = []
+    for lag in [each for each in lags if each.kind == "shared"][:_GROUPS_ASKED]:
+        try:
+            topic_id = TopicId(lag.namespace, lag.topic)
+            state = (await visit.services.groups.group(topic_id, lag.name)).state
+        except TmsError:
+            continue  # it is gone meanwhile
+        is_here = state.stopped_at in info.write_pointers
+        if is_here and state.limited_by is LimitedBy.TRANSACTION:
+            found.append(lag)
+    return found
+
+
+async def invalidate(visit: Visit) -> Answer:
+    """End one: from now on readers skip its messages."""
+    exchange = visit.exchange
+    transaction_id = exchange.transaction_id
+    check_confirmed(visit, str(transaction_id))
+    await visit.services.transactions.invalidate(transaction_id, caller=exchange.caller)
+    return Done("/transactions", f"Transaction {transaction_id} is invalid now.")
+
+
+_ONE = "/transactions/{transaction_id}"
+ROWS = (
+    Row(name="Transactions", path="/transactions", handler=transactions, action=Action.OPERATE),
+    Row(name="Transaction", path=_ONE, handler=transaction, action=Action.TRANSACT),
+    Row(
+        name="Invalidate",
+        path=f"{_ONE}/invalidate",
+        handler=invalidate,
+        action=Action.TRANSACT,
+        is_form=True,
+    ),
+)

@@ -1,0 +1,119 @@
+"""How the server does: what is wrong, rates, and how far readers are behind. The answer is JSON."""
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import Operation
+from api.http.query_parameters import limit_of, values_of, whole_number_of
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content, parameter
+from api.openapi.structs import answer_of
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.status import ServerStatus
+from tms.security.resources import Action
+from tms.wire.json_ids import POINTER
+from tms.wire.json_status import encode_status
+
+STATUS = "/v1/status"
+_PAGE = 100
+_PAGE_MAX = 1_000
+
+_FROM = parameter(
+    "readers_from",
+    "How many readers to pass over.",
+    {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX, "default": 0},
+)
+_LIMIT = parameter(
+    "limit",
+    f"The most readers, at most {_PAGE_MAX}.",
+    {"type": "integer", "minimum": 1, "maximum": JSON_INTEGER_MAX, "default": _PAGE},
+)
+_STATE = answer_of(
+    ServerStatus,
+    {
+        "ServerStatus.time_ms": "Milliseconds since 1970.",
+        "ServerStatus.findings": "The things that are wrong now, the urgent ones first.",
+        "ServerStatus.next_reader": "`readers_from` of the next page; null: this is the last one.",
+        "Finding.where": "The thing that it is about.",
+        "Finding.advice": "A way to mend it.",
+        "ReaderLag.messages": "Messages that it has still to read, counted up to 10,000.",
+        "ReaderLag.seconds": "The age of the oldest of them.",
+        "ReaderLag.is_at_least": "Whether there may be more messages.",
+        "ReaderLag.open": "Open messages of a group.",
+        "OldestTransaction.transaction_id": POINTER,
+        "OldestTransaction.topics": "Where it has published, as `namespace:topic`.",
+        "Disk.full_in_s": "After how many seconds it is full, if the store goes on growing so.",
+    },
+)
+_EXAMPLE = {
+    "time_ms": TIMESTAMP,
+    "findings": [
+        {
+            "kind": "reader_behind",
+            "where": "default:orders billing",
+            "text": "It is 12 messages behind, the oldest of which is 2 h old.",
+            "advice": "Look whether its consumer runs, and keeps up. Delete it if nobody needs it.",
+            "is_urgent": False,
+        }
+    ],
+    "rates": {
+        "messages_in": 120.0,
+        "bytes_in": 12000.0,
+        "messages_out": 120.0,
+        "bytes_out": 15600.0,
+        "requests": 24.0,
+    },
+    "in_progress": 1,
+    "oldest_transaction": {
+        "transaction_id": WRITE_POINTER,
+        "age_ms": 1200,
+        "client": "shop",
+        "owner": None,
+        "principal": None,
+        "topics": ["default:orders"],
+    },
+    "disk": {
+        "store_bytes": 1000000,
+        "free_bytes": 90000000000,
+        "disk_bytes": 100000000000,
+        "full_in_s": None,
+    },
+    "readers": [
+        {
+            "namespace": "default",
+            "topic": "orders",
+            "name": "billing",
+            "kind": "single",
+            "messages": 12,
+            "seconds": 7200.0,
+            "is_at_least": False,
+            "open": 0,
+        }
+    ],
+    "next_reader": None,
+}
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with how the server does."""
+    values = values_of(exchange.query)
+    passed = whole_number_of(values, "readers_from") or 0
+    limit = min(limit_of(values) or _PAGE, _PAGE_MAX)
+    status = await exchange.context.watch.status(passed=passed, limit=limit)
+    await exchange.answer(OK, encode_status(status), JSON_TYPE)
+
+
+OPERATIONS = (
+    Operation(
+        name="getStatus",
+        action=Action.OPERATE,
+        method="GET",
+        path=STATUS,
+        handler=show,
+        tag="Server",
+        summary="Show what is wrong, rates, and how far readers are behind",
+        description="Rates are of the last minute. The readers come in pages.",
+        query=(_FROM, _LIMIT),
+        success="The status of the server.",
+        answer=json_content(_STATE, status=_EXAMPLE),
+        errors=("invalid_query", "invalid_limit"),
+        is_compressed=True,
+    ),
+)

@@ -1,0 +1,111 @@
+"""A server with the console and a clock that tests move, and a browser of it."""
+
+import html
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from api.app import create_app
+from api.console.application import beside
+from api.http.application import Application
+from api.http.context import Options
+from tests.api.doors import Doors
+from tests.api.rest import NOW_MS, serving, settings_of
+from tests.manual_clock import ManualClock
+from tms.core.limits import Limits
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.core.trusted_clock import trusted
+from tms.server.node import OpenServices, open_services
+
+TOPIC = TopicId("ns", "t")
+_CSRF = re.compile(r'name="csrf" value="([^"]+)"')
+
+
+class Watched:
+    """The server, and who looks at it."""
+
+    def __init__(
+        self, services: OpenServices, app: Application, clock: ManualClock, http: httpx.AsyncClient
+    ) -> None:
+        self.services = services
+        self.app = app
+        self.watch = app.context.watch
+        self.clock = clock
+        self.http = http
+
+    async def page(self, path: str = "", **query: str) -> str:
+        """Return a page below the console, which is there."""
+        answer = await self.http.get(f"/console{path}", params=query)
+        assert answer.status_code == 200, (path, answer.status_code, answer.text)
+        return answer.text
+
+    async def post(self, page: str, path: str, /, **fields: str) -> httpx.Response:
+        """Send a form to a path below the console, with the token of an open page."""
+        found = _CSRF.search((await self.http.get(f"/console{page}")).text)
+        csrf = {} if found is None else {"csrf": html.unescape(found[1])}
+        return await self.http.post(f"/console{path}", data={**csrf, **fields})
+
+    async def sign_in(self, token: str) -> None:
+        """Be somebody else from now on."""
+        self.http.cookies.clear()
+        answer = await self.http.post("/console/sign-in", data={"token": token})
+        assert answer.status_code == 303
+
+    def passes(self, seconds: float) -> None:
+        self.clock.advance(int(seconds * 1000))
+
+    async def status(self, **headers: str) -> dict[str, Any]:
+        """Return how the server does, once what was looked at before is old."""
+        self.passes(10)
+        answer = await self.http.get("/v1/status", headers=headers)
+        assert answer.status_code == 200, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+    async def found(self, **headers: str) -> list[tuple[str, str]]:
+        """Return the kinds and places of what is wrong."""
+        told = await self.status(**headers)
+        return [(each["kind"], each["where"]) for each in told["findings"]]
+
+    async def start(self, **asked: Any) -> int:
+        """Start a transaction that lives long, and return its id."""
+        request = StartRequest(timeout_s=24 * 3600, **asked)
+        return (await self.services.transactions.start(request)).transaction_id
+
+    async def publish(self, *payloads: bytes, pointer: int | None = None) -> Sequence[bytes]:
+        return await self.services.messaging.publish(TOPIC, payloads or (b"m",), pointer)
+
+
+@asynccontextmanager
+async def watched(
+    doors: Doors | None = None,
+    *,
+    store: str = "memory:",
+    limits: Limits | None = None,
+    is_read_only: bool = False,
+    certificates: Sequence[str] = (),
+) -> AsyncIterator[Watched]:
+    """Serve the console on 127.0.0.1, with a topic."""
+    limits, registry, clock = limits or Limits(), CollectorRegistry(), ManualClock(NOW_MS)
+    time = trusted(clock, limits)
+    services = await open_services(
+        store, limits, time, settings=settings_of(own=True), registry=registry
+    )
+    access = None if doors is None else doors.access()
+    options = Options(registry=registry, clock=time, access=access, certificates=certificates)
+    app = beside(create_app(services, limits, **options), is_read_only=is_read_only)
+    try:
+        await services.messaging.create_topic(TOPIC)
+        on_stopping = services.stop_waiting
+        async with (
+            serving(app, limits, on_stopping=on_stopping) as (url, _),
+            httpx.AsyncClient(base_url=url, trust_env=False) as http,
+        ):
+            yield Watched(services, app, clock, http)
+    finally:
+        await services.close()

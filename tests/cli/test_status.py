@@ -1,0 +1,82 @@
+"""`tms status` and `tms ui`."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run, run_command
+from tests.client.faulty_server import FaultyServer, answer
+
+STATUS = {
+    "time_ms": 0,
+    "findings": [
+        {
+            "kind": "disk_filling",
+            "where": "the store's disk",
+            "text": "1 MiB are free.",
+            "advice": "Make room \u202e\x1b[31m.",
+            "is_urgent": True,
+        }
+    ],
+    "rates": {
+        "messages_in": 2.5,
+        "bytes_in": 0.0,
+        "messages_out": 1.0,
+        "bytes_out": 0.0,
+        "requests": 4.0,
+    },
+    "in_progress": 3,
+    "oldest_transaction": {"transaction_id": "17", "age_ms": 61_000, "client": "im\x1bport"},
+    "disk": {"store_bytes": 5 << 20, "free_bytes": 1 << 20, "disk_bytes": 9, "full_in_s": 7200.0},
+    "readers": [
+        {
+            "namespace": "ns",
+            "topic": "t",
+            "name": "workers",
+            "kind": "shared",
+            "messages": 12,
+            "seconds": 61.0,
+            "is_at_least": True,
+            "open": 4,
+        }
+    ],
+    "next_reader": None,
+}
+
+
+def test_a_server_is_well(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("subscription", "create", "orders", "billing")
+
+    code, out, err = run("status")
+    assert (code, err) == (0, "")
+    assert "billing" in out
+    facts = json.loads(run("status", "--json")[1])
+    assert "billing" in [each["name"] for each in facts["readers"]]
+    assert set(facts) == set(STATUS)
+
+
+def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
+    with FaultyServer(answer(200, json.dumps(STATUS).encode())) as server:
+        code, out, _ = run_command("status", "--url", server.url)
+
+    assert code == 0
+    assert out.splitlines() == [
+        r"URGENT the store's disk: 1 MiB are free. Make room \u202e\x1b[31m.",
+        "In: 2.5 messages/s, 0.000 MiB/s. Out: 1.0 messages/s, 0.000 MiB/s.",
+        r"3 transactions are in progress, the oldest 17 of im\x1bport for 1 min.",
+        "The store takes 5 MiB; 1 MiB are free, which are full in 2 h.",
+        "READER   TOPIC  KIND   BEHIND  OLDEST  OPEN",
+        "workers  ns:t   group  12+     1 min   4",
+    ]
+
+
+def test_the_console_has_a_url(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("ui", "--url", "http://tms:11015/")[:2] == (0, "http://tms:11015/console\n")
+    assert json.loads(run("ui", "--url", "http://a:1,http://b:1", "--json")[1]) == {
+        "url": "http://a:1/console"
+    }
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    run("ui", "--url", "http://tms:11015", "--open")
+    assert opened == ["http://tms:11015/console"]

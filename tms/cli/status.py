@@ -1,0 +1,89 @@
+"""`tms status` and `tms ui`: how a server does, here or in its console."""
+
+import webbrowser
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.lines import printable
+from tms.cli.target import Target, with_target
+from tms.core.durations import span
+from tms.core.lags import ReaderLag
+from tms.core.status import ServerStatus
+from tms.wire.json_status import decode_status
+
+_PATH = "v1/status"
+_PAGE = 1_000
+_HEADS = ("READER", "TOPIC", "KIND", "BEHIND", "OLDEST", "OPEN")
+_MIB = 1024 * 1024
+_MS_PER_S = 1000
+
+Open = Annotated[bool, typer.Option("--open", help="Open it in a browser too.")]
+
+
+@with_target
+def status(target: Target) -> None:
+    """Show what is wrong with a server, its rates, and how far each reader is behind."""
+    first = decode_status(target.ask("GET", f"{_PATH}?limit={_PAGE}"))
+    readers, next_reader = [*first.readers], first.next_reader
+    while next_reader is not None:
+        more = decode_status(target.ask("GET", f"{_PATH}?limit={_PAGE}&readers_from={next_reader}"))
+        readers += more.readers
+        next_reader = more.next_reader
+    facts = msgspec.to_builtins(first) | {"readers": readers, "next_reader": None}
+    target.answer("\n".join(_lines(first, readers)), facts)
+
+
+@with_target
+def ui(target: Target, *, opens: Open = False) -> None:
+    """Print the URL of the server's console, if it has one."""
+    target.ask("GET", "console/assets/console.css")  # everybody may
+    url = f"{target.url.split(',')[0].rstrip('/')}/console"
+    target.answer(url, {"url": url})
+    if opens:
+        webbrowser.open(url)
+
+
+def _lines(told: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
+    if not told.findings:
+        yield "Nothing is wrong."
+    for each in told.findings:
+        urgent = "URGENT " if each.is_urgent else ""
+        yield printable(f"{urgent}{each.where}: {each.text} {each.advice}")
+    rates = told.rates
+    if rates.messages_in is not None and rates.messages_out is not None:
+        bytes_in, bytes_out = rates.bytes_in or 0, rates.bytes_out or 0
+        yield (
+            f"In: {rates.messages_in:.1f} messages/s, {bytes_in / _MIB:.3f} MiB/s. "
+            f"Out: {rates.messages_out:.1f} messages/s, {bytes_out / _MIB:.3f} MiB/s."
+        )
+    oldest = told.oldest_transaction
+    if oldest is not None:
+        who = f" of {printable(oldest.client)}" if oldest.client else ""
+        yield (
+            f"{told.in_progress} transactions are in progress, the oldest {oldest.transaction_id}"
+            f"{who} for {span(oldest.age_ms)}."
+        )
+    if told.disk is not None:
+        full = told.disk.full_in_s
+        soon = "" if full is None else f", which are full in {span(int(full * _MS_PER_S))}"
+        yield (
+            f"The store takes {told.disk.store_bytes // _MIB} MiB; "
+            f"{told.disk.free_bytes // _MIB} MiB are free{soon}."
+        )
+    if readers:
+        yield aligned(_HEADS, [_row(each) for each in readers])
+
+
+def _row(each: ReaderLag) -> tuple[str, ...]:
+    return (
+        each.name,
+        f"{each.namespace}:{each.topic}",
+        "group" if each.kind == "shared" else "subscription",
+        f"{each.messages}{'+' if each.is_at_least else ''}",
+        span(int(each.seconds * _MS_PER_S)) if each.messages else "-",
+        str(each.open) if each.kind == "shared" else "-",
+    )

@@ -1,0 +1,14 @@
+"""How much of its disk a store in a folder takes."""
+
+from typing import NamedTuple
+
+
+class Room(NamedTuple):
+    """Room on a disk, in bytes."""
+
+    used_bytes: int
+    """The bytes of the store's files."""
+    free_bytes: int
+    """The bytes that a process without privileges may still use."""
+    disk_bytes: int = 0
+    """The whole disk's."""

@@ -1,0 +1,65 @@
+"""How a server does, for those who look after it: figures, and whatever is wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tms.core.findings import Finding
+from tms.core.lags import ReaderLag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The traffic of the server each second, about the mean of the last minute.
+
+    None until the server has served for some seconds.
+    """
+
+    messages_in: float | None
+    bytes_in: float | None
+    messages_out: float | None
+    bytes_out: float | None
+    requests: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestTransaction:
+    """The transaction that has been in progress longest."""
+
+    transaction_id: int
+    age_ms: int
+    client: str = ""
+    owner: str | None = None
+    principal: str | None = None
+    topics: Sequence[str] = ()
+    """Where it has published, as `namespace:topic`, as far as the server knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """The disk that the store is on."""
+
+    store_bytes: int
+    free_bytes: int
+    disk_bytes: int
+    full_in_s: float | None
+    """After how many seconds it is full, if the store goes on growing so; None: it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """How a server does."""
+
+    time_ms: int
+    """The server's time, ms since 1970."""
+    findings: Sequence[Finding]
+    """The urgent first."""
+    rates: Rates
+    in_progress: int
+    """How many transactions are in progress."""
+    oldest_transaction: OldestTransaction | None
+    disk: Disk | None
+    """None for a store that is not in a folder."""
+    readers: Sequence[ReaderLag]
+    """A page of the subscriptions and groups, in the order of their topics and names."""
+    next_reader: int | None
+    """The number of readers to pass over for the next page; None: there is none."""

@@ -1,0 +1,81 @@
+"""How far the groups of one store are behind their topics, for those who look after a server.
+
+A group that is not in memory is read from its table first. A look takes about `SECONDS_MAX`; a
+group whose turn does not come keeps its numbers, and comes first next time.
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+from tms.core.errors import TmsError
+from tms.core.lags import ReaderLag
+from tms.core.limits import MS_PER_S
+from tms.core.message import published_ms
+from tms.core.tables import StoredPosition
+from tms.core.topic import TopicId
+from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
+from tms.messaging.lags import Lag, SubscriptionLags, told
+from tms.messaging.store_runtime import StoreRuntime
+
+SECONDS_MAX = 0.5
+_Name = tuple[TopicId, str]
+
+
+class GroupLags:
+    """The lags of groups, as they were last looked at."""
+
+    def __init__(
+        self, engine: StoreRuntime, subscriptions: SubscriptionLags, groups: LoadedGroups
+    ) -> None:
+        """Look at the groups that the last look of `subscriptions` has found."""
+        self._clock = engine.clock
+        self._subscriptions = subscriptions
+        self._groups = groups
+        self._lags: dict[_Name, tuple[StoredPosition, Lag, int]] = {}
+        """With how many messages are open."""
+        self._turn = 0
+        self._looking = asyncio.Lock()
+
+    def lags(self) -> list[ReaderLag]:
+        """Return the lags."""
+        now_ms = self._clock.expiry_ms()
+        return [
+            replace(told(stored.position, lag, now_ms), messages=lag.messages + opened, open=opened)
+            for stored, lag, opened in self._lags.values()
+        ]
+
+    async def refresh(self) -> None:
+        """Look again, unless somebody does so now."""
+        if self._looking.locked():
+            return
+        async with self._looking:
+            found = {
+                (each.position.topic_id, each.position.name): each
+                for each in self._subscriptions.shared
+            }
+            self._lags = {name: lag for name, lag in self._lags.items() if name in found}
+            ends_ms = self._clock.steady_ms() + SECONDS_MAX * MS_PER_S
+            names = list(found)
+            self._turn %= max(1, len(names))
+            for name in names[self._turn :] + names[: self._turn]:
+                if self._clock.steady_ms() > ends_ms:
+                    return
+                with suppress(TmsError):  # it is gone meanwhile, or cannot be read now
+                    await self._look(name, found[name])
+                self._turn += 1
+
+    async def _look(self, name: _Name, stored: StoredPosition) -> None:
+        async with HeldGroup(self._groups, *name) as group:
+            state = group.commands.state
+            opened = len(state.open)
+            oldest = next(iter(state.open), None)
+            unread = replace(stored.position, after=state.through)
+            lag = await self._subscriptions.behind(stored._replace(position=unread))
+        if lag is None:
+            self._lags.pop(name, None)
+            return
+        if oldest is not None:
+            oldest_ms = published_ms(oldest)
+            lag = replace(lag, first_ms=min(oldest_ms, lag.first_ms or oldest_ms))
+        self._lags[name] = stored, lag, opened

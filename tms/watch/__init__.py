@@ -1,0 +1,1 @@
+"""The last hour of a server, and whatever is wrong with it."""

@@ -1,0 +1,234 @@
+"""The watch of a server: its last hour, and whatever is wrong with it now.
+
+1. It looks every `STEP_S` seconds, beside all requests, which cost nothing more for it.
+2. What is asked of it is at most `FRESH_S` old, but for the disk (`STEP_S`). If a look takes
+   longer than `PATIENCE_S`, what the last one saw is told.
+
+Used from the event loop's thread alone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from tms.core.cleanup import CleanupState
+from tms.core.clock import Clock
+from tms.core.errors import TmsError
+from tms.core.findings import REFUSED_MIN, Ending, Facts, findings, full_in_s
+from tms.core.lags import ReaderLag
+from tms.core.limits import MS_PER_S
+from tms.core.room import Room
+from tms.core.services import ServerServices
+from tms.core.status import Disk, OldestTransaction, Rates, ServerStatus
+from tms.core.supervision import failing, supervised
+from tms.core.transactions import TransactionInfo
+from tms.watch.figures import Figures, quantile, taken
+from tms.watch.history import STEP_S, History
+
+FRESH_S = 3.0
+PATIENCE_S = 0.1
+_RATE_S = 60
+_REFUSED_S = 300
+_GROWTH_S = 600
+_GROWTH_S_MIN = 30
+"""Growth within less says little."""
+
+Result = TypeVar("Result")
+
+
+class Watch:
+    """The watch of one server's services."""
+
+    def __init__(
+        self,
+        services: ServerServices,
+        registry: CollectorRegistry,
+        clock: Clock,
+        endings: Callable[[], Sequence[Ending]],
+    ) -> None:
+        """Watch `services` by their metrics; `endings` gives the credentials that end."""
+        self._services = services
+        self._registry = registry
+        self._clock = clock
+        self._endings = endings
+        self._lags_looked_ms: int | None = None
+        self._room_looked_ms: int | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._room: Room | None = None
+        self._seconds: dict[str, dict[float, float]] = {}
+        self.history = History()
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Look every `STEP_S` seconds."""
+        task = supervised("the watch of the server's figures", self._run)
+        try:
+            yield
+        finally:
+            tasks = [each for each in (task, self._looking) if each is not None]
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(STEP_S)
+
+    async def look(self) -> None:
+        """Add a point to the history."""
+        figures = await taken(self._registry)
+        sums = dict(figures.sums)
+        for status in REFUSED_MIN:
+            sums[_refused_name(status)] = figures.refused.get(status, 0.0)
+        for operation, now in figures.seconds.items():
+            before = self._seconds.get(operation, {})
+            for name, share in (("p50", 0.5), ("p99", 0.99)):
+                value = quantile(share, before, now)
+                if value is not None:
+                    sums[f"{operation}_{name}_s"] = value
+        self._seconds = figures.seconds
+        room = await self.room()
+        if room is not None:
+            sums |= {"store_bytes": room.used_bytes, "free_bytes": room.free_bytes}
+        self.history.add(self._clock.now_ms(), sums, figures.topics)
+
+    # What there is now.
+
+    async def figures(self) -> Figures:
+        """Return the figures of now."""
+        return await taken(self._registry)
+
+    async def room(self) -> Room | None:
+        """Return the room of the store; None if it is not in a folder."""
+        if self._is_due(self._room_looked_ms, STEP_S):
+            self._room_looked_ms = self._clock.steady_ms()
+            self._room = await self._services.room()
+        return self._room
+
+    def _is_due(self, looked_ms: int | None, every_s: float) -> bool:
+        return looked_ms is None or self._clock.steady_ms() - looked_ms >= every_s * MS_PER_S
+
+    async def lags(self) -> Sequence[ReaderLag]:
+        """Return how far readers are behind, in the order of their topics and names."""
+        if self._looking is None and self._is_due(self._lags_looked_ms, FRESH_S):
+            self._lags_looked_ms = self._clock.steady_ms()
+            self._looking = asyncio.create_task(self._refresh_lags())
+        if self._looking is not None:
+            await asyncio.wait([self._looking], timeout=PATIENCE_S)
+        found = self._services.lags()
+        return sorted(found, key=lambda each: (each.namespace, each.topic, each.name))
+
+    async def _refresh_lags(self) -> None:
+        try:
+            with suppress(TmsError):
+                await self._services.refresh_lags()
+        finally:
+            self._looking = None
+
+    async def in_progress(self) -> Sequence[TransactionInfo]:
+        """Return the transactions in progress, oldest first; none if others manage them."""
+        return await _known(self._services.transactions.in_progress()) or ()
+
+    async def cleanup(self) -> CleanupState | None:
+        """Return how cleanup stands; None if there is none, or each shard has its own."""
+        cleanup = self._services.cleanup
+        return None if cleanup is None else await _known(cleanup.state())
+
+    def rates(self, figures: Figures) -> Rates:
+        """Return what has gone through each second of the last minute."""
+        names = ("messages_in", "bytes_in", "messages_out", "bytes_out", "requests")
+        return Rates(**{name: self._rate(name, figures.sums.get(name)) for name in names})
+
+    def _rate(self, name: str, now: float | None) -> float | None:
+        before = self.history.before(_RATE_S, self._clock.now_ms(), name)
+        if before is None or now is None or before[1] < 1:
+            return None
+        return max(0.0, now - before[0]) / before[1]
+
+    def growth_bytes_s(self, room: Room | None) -> float:
+        """Return by how much the store grows each second; 0 if it does not."""
+        before = self.history.before(_GROWTH_S, self._clock.now_ms(), "store_bytes")
+        if room is None or before is None or before[1] < _GROWTH_S_MIN:
+            return 0.0
+        return max(0.0, room.used_bytes - before[0]) / before[1]
+
+    async def facts(self, figures: Figures) -> Facts:
+        """Return the facts of now."""
+        refused, refused_s = {}, 0.0
+        for status in REFUSED_MIN:
+            name = _refused_name(status)
+            before = self.history.before(_REFUSED_S, self._clock.now_ms(), name) or (0.0, 0.0)
+            refused[status] = int(figures.refused.get(status, 0.0) - before[0])
+            refused_s = max(refused_s, before[1])
+        room = await self.room()
+        return Facts(
+            now_ms=self._clock.now_ms(),
+            lags=await self.lags(),
+            in_progress=await self.in_progress(),
+            cleanup=await self.cleanup(),
+            room=room,
+            growth_bytes_s=self.growth_bytes_s(room),
+            refused=refused,
+            refused_s=int(refused_s),
+            endings=self._endings(),
+            failing=[(each.task, each.reason) for each in failing()],
+            warnings=self._services.warnings(),
+        )
+
+    async def status(self, *, passed: int = 0, limit: int = 100) -> ServerStatus:
+        """Return how the server does, with `limit` readers behind the first `passed`."""
+        figures = await self.figures()
+        facts = await self.facts(figures)
+        oldest = next(iter(facts.in_progress), None)
+        end = passed + limit
+        return ServerStatus(
+            time_ms=facts.now_ms,
+            findings=findings(facts),
+            rates=self.rates(figures),
+            in_progress=len(facts.in_progress),
+            oldest_transaction=None if oldest is None else _told(oldest),
+            disk=disk_of(facts),
+            readers=facts.lags[passed:end],
+            next_reader=end if end < len(facts.lags) else None,
+        )
+
+
+def disk_of(facts: Facts) -> Disk | None:
+    """Return how full the store's disk is."""
+    room = facts.room
+    if room is None:
+        return None
+    full = full_in_s(room, facts.growth_bytes_s)
+    return Disk(
+        store_bytes=room.used_bytes,
+        free_bytes=room.free_bytes,
+        disk_bytes=room.disk_bytes,
+        full_in_s=full,
+    )
+
+
+def _told(info: TransactionInfo) -> OldestTransaction:
+    return OldestTransaction(
+        transaction_id=info.transaction_id,
+        age_ms=info.age_ms,
+        client=info.client,
+        owner=info.owner,
+        principal=info.principal,
+        topics=info.topics,
+    )
+
+
+def _refused_name(status: int) -> str:
+    return f"refused_{status}"
+
+
+async def _known(asked: Coroutine[Any, Any, Result]) -> Result | None:
+    """Return what is asked, None if it cannot be told."""
+    try:
+        return await asked
+    except TmsError:
+        return None

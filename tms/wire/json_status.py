@@ -1,0 +1,26 @@
+"""How a server does, in JSON: the fields of `tms.core.status`. A transaction's id is text."""
+
+import msgspec
+
+from tms.core.errors import InternalError
+from tms.core.status import ServerStatus
+from tms.wire.json_values import encode
+
+_decoder = msgspec.json.Decoder(ServerStatus, strict=False)
+
+
+def encode_status(status: ServerStatus) -> bytes:
+    """Return how it does."""
+    told = msgspec.to_builtins(status)
+    oldest = told["oldest_transaction"]
+    if oldest is not None:
+        oldest["transaction_id"] = str(oldest["transaction_id"])
+    return encode(told)
+
+
+def decode_status(answer: bytes) -> ServerStatus:
+    """Return what a server has answered. Raises `InternalError`."""
+    try:
+        return _decoder.decode(answer)
+    except msgspec.MsgspecError as error:
+        raise InternalError(reason=str(error)) from None
