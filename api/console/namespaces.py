@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from api.console.first import first_of
 from api.console.row import Row
-from api.console.topic import check_typed
+from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from api.http.guarded import DecidedBy
 from tms.core.errors import InvalidRequest
@@ -62,7 +62,7 @@ async def declare(visit: Visit) -> Answer:
 async def delete(visit: Visit) -> Answer:
     """Take the settings of a namespace away."""
     name = visit.names["namespace"]
-    check_typed(visit, name)
+    check_confirmed(visit, name)
     await visit.services.namespaces.delete(name)
     return Done(place("namespaces", name), "Its settings are gone. Its topics stay.")
 

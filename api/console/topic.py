@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from api.console.charts import Chart
 from api.console.log_picture import LogPicture, picture_of
 from api.console.row import Row
 from api.console.times import time_of
 from api.console.topic_readers import SHOWN_MAX, TopicReader, readers_of
 from api.console.topic_settings import FIELDS, others_of, settings_of
+from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit, place
-from tms.core.errors import InvalidRequest, TopicNotFound, TransactionsElsewhere
+from tms.core.errors import TopicNotFound, TransactionsElsewhere
 from tms.core.message import NO_PAYLOAD_KEY, published_ms
 from tms.core.ranges import TopicRange
 from tms.core.reading import Isolation, Reading
@@ -57,6 +59,8 @@ async def topic(visit: Visit) -> Answer:
         "log": await _log(visit, topic_id, log, ranges.time_ms, readers) if may_read else None,
         "readers": readers[:SHOWN_MAX],
         "readers_count": len(readers),
+        "charts": _charts(visit, topic_id) if may_read else [],
+        "may_see_transactions": visit.may(Action.TRANSACT),
         "schemas": schemas_of(topic_id, found.properties),
         "may_read": may_read,
         "may_manage": visit.may_change_topic(Action.MANAGE, topic_id.namespace, topic_id.name),
@@ -65,6 +69,23 @@ async def topic(visit: Visit) -> Answer:
         "here": place("namespaces", topic_id.namespace, "topics", topic_id.name),
     }
     return ShownPage("topic.html", values)
+
+
+def _charts(visit: Visit, topic_id: TopicId) -> list[Chart]:
+    """Return the rates of the last hour, if the topic is among those of which they are kept.
+
+    Who reads how much is shown to those alone who look after the server.
+    """
+    history = visit.exchange.context.watch.history
+    rates = history.topic((topic_id.namespace, topic_id.name))
+    if rates is None:
+        return []
+    ways = ("in", "out") if visit.may(Action.OPERATE) else ("in",)
+    units = (("Messages", "messages", "/s"), ("Bytes", "bytes", "B/s"))
+    return [
+        Chart(title, unit, history.times_ms(), [(way, rates[f"{field}_{way}"]) for way in ways])
+        for title, field, unit in units
+    ]
 
 
 async def _log(
@@ -119,7 +140,7 @@ async def change(visit: Visit) -> Answer:
 async def trim(visit: Visit) -> Answer:
     """Let messages from before a time expire."""
     topic_id = visit.exchange.topic_id
-    check_typed(visit, topic_id.name)
+    check_confirmed(visit, topic_id.name)
     before_ms = time_of(visit.form.get("before", ""))
     await visit.services.messaging.trim_topic(topic_id, before_ms, caller=visit.exchange.caller)
     return Done(place("namespaces", topic_id.namespace, "topics", topic_id.name), "Trimmed.")
@@ -128,15 +149,9 @@ async def trim(visit: Visit) -> Answer:
 async def delete(visit: Visit) -> Answer:
     """Delete a topic."""
     topic_id = visit.exchange.topic_id
-    check_typed(visit, topic_id.name)
+    check_confirmed(visit, topic_id.name)
     await visit.services.messaging.delete_topic(topic_id, caller=visit.exchange.caller)
     return Done(place("topics", namespace=topic_id.namespace), f"{topic_id} was deleted.")
-
-
-def check_typed(visit: Visit, name: str) -> None:
-    """Raise `InvalidRequest` (invalid_body) unless a name was typed to confirm a change."""
-    if visit.form.get("typed", "").strip() != name:
-        raise InvalidRequest("invalid_body", reason=f"type {name} to confirm: nothing was done")
 
 
 _TOPIC = "/namespaces/{namespace}/topics/{topic}"

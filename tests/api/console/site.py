@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.console.application import beside
+from api.http.application import Application
 from api.http.context import Options
 from tests.api.doors import Doors
 from tests.api.rest import serving, settings_of
@@ -64,10 +65,11 @@ class Site:
     """A server with the console."""
 
     def __init__(
-        self, url: str, services: OpenServices | ShardedServices, doors: Doors | None
+        self, url: str, services: AnyServices, app: Application, doors: Doors | None
     ) -> None:
         self.url = url
         self.services = services
+        self.app = app
         self.doors = doors
         self.browsers: list[Browser] = []
         self.browser = self.new_browser()
@@ -118,7 +120,7 @@ async def site(
     on_stopping = services.messaging.stop_waiting
     try:
         async with serving(app, limits, on_stopping=on_stopping) as (url, _):
-            opened = Site(url, services, doors)
+            opened = Site(url, services, app, doors)
             try:
                 yield opened
             finally:

@@ -132,6 +132,21 @@ async def test_failed_attempts_are_bounded(guarded_site: Site) -> None:
     assert int(answer.headers["retry-after"]) <= 60
 
 
+async def test_failed_attempts_with_a_name_are_bounded_wherever_they_come_from(
+    guarded_site: Site,
+) -> None:
+    async def attempt(last: int, name: str) -> int:
+        transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{last}")
+        async with httpx.AsyncClient(base_url=guarded_site.url, transport=transport) as http:
+            data = {"name": name, "password": "guessed"}
+            return (await http.post("/console/sign-in", data=data)).status_code
+
+    for last in range(FAILURES_MAX):
+        assert await attempt(last + 2, "victim") == HTTPStatus.OK
+    assert await attempt(100, "victim") == HTTPStatus.TOO_MANY_REQUESTS
+    assert await attempt(100, "somebody else") == HTTPStatus.OK
+
+
 async def test_a_forged_cookie_is_nobody(guarded_site: Site) -> None:
     for value in ("", "x" * 43, '"', "a; b", "\xff"):
         headers = [(b"cookie", b"tms_console=" + value.encode("latin-1"))]

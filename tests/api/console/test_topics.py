@@ -79,7 +79,7 @@ async def test_a_topic_shows_its_readers_and_where_committed_ones_stop(open_site
     assert "half-way" in page
     assert '<circle class="reader"' in page
     assert '<rect class="stop"' not in page
-    row = page[page.index("<td>half-way") :]
+    row = page[page.index(">half-way</a>") :]
     assert '<td class="number">1</td>' in row[: row.index("</tr>")]
     transaction = await services.transactions.start(StartRequest())
     await services.messaging.publish(TOPIC, [b"d"], transaction.write_pointer)
@@ -132,7 +132,7 @@ async def test_the_log_is_shown_to_who_may_consume_alone(guarded_site: Site) -> 
     page = await (await guarded_site.as_somebody("consumes")).get(PAGE)
     for shown in ("<svg", "Size, about", "half-way"):
         assert shown in page
-    assert "<td>other" not in page
+    assert ">other</a>" not in page
 
 
 async def test_who_may_manage_does_so(guarded_site: Site) -> None:
@@ -172,7 +172,26 @@ async def test_a_group_is_among_the_readers(open_site: Site) -> None:
     settings = GroupSettings(paused=True)
     await open_site.services.groups.create_group(TOPIC, "workers", settings)
     page = await open_site.browser.get(PAGE)
-    row = page[page.index("<td>workers") :]
+    row = page[page.index(">workers</a>") :]
     row = row[: row.index("</tr>")]
     assert "group, paused" in row
     assert '<td class="number">2</td>' in row
+
+
+async def test_the_rates_of_the_last_hour_are_drawn(guarded_site: Site) -> None:
+    await guarded_site.create()
+    services, doors = guarded_site.services, guarded_site.doors
+    assert doors is not None
+    browser = await guarded_site.as_somebody(ROOT)
+    assert "Messages in the last hour" not in await browser.get(PAGE)
+    watch = guarded_site.app.context.watch
+    for _ in range(3):
+        await watch.look()
+        await services.messaging.publish(TOPIC, [b"x"] * 100)
+    page = await browser.get(PAGE)
+    assert "Messages in the last hour" in page
+    assert "charts.js" in page
+    await doors.allow("reader", [Action.CONSUME], NS, "t")
+    page = await (await guarded_site.as_somebody("reader")).get(PAGE)
+    assert "[&#34;in&#34;]" in page
+    assert "&#34;out&#34;" not in page
