@@ -166,11 +166,8 @@ def test_the_check_of_types_sees_them(code: str, asks: bool) -> None:  # noqa: F
     assert asks_by_type(ast.parse(code)) is asks
 
 
-CHANGES = {
-    *(("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")),
-    ("tms/server/opening.py", "_sharding"),
-}
-"""What a part of a server has or has not, by turns, or finds out; it is not another part."""
+CHANGES = {("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")}
+"""What a part of a server has or has not, by turns; it is not another part."""
 
 
 def _late_parts(tree: ast.AST) -> set[str]:
