@@ -155,7 +155,7 @@ class Console:
             "visit": visit,
             "root": visit.root,
             "csrf": self.csrf if session is None else session.csrf,
-            "told": visit.query.get("told", ""),
+            "told": visit.query.get("told", "") if _is_led_here(visit.exchange) else "",
             "who": None if session is None else session.principal,
             "now_ms": self.clock.now_ms(),
             **page.values,
@@ -200,6 +200,11 @@ class Console:
         if not is_here or exchange.connection.is_of_server:
             reason = "without `auth` the console answers the machine of the server alone"
             raise NotPermitted(action="look", resource="the console", reason=reason)
+
+
+def _is_led_here(exchange: Exchange) -> bool:
+    """Whether the console itself led to a page, as far as a browser says: others tell nothing."""
+    return exchange.headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
 
 
 def cookie_of(exchange: Exchange) -> str | None:
