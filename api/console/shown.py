@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 _NOTHING = "-"
 _KILO = 1000
+_LONG = 100
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _MAYBE_UNSEEN = re.compile(r"[^\x20-\x7e\n\t]")
@@ -39,7 +40,8 @@ def span(seconds: float | None) -> str:
         return _NOTHING
     for length, unit in _SPANS:
         if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
+            value = seconds / length
+            return f"{value:,.0f} {unit}" if value >= _LONG else f"{value:.3g} {unit}"
     return f"{seconds * 1000:.0f} ms"
 
 
