@@ -24,6 +24,8 @@ HOSTILE = {
     "ansi": b"\x1b[31mred\x1b[0m",
     "right-to-left": "abc\u202e\u2066gnp.exe".encode(),
     "broken": b"\xff\xfe\x80 broken",
+    "deep JSON": b"[" * 800 + b"0," * 7_000 + b"0" + b"]" * 800,
+    "deeper JSON": b"[" * 100_000,
     "large": b"x" * (10 * 1024 * 1024 - 5000),
 }
 
