@@ -46,6 +46,7 @@ COOKIE = "tms_console"
 _HERE = Path(__file__).parent
 _HTML = b"text/html; charset=utf-8"
 _SEE_OTHER = 303
+_DETAIL_CHARS = 2_000
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -181,7 +182,9 @@ class Console:
         values = {
             "title": HTTPStatus(known.status).phrase,
             "problem": known.problem,
-            "detail": {name: shown.text(str(value)) for name, value in known.detail.items()},
+            "detail": {
+                name: shown.text(str(value)[:_DETAIL_CHARS]) for name, value in known.detail.items()
+            },
         }
         visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
         body = self.html(visit, ShownPage("error.html", values)).encode("utf-8", "replace")
