@@ -3,8 +3,8 @@
     {"format": n, ...}                            n as long as no feature was used
     {"features": [...], "format": n + 1, ...}     from the first feature on; the names ascend, and
                                                   none is the same as no list
-    {"by": "topic", "format": n + 1, "shards": N}                  a store with several shards
-    {"by": "topic", "format": n + 1, "shard": k, "shards": N, ...}              one of its shards
+    {"by": "topic", "format": n + 1, "shards": N, ...}             a store with several shards
+    {"by": "topic", "format": n + 1, "shard": k, "shards": N, ...}          one of its shards
 
 Features are those of `tms.core.store_features`. Keys ascend. What stands in the place of "..." is
 of each kind of store. A store with a feature, or with a key, that this version does not know is

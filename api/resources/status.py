@@ -5,9 +5,11 @@ from api.http.operation import Operation
 from api.http.query_parameters import limit_of, values_of, whole_number_of
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content, parameter
 from api.openapi.structs import answer_of
+from tms.core.findings import FindingKind
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.status import ServerStatus
 from tms.security.resources import Action
+from tms.wire.json_fields import NULL, TEXT, one_of
 from tms.wire.json_ids import POINTER
 from tms.wire.json_status import encode_status
 
@@ -37,9 +39,15 @@ _STATE = answer_of(
         "ReaderLag.seconds": "The age of the oldest of them.",
         "ReaderLag.is_at_least": "Whether there may be more messages.",
         "ReaderLag.open": "Open messages of a group.",
-        "OldestTransaction.transaction_id": POINTER,
-        "OldestTransaction.topics": "Where it has published, as `namespace:topic`.",
-        "Disk.full_in_s": "After how many seconds it is full, if the store goes on growing so.",
+        "ServerStatus.messages_in_s": "Each second of about the last minute; as the next ones.",
+        "ServerStatus.oldest_transaction": {
+            **one_of(POINTER, NULL),
+            "description": "The transaction that has been in progress longest.",
+        },
+        "ServerStatus.store_bytes": "Null if the store is not in a folder.",
+        "ServerStatus.full_in_s": "When the disk is full if the store goes on growing so.",
+        "Finding.kind": {**TEXT, "description": f"One of {', '.join(FindingKind)}."},
+        "ReaderLag.kind": {**TEXT, "description": "`single`, or `shared` for a group."},
     },
 )
 _EXAMPLE = {
@@ -53,28 +61,19 @@ _EXAMPLE = {
             "is_urgent": False,
         }
     ],
-    "rates": {
-        "messages_in": 120.0,
-        "bytes_in": 12000.0,
-        "messages_out": 120.0,
-        "bytes_out": 15600.0,
-        "requests": 24.0,
-    },
+    "messages_in_s": 120.0,
+    "bytes_in_s": 12000.0,
+    "messages_out_s": 120.0,
+    "bytes_out_s": 15600.0,
+    "requests_s": 24.0,
     "in_progress": 1,
-    "oldest_transaction": {
-        "transaction_id": WRITE_POINTER,
-        "age_ms": 1200,
-        "client": "shop",
-        "owner": None,
-        "principal": None,
-        "topics": ["default:orders"],
-    },
-    "disk": {
-        "store_bytes": 1000000,
-        "free_bytes": 90000000000,
-        "disk_bytes": 100000000000,
-        "full_in_s": None,
-    },
+    "oldest_transaction": WRITE_POINTER,
+    "oldest_age_ms": 1200,
+    "oldest_client": "shop",
+    "store_bytes": 1000000,
+    "free_bytes": 90000000000,
+    "disk_bytes": 100000000000,
+    "full_in_s": None,
     "readers": [
         {
             "namespace": "default",

@@ -39,7 +39,6 @@ from tables.hbase.layout import (
     format_row,
     recorded_format,
     recorded_shards,
-    row_of_shards,
 )
 from tables.store import METADATA, TABLES, tables_with
 from tables.store_format import keys_of
@@ -103,7 +102,7 @@ def create_as_told(
         ):
             made.append(created)
             on_shard(len(made), wanted.shards)
-    _record_shards(place, gateway, wanted)
+    _record_shards(place, gateway, format_row(made[0].buckets, shard=wanted))
     tables = [table for each in made for table in each.tables]
     splits = {table: keys for each in made for table, keys in each.splits.items()}
     return Created(made[0].buckets, tables, splits, wanted)
@@ -186,12 +185,12 @@ def _create_split(
         ) from None
 
 
-def _record_shards(place: Place, gateway: Gateway, sharding: Sharding) -> None:
+def _record_shards(place: Place, gateway: Gateway, row: bytes) -> None:
     """Record that all shards are there, in a table that has nothing else."""
     try:
         if recorded(place, gateway) is None:
             gateway.repeated(partial(create_whole, place.name_of(METADATA)))
-            _record(place, gateway, row_of_shards(sharding))
+            _record(place, gateway, row)
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
 

@@ -126,16 +126,15 @@ class Recorded:
 
 
 def format_row(
-    buckets: int, features: Collection[str] = (), shard: OneShard | None = None
+    buckets: int, features: Collection[str] = (), shard: OneShard | Sharding | None = None
 ) -> bytes:
-    """Return what is recorded of a store, or of one shard, in the present format."""
+    """Return what is recorded of a store, of a shard, or, beside its shards, of a whole store.
+
+    Versions that do not know shards look for the buckets first: without them they would say that
+    there is no store.
+    """
     others = {"buckets": buckets, **keys_of(shard)}
     return json.dumps(record(features, FORMAT, others)).encode()
-
-
-def row_of_shards(sharding: Sharding) -> bytes:
-    """Return what is recorded of a store with several shards, beside what is of each."""
-    return json.dumps(record((), FORMAT, keys_of(sharding))).encode()
 
 
 def recorded_shards(place: Place, row: bytes | None) -> Sharding | None:
@@ -176,10 +175,8 @@ def _taken_apart(
         if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT + 1:
             raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT + 1)
         shards = shards_in(recorded) if number > FORMAT else None
-        keys = keys_of(shards).keys() | (() if isinstance(shards, Sharding) else {"buckets"})
-        features = features_of(recorded, keys, FORMAT)
-        if not isinstance(shards, Sharding):
-            recorded["buckets"] = int(recorded["buckets"])
+        recorded["buckets"] = int(recorded["buckets"])
+        features = features_of(recorded, keys_of(shards).keys() | {"buckets"}, FORMAT)
     except (ValueError, TypeError, KeyError):
         raise StoreFormatUnknown(
             prefix=place.prefix, reason="there is no store; `tms init` creates one"

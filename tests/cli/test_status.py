@@ -18,16 +18,19 @@ STATUS = {
             "is_urgent": True,
         }
     ],
-    "rates": {
-        "messages_in": 2.5,
-        "bytes_in": 0.0,
-        "messages_out": 1.0,
-        "bytes_out": 0.0,
-        "requests": 4.0,
-    },
+    "messages_in_s": 2.5,
+    "bytes_in_s": 0.0,
+    "messages_out_s": 1.0,
+    "bytes_out_s": 0.0,
+    "requests_s": 4.0,
     "in_progress": 3,
-    "oldest_transaction": {"transaction_id": "17", "age_ms": 61_000, "client": "im\x1bport"},
-    "disk": {"store_bytes": 5 << 20, "free_bytes": 1 << 20, "disk_bytes": 9, "full_in_s": 7200.0},
+    "oldest_transaction": "17",
+    "oldest_age_ms": 61_000,
+    "oldest_client": "im\x1bport",
+    "store_bytes": 5 << 20,
+    "free_bytes": 1 << 20,
+    "disk_bytes": 9,
+    "full_in_s": 7200.0,
     "readers": [
         {
             "namespace": "ns",

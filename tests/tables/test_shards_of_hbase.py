@@ -8,7 +8,7 @@ import pytest
 
 from tables.hbase import opening
 from tables.hbase.creation import Created, create_as_told
-from tables.hbase.layout import FORMAT_KEY, Place, format_row, row_of_shards
+from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.store import METADATA, TABLES
 from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreSharded, StoreUnavailable
@@ -53,7 +53,7 @@ def test_a_store_is_created_with_all_its_shards_once(rows: Rows) -> None:
     assert (created.splits, told) == ({}, [(1, 3), (2, 3), (3, 3)])
     assert rows.tables.keys() == {NAME, *(name.encode() for name in names)}
     assert list(rows.tables[NAME]) == [FORMAT_KEY]
-    assert recorded(rows) == row_of_shards(THREE)
+    assert recorded(rows) == format_row(1, shard=THREE)
     for shard in range(3):
         row = recorded(rows, AT.of_shard(shard).name_of(METADATA))
         assert row == format_row(1, shard=OneShard(shard, THREE))
@@ -131,7 +131,7 @@ def test_a_creation_that_was_broken_off_is_no_store_and_goes_on(*, is_done: bool
             with pytest.raises(StoreFormatUnknown, match="tables of shard 0 of 3 shards by topic"):
                 init(rows, Sharding(4))
         init(rows)
-        assert recorded(rows) == row_of_shards(THREE)
+        assert recorded(rows) == format_row(1, shard=THREE)
         assert len(rows.tables) == 3 * len(TABLES) + 1
         calls += 1
 
@@ -170,7 +170,7 @@ def test_a_shard_that_gets_a_feature_stays_what_it_is(rows: Rows) -> None:
 
     row = recorded(rows, AT.of_shard(2).name_of(METADATA))
     assert row == format_row(1, [GROUPS], shard)
-    assert recorded(rows) == row_of_shards(THREE)
+    assert recorded(rows) == format_row(1, shard=THREE)
     assert init(rows).tables == []
 
 

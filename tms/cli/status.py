@@ -53,26 +53,24 @@ def _lines(told: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
     for each in told.findings:
         urgent = "URGENT " if each.is_urgent else ""
         yield printable(f"{urgent}{each.where}: {each.text} {each.advice}")
-    rates = told.rates
-    if rates.messages_in is not None and rates.messages_out is not None:
-        bytes_in, bytes_out = rates.bytes_in or 0, rates.bytes_out or 0
+    if told.messages_in_s is not None and told.messages_out_s is not None:
+        bytes_in, bytes_out = told.bytes_in_s or 0, told.bytes_out_s or 0
         yield (
-            f"In: {rates.messages_in:.1f} messages/s, {bytes_in / _MIB:.3f} MiB/s. "
-            f"Out: {rates.messages_out:.1f} messages/s, {bytes_out / _MIB:.3f} MiB/s."
+            f"In: {told.messages_in_s:.1f} messages/s, {bytes_in / _MIB:.3f} MiB/s. "
+            f"Out: {told.messages_out_s:.1f} messages/s, {bytes_out / _MIB:.3f} MiB/s."
         )
-    oldest = told.oldest_transaction
-    if oldest is not None:
-        who = f" of {printable(oldest.client)}" if oldest.client else ""
+    if told.oldest_transaction is not None:
+        who = f" of {printable(told.oldest_client)}" if told.oldest_client else ""
         yield (
-            f"{told.in_progress} transactions are in progress, the oldest {oldest.transaction_id}"
-            f"{who} for {span(oldest.age_ms)}."
+            f"{told.in_progress} transactions are in progress, the oldest "
+            f"{told.oldest_transaction}{who} for {span(told.oldest_age_ms or 0)}."
         )
-    if told.disk is not None:
-        full = told.disk.full_in_s
+    if told.store_bytes is not None and told.free_bytes is not None:
+        full = told.full_in_s
         soon = "" if full is None else f", which are full in {span(int(full * _MS_PER_S))}"
         yield (
-            f"The store takes {told.disk.store_bytes // _MIB} MiB; "
-            f"{told.disk.free_bytes // _MIB} MiB are free{soon}."
+            f"The store takes {told.store_bytes // _MIB} MiB; "
+            f"{told.free_bytes // _MIB} MiB are free{soon}."
         )
     if readers:
         yield aligned(_HEADS, [_row(each) for each in readers])

@@ -119,7 +119,7 @@ class GroupState:
     through: bytes | None
     """All committed messages up to this id have been read into the group; None: none yet."""
     unread: int
-    """How many follow, counted up to 10,000."""
+    """How many follow, counted up to 10,000, or 8 MiB of them."""
     open: int
     leased: int
     waiting: int

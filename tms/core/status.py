@@ -22,19 +22,6 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OldestTransaction:
-    """The transaction that has been in progress longest."""
-
-    transaction_id: int
-    age_ms: int
-    client: str = ""
-    owner: str | None = None
-    principal: str | None = None
-    topics: Sequence[str] = ()
-    """Where it has published, as `namespace:topic`, as far as the server knows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
     """The disk that the store is on."""
 
@@ -53,12 +40,23 @@ class ServerStatus:
     """The server's time, ms since 1970."""
     findings: Sequence[Finding]
     """The urgent first."""
-    rates: Rates
+    messages_in_s: float | None
+    """Each second, as `Rates` has them; also those that follow."""
+    bytes_in_s: float | None
+    messages_out_s: float | None
+    bytes_out_s: float | None
+    requests_s: float | None
     in_progress: int
     """How many transactions are in progress."""
-    oldest_transaction: OldestTransaction | None
-    disk: Disk | None
-    """None for a store that is not in a folder."""
+    oldest_transaction: int | None
+    """The id of the one that has been in progress longest."""
+    oldest_age_ms: int | None
+    oldest_client: str | None
+    store_bytes: int | None
+    """As `Disk` has it, and those that follow; None for a store that is not in a folder."""
+    free_bytes: int | None
+    disk_bytes: int | None
+    full_in_s: float | None
     readers: Sequence[ReaderLag]
     """A page of the subscriptions and groups, in the order of their topics and names."""
     next_reader: int | None

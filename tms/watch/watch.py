@@ -22,7 +22,7 @@ from tms.core.lags import ReaderLag
 from tms.core.limits import MS_PER_S
 from tms.core.room import Room
 from tms.core.services import ServerServices
-from tms.core.status import Disk, OldestTransaction, Rates, ServerStatus
+from tms.core.status import Disk, Rates, ServerStatus
 from tms.core.supervision import failing, supervised
 from tms.core.transactions import TransactionInfo
 from tms.watch.figures import Figures, quantile, taken
@@ -165,10 +165,12 @@ class Watch:
             refused[status] = int(figures.refused.get(status, 0.0) - before[0])
             refused_s = max(refused_s, before[1])
         room = await self.room()
+        in_progress = await self.in_progress()
+        await asyncio.sleep(0)  # there may be many
         return Facts(
             now_ms=self._clock.now_ms(),
             lags=await self.lags(),
-            in_progress=await self.in_progress(),
+            in_progress=in_progress,
             cleanup=await self.cleanup(),
             room=room,
             growth_bytes_s=self.growth_bytes_s(room),
@@ -184,14 +186,24 @@ class Watch:
         figures = await self.figures()
         facts = await self.facts(figures)
         oldest = next(iter(facts.in_progress), None)
+        rates, disk = self.rates(figures), disk_of(facts)
         end = passed + limit
         return ServerStatus(
             time_ms=facts.now_ms,
             findings=findings(facts),
-            rates=self.rates(figures),
+            messages_in_s=rates.messages_in,
+            bytes_in_s=rates.bytes_in,
+            messages_out_s=rates.messages_out,
+            bytes_out_s=rates.bytes_out,
+            requests_s=rates.requests,
             in_progress=len(facts.in_progress),
-            oldest_transaction=None if oldest is None else _told(oldest),
-            disk=disk_of(facts),
+            oldest_transaction=None if oldest is None else oldest.transaction_id,
+            oldest_age_ms=None if oldest is None else oldest.age_ms,
+            oldest_client=None if oldest is None else oldest.client,
+            store_bytes=None if disk is None else disk.store_bytes,
+            free_bytes=None if disk is None else disk.free_bytes,
+            disk_bytes=None if disk is None else disk.disk_bytes,
+            full_in_s=None if disk is None else disk.full_in_s,
             readers=facts.lags[passed:end],
             next_reader=end if end < len(facts.lags) else None,
         )
@@ -208,17 +220,6 @@ def disk_of(facts: Facts) -> Disk | None:
         free_bytes=room.free_bytes,
         disk_bytes=room.disk_bytes,
         full_in_s=full,
-    )
-
-
-def _told(info: TransactionInfo) -> OldestTransaction:
-    return OldestTransaction(
-        transaction_id=info.transaction_id,
-        age_ms=info.age_ms,
-        client=info.client,
-        owner=info.owner,
-        principal=info.principal,
-        topics=info.topics,
     )
 
 

@@ -102,7 +102,7 @@ class GroupSettingsBody(msgspec.Struct):
 
 
 class GroupStateBody(msgspec.Struct):
-    """A moment of a group; unread messages are counted up to 10,000."""
+    """A moment of a group; unread messages are counted up to 10,000, or 8 MiB of them."""
 
     through: MessageIdText | None
     unread: Count

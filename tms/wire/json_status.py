@@ -12,9 +12,8 @@ _decoder = msgspec.json.Decoder(ServerStatus, strict=False)
 def encode_status(status: ServerStatus) -> bytes:
     """Return how it does."""
     told = msgspec.to_builtins(status)
-    oldest = told["oldest_transaction"]
-    if oldest is not None:
-        oldest["transaction_id"] = str(oldest["transaction_id"])
+    if status.oldest_transaction is not None:
+        told["oldest_transaction"] = str(status.oldest_transaction)
     return encode(told)
 
 

@@ -12,7 +12,6 @@ from tables.hbase.layout import (
     parse,
     recorded_format,
     recorded_shards,
-    row_of_shards,
 )
 from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix, topic_start
@@ -133,7 +132,8 @@ def test_a_store_is_of_the_present_format_with_the_features_that_were_used() -> 
         (b'{"buckets": 4, "features": 1, "format": 3}', "`tms init` creates one"),
         (b'{"buckets": 4, "features": ["x", "groups"], "format": 3}', "unknown=.'x'.*a later"),
         (b'{"buckets": 4, "features": ["groups"], "format": 2}', "unknown=.'features'"),
-        (b'{"buckets": 4, "by": "topic", "format": 3, "shards": 4}', "unknown=.'buckets'"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "of": 1, "shards": 4}', "unknown=.'of'"),
+        (b'{"by": "topic", "format": 3, "shards": 4}', "`tms init` creates one"),
         (b'{"buckets": 4, "by": "topic", "format": 2, "shard": 1, "shards": 4}', "'by', 'shard',"),
         (b'{"by": "hash", "format": 3, "shards": 4}', "does not know shards like these.*by=hash"),
         (b'{"by": "topic", "format": 3, "shards": 65}', "shards like these.*shards=65"),
@@ -154,13 +154,13 @@ def test_what_is_recorded_otherwise_is_refused(row: bytes | None, said: str) -> 
         recorded_format(Place("h", 1, "p", 4), row)
 
 
-WHOLE = b'{"by": "namespace", "format": 3, "shards": 16}'
+WHOLE = b'{"buckets": 1, "by": "namespace", "format": 3, "shards": 16}'
 SHARD_3 = b'{"buckets": 1, "by": "namespace", "format": 3, "shard": 3, "shards": 16}'
 
 
 def test_a_store_with_shards_is_of_them_all_and_has_no_rows_of_its_own() -> None:
     place = Place("h", 1, "p", None)
-    assert row_of_shards(Sharding(16)) == WHOLE
+    assert format_row(1, shard=Sharding(16)) == WHOLE
     assert recorded_shards(place, WHOLE) == Sharding(16)
     with pytest.raises(StoreSharded) as refused:
         recorded_format(place, WHOLE)

@@ -9,6 +9,7 @@ from tms.messaging.groups.feed import ReadPage
 from tms.messaging.groups.loaded_group import LoadedGroup
 
 _UNREAD_MAX = 10_000
+_UNREAD_BYTES_MAX = 8 * 1024 * 1024
 
 
 async def group_shown(
@@ -52,11 +53,12 @@ async def _unread(group: LoadedGroup, read: ReadPage) -> tuple[int, int | None]:
     """Return how many messages follow, up to a bound, and the transaction in the way."""
     through = group.commands.state.through
     position: bytes | None = FIRST_ID if through is None else id_after(through)
-    count, stopped_at = 0, None
-    while position is not None and count < _UNREAD_MAX:
+    count, size, stopped_at = 0, 0, None
+    while position is not None and count < _UNREAD_MAX and size < _UNREAD_BYTES_MAX:
         reading = Reading(position, _UNREAD_MAX - count, Isolation.COMMITTED)
         page = await read(group.state, reading)
         count, position, stopped_at = count + page.count, page.next_position, page.stopped_at
+        size += sum(len(block.items) for block in page.blocks)
     return count, stopped_at
 
 
