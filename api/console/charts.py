@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from api.console import shown
 
-_EACH_MINUTE = 6
 _DIGITS = 4
 
 Values = Sequence[float | None]
@@ -22,6 +21,8 @@ class Chart:
     times_ms: Sequence[int]
     lines: Sequence[tuple[str, Values]]
     """Each line's name, and its value at each time."""
+    points_per_row: int = 6
+    """How many points of time a row of the table stands for."""
 
     @property
     def is_empty(self) -> bool:
@@ -45,8 +46,8 @@ class Chart:
 
     @property
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """A row for each minute, the newest first: its time, and the values as text."""
-        for at in range(len(self.times_ms) - 1, -1, -_EACH_MINUTE):
+        """The rows of the table, the newest first: a time, and the values as text."""
+        for at in range(len(self.times_ms) - 1, -1, -self.points_per_row):
             yield self.times_ms[at], [self.told(values[at]) for _, values in self.lines]
 
     def told(self, value: float | None) -> str:

@@ -46,6 +46,7 @@ COOKIE = "tms_console"
 _HERE = Path(__file__).parent
 _HTML = b"text/html; charset=utf-8"
 _SEE_OTHER = 303
+_DETAIL_CHARS = 2_000
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -155,7 +156,7 @@ class Console:
             "visit": visit,
             "root": visit.root,
             "csrf": self.csrf if session is None else session.csrf,
-            "told": visit.query.get("told", ""),
+            "told": visit.query.get("told", "") if _is_led_here(visit.exchange) else "",
             "who": None if session is None else session.principal,
             "now_ms": self.clock.now_ms(),
             **page.values,
@@ -181,7 +182,9 @@ class Console:
         values = {
             "title": HTTPStatus(known.status).phrase,
             "problem": known.problem,
-            "detail": {name: shown.text(str(value)) for name, value in known.detail.items()},
+            "detail": {
+                name: shown.text(str(value)[:_DETAIL_CHARS]) for name, value in known.detail.items()
+            },
         }
         visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
         body = self.html(visit, ShownPage("error.html", values)).encode("utf-8", "replace")
@@ -200,6 +203,11 @@ class Console:
         if not is_here or exchange.connection.is_of_server:
             reason = "without `auth` the console answers the machine of the server alone"
             raise NotPermitted(action="look", resource="the console", reason=reason)
+
+
+def _is_led_here(exchange: Exchange) -> bool:
+    """Whether the console itself led to a page, as far as a browser says: others tell nothing."""
+    return exchange.headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
 
 
 def cookie_of(exchange: Exchange) -> str | None:

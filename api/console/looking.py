@@ -8,6 +8,7 @@ a number, so it is a number itself.
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 from math import isqrt
 from time import perf_counter
 from typing import NamedTuple
@@ -103,8 +104,8 @@ class Look(NamedTuple):
             await asyncio.sleep(0)
         return Found(list(kept), position)
 
-    async def of_key(self, key: bytes, position: bytes = FIRST_ID) -> Found:
-        """Return messages of a key from a position on, as far as a bounded search finds them."""
+    async def of_key(self, keys: Collection[bytes], position: bytes = FIRST_ID) -> Found:
+        """Return messages of some keys from a position on, as far as a bounded search finds any."""
         hits: list[Message] = []
         count = size = 0
         at: bytes | None = position
@@ -118,7 +119,7 @@ class Look(NamedTuple):
             for message in found.messages:
                 count += 1
                 size += len(message.payload)
-                if message.key == key:
+                if message.key in keys:
                     hits.append(message)
                     if len(hits) == SHOWN:
                         at = id_after(message.id)

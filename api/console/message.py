@@ -5,6 +5,7 @@ from typing import Any
 from api.console.fates import MessageFate, fates_of
 from api.console.looking import Look
 from api.console.payload_forms import (
+    INDENT,
     Form,
     SchemaForm,
     form_of,
@@ -80,7 +81,7 @@ async def _content(
     return {
         "key": None if found.key is None else as_text(found.key, _KEY_CHARS),
         "headers": shown_headers(found, _HEADERS_CHARS),
-        "payload": shown_payload(found, form, _PAYLOAD_CHARS, told),
+        "payload": shown_payload(found, form, _PAYLOAD_CHARS, told, indent=INDENT),
         "schema_id": None if told is None else told.schema_id,
     }
 

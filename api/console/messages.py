@@ -1,6 +1,7 @@
 """Messages of a topic: the newest, those from a time or an id on, those of a key; publish one."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from api.console.fates import MessageFate, fates_of
@@ -25,6 +26,7 @@ from tms.core.topic import TopicMetadata
 from tms.core.topic_schemas import schemas_of
 from tms.security.resources import Action
 
+_HEX = "0x"
 _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 240, 60, 120
 """The characters of a message that a list shows."""
 
@@ -81,7 +83,7 @@ async def _found(visit: Visit, look: Look, asked: Mapping[str, str]) -> Found:
     elif asked["at"]:
         position = first_id_at(max(0, time_of(asked["at"])))
     if asked["key"]:
-        return await look.of_key(asked["key"].encode("utf-8", "replace"), position or FIRST_ID)
+        return await look.of_key(_keys_of(asked["key"]), position or FIRST_ID)
     if position is not None:
         return await look.page(position, SHOWN)
     ranges = await visit.services.ranges.ranges([look.topic_id], Isolation.ALL)
@@ -89,6 +91,15 @@ async def _found(visit: Visit, look: Look, asked: Mapping[str, str]) -> Found:
     if log is None:
         raise TopicNotFound(topic=str(look.topic_id))
     return await look.newest(log, ranges.time_ms)
+
+
+def _keys_of(text: str) -> set[bytes]:
+    """Return the keys that a text may mean: itself, or bytes if it is their hexadecimal digits."""
+    keys = {text.encode("utf-8", "replace")}
+    if text.startswith(_HEX):
+        with suppress(ValueError):
+            keys.add(bytes.fromhex(text.removeprefix(_HEX)))
+    return keys
 
 
 async def _shown(

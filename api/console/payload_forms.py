@@ -1,8 +1,9 @@
 """How payloads and keys are shown: as text, JSON, hexadecimal digits, or by their schemas."""
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
+
+import msgspec
 
 from api.console.shown import payload as as_text
 from api.console.shown import text
@@ -13,6 +14,8 @@ from tms.core.payload_values import PayloadValues, ToldValue, no_registry
 from tms.core.topic_schemas import TopicSchemas
 
 _JSON_BYTES_MAX = 64 * 1024
+_INDENTED_BYTES_MAX = 16 * 1024
+INDENT = 2
 _DECODED_BYTES_MAX = 256 * 1024
 """Larger payloads are not decoded by their schemas here."""
 
@@ -56,9 +59,17 @@ class SchemaForm:
 
 
 def shown_payload(
-    message: Message, form: Form, chars_max: int, told: ToldValue | None = None
+    message: Message,
+    form: Form,
+    chars_max: int,
+    told: ToldValue | None = None,
+    *,
+    indent: int = 0,
 ) -> str:
-    """Return the start of a payload; `told` is what it says, for the form of schemas."""
+    """Return the start of a payload; `told` is what it says, for the form of schemas.
+
+    `indent` is that of JSON; 0: it is in one line.
+    """
     if message.is_tombstone:
         return ""
     payload = message.payload
@@ -66,13 +77,25 @@ def shown_payload(
         return as_hex(payload, chars_max)
     if form is Form.SCHEMA and told is not None:
         return as_text(told.value, chars_max) if told.value is not None else f"({told.error})"
-    if form is Form.JSON and len(payload) <= _JSON_BYTES_MAX:
-        try:
-            pretty = json.dumps(json.loads(payload), indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            return as_text(payload, chars_max)
-        return as_text(pretty.encode("utf-8", "backslashreplace"), chars_max)
+    if form is Form.JSON:
+        bytes_max = _INDENTED_BYTES_MAX if indent else _JSON_BYTES_MAX
+        return as_text(in_lines(payload, bytes_max, indent), chars_max)
     return as_text(payload, chars_max)
+
+
+def in_lines(value: bytes, bytes_max: int, indent: int = INDENT) -> bytes:
+    """Return JSON with a line for each of its parts, or in one line without an indent.
+
+    What is not JSON, or has more than `bytes_max` bytes, is returned as it is: of deep JSON each
+    part gets a long indent.
+    """
+    if len(value) > bytes_max:
+        return value
+    try:
+        value.decode()
+        return msgspec.json.format(value, indent=indent)
+    except (ValueError, RecursionError):
+        return value
 
 
 def as_hex(value: bytes, chars_max: int) -> str:

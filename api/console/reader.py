@@ -1,5 +1,6 @@
 """One reader: its position, its members and open messages, a pause, and a move."""
 
+from api.console.charts import Chart
 from api.console.row import Row
 from api.console.times import time_of
 from api.console.typed import check_confirmed
@@ -11,6 +12,7 @@ from tms.core.reading import Isolation
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.security.resources import Action, topic_resource
+from tms.watch.lag_history import LagPoints
 
 _PAGE = 100
 _MEMBERS_SHOWN = 100
@@ -23,6 +25,7 @@ async def reader(visit: Visit) -> Answer:
     resource = topic_resource(topic_id.namespace, topic_id.name)
     lags = await exchange.context.watch.lags()
     own = (topic_id.namespace, topic_id.name, name)
+    points = exchange.context.watch.lag_history.of(own)
     values: dict[str, object] = {
         "topic_id": topic_id,
         "name": name,
@@ -30,6 +33,7 @@ async def reader(visit: Visit) -> Answer:
         "lag": next((e for e in lags if (e.namespace, e.topic, e.name) == own), None),
         "group": None,
         "position": None,
+        "charts": [] if points is None else _charts(points),
     }
     services = visit.services
     try:
@@ -49,6 +53,14 @@ async def reader(visit: Visit) -> Answer:
             "next": opened[_PAGE - 1].id.hex() if len(opened) > _PAGE else "",
         }
     return ShownPage("reader.html", values)
+
+
+def _charts(points: LagPoints) -> list[Chart]:
+    times = points.times_ms
+    return [
+        Chart("Messages behind", "", times, [("messages", points.messages)], points_per_row=1),
+        Chart("Age of the oldest", "s", times, [("age", points.seconds)], points_per_row=1),
+    ]
 
 
 async def pause(visit: Visit) -> Answer:

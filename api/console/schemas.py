@@ -7,13 +7,14 @@ may read all subjects, and of subjects that refer to nothing.
 
 import asyncio
 import difflib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from api.console.first import first_of
+from api.console.payload_forms import in_lines
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
 from api.http.guarded import DecidedBy
@@ -23,8 +24,13 @@ from tms.core.schema_types import SCHEMA_TYPES
 from tms.core.schemas import LATEST, NUMBER_MAX, AsyncSchemas, SchemaVersion
 from tms.security.resources import Action, subject_resource
 
-_TEXT_CHARS = 20_000
-_DIFFERENCE_LINES, _LINE_CHARS = 400, 200
+_TEXT_CHARS = 10_000
+_JSON_BYTES_MAX = 64 * 1024
+"""Larger texts are shown and compared as they are."""
+_DIFFERENCE_CHARS, _LINE_CHARS = 10_000, 200
+_REASONS_MAX, _REASON_CHARS = 20, 300
+_GIVEN_CHARS = 15_000
+"""Longer texts are not shown again in the form that checked them."""
 _COMPARED_LINES_MAX = 2_000
 _OTHER_NAMES = (":.:", ":*:")
 """How names begin that mean a subject of another name, or several."""
@@ -72,8 +78,10 @@ async def check(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
     except SchemaRefused as error:
         reasons = [str(error.detail.get("reason", error))]
     is_told = not reasons or await _may_read_all(known, visit, name, values["numbers"])
-    checked = {"fits": not reasons, "reasons": _in_words(reasons) if is_told else [_HIDDEN]}
-    return ShownPage("schema.html", {**values, "checked": checked})
+    told = _in_words(reasons) if is_told else [_HIDDEN]
+    cut = [each[:_REASON_CHARS] for each in told[:_REASONS_MAX]]
+    checked = {"fits": not reasons, "reasons": cut}
+    return ShownPage("schema.html", {**values, "checked": checked, "other": ""})
 
 
 _MISFIT = re.compile(r"\{errorType:'\w*', description:'(.*)', additionalInfo:'(.*)'\}", re.DOTALL)
@@ -136,47 +144,48 @@ async def _version(
 async def _values(
     schemas: AsyncSchemas, visit: Visit, query: Mapping[str, str], form: Mapping[str, str]
 ) -> dict[str, Any]:
-    name = visit.names["subject"]
+    name, given = visit.names["subject"], form.get("text", "")
     shown = await _version(schemas, visit, query.get("version", ""), LATEST)
     numbers = await schemas.versions(name)
     other = query.get("other", "")
     before = [each for each in numbers if each < shown.version]
-    difference = None
+    compared = None
     if other or before:
         compared = await _version(schemas, visit, other, before[-1] if before else LATEST)
         other = str(compared.version)
-        pretty = _pretty(compared), _pretty(shown)
-        difference = await asyncio.to_thread(partial(_difference, *pretty))
+    text, difference = await asyncio.to_thread(_compared, shown, compared)
     return {
         "name": name,
         "shown": shown,
         "numbers": numbers[-100:],
-        "text": _cut(_pretty(shown)),
+        "text": text,
         "other": other,
         "difference": difference,
         "compatibility": await schemas.compatibility(name),
         "kinds": list(SCHEMA_TYPES),
-        "given": form,
+        "kind": form.get("kind", shown.schema_type),
+        "given": given if len(given) <= _GIVEN_CHARS else "",
         "checked": None,
     }
 
 
+def _compared(shown: SchemaVersion, other: SchemaVersion | None) -> tuple[str, list[Line] | None]:
+    """Return a text, and how it differs from another: None if that cannot be told. Blocks."""
+    text = _pretty(shown)
+    cut = text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
+    return cut, None if other is None else _difference(_pretty(other), text)
+
+
 def _pretty(version: SchemaVersion) -> str:
     """Return a text with a line for each part, if it is JSON; a schema of Protobuf has lines."""
-    try:
-        return json.dumps(json.loads(version.schema), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return version.schema
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
+    return in_lines(version.schema.encode("utf-8", "replace"), _JSON_BYTES_MAX).decode()
 
 
 def _difference(before: str, after: str) -> list[Line] | None:
     """Return how two texts differ; None if they are too long to be compared here. Blocks."""
     old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) > _COMPARED_LINES_MAX:
+    are_whole = max(len(before), len(after)) > _JSON_BYTES_MAX and len(old) == len(new) == 1
+    if are_whole or max(len(old), len(new)) > _COMPARED_LINES_MAX:
         return None
     lines = difflib.unified_diff(old, new, lineterm="", n=3)
     return list(_lines(lines))
@@ -184,12 +193,12 @@ def _difference(before: str, after: str) -> list[Line] | None:
 
 def _lines(lines: Iterator[str]) -> Iterator[Line]:
     colours = {"+": "good", "-": "bad"}
-    for count, line in enumerate(lines):
-        if count < len(("---", "+++")):
-            continue
-        if count == _DIFFERENCE_LINES:
+    left = _DIFFERENCE_CHARS
+    for line in islice(lines, len(("---", "+++")), None):
+        if left <= 0:
             yield Line("…", "")
             return
+        left -= min(len(line), _LINE_CHARS)
         yield Line(line[:_LINE_CHARS], colours.get(line[:1], ""))
 
 

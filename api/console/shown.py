@@ -9,6 +9,8 @@ import unicodedata
 from datetime import UTC, datetime
 
 _NOTHING = "-"
+_DIGITS_BELOW = 10
+"""So few milliseconds have a digit behind their point."""
 _KILO = 1000
 _LONG = 100
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -42,7 +44,8 @@ def span(seconds: float | None) -> str:
         if seconds >= length:
             value = seconds / length
             return f"{value:,.0f} {unit}" if value >= _LONG else f"{value:.3g} {unit}"
-    return f"{seconds * 1000:.0f} ms"
+    ms = seconds * 1000
+    return f"{ms:.2g} ms" if ms < _DIGITS_BELOW else f"{ms:.0f} ms"
 
 
 def moment(ms: float | None) -> str:

@@ -22,6 +22,8 @@ from tms.core.topic_schemas import schemas_of
 from tms.security.resources import Action
 
 _PARTS = 8
+_PROPERTIES_SHOWN, _OTHERS_CHARS_MAX = 50, 10_000
+"""A form with all the rest would make a large page: so many are not changed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,10 @@ async def topic(visit: Visit) -> Answer:
         raise TopicNotFound(topic=str(topic_id))
     may_read = visit.may_topic(Action.CONSUME, topic_id.namespace, topic_id.name)
     readers = await readers_of(visit, topic_id, log.end if may_read else None, ranges.time_ms)
+    others = others_of(found.properties)
     values = {
         "topic": found,
+        "properties": list(found.all_properties().items())[:_PROPERTIES_SHOWN],
         "log": await _log(visit, topic_id, log, ranges.time_ms, readers) if may_read else None,
         "readers": readers[:SHOWN_MAX],
         "readers_count": len(readers),
@@ -65,7 +69,7 @@ async def topic(visit: Visit) -> Answer:
         "may_read": may_read,
         "may_manage": visit.may_change_topic(Action.MANAGE, topic_id.namespace, topic_id.name),
         "fields": FIELDS,
-        "others": others_of(found.properties),
+        "others": others if len(others) <= _OTHERS_CHARS_MAX else None,
         "here": place("namespaces", topic_id.namespace, "topics", topic_id.name),
     }
     return ShownPage("topic.html", values)

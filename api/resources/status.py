@@ -45,7 +45,8 @@ _STATE = answer_of(
             "description": "The transaction that has been in progress longest.",
         },
         "ServerStatus.store_bytes": "Null if the store is not in a folder.",
-        "ServerStatus.full_in_s": "When the disk is full if the store goes on growing so.",
+        "ServerStatus.full_in_s": "When the disk is full if the store grows on so; null: not in "
+        "a year.",
         "Finding.kind": {**TEXT, "description": f"One of {', '.join(FindingKind)}."},
         "ReaderLag.kind": {**TEXT, "description": "`single`, or `shared` for a group."},
     },

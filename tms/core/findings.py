@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from tms.core.cleanup import CleanupState
@@ -37,6 +38,7 @@ _REFUSED: Mapping[int, tuple[str, str]] = {
     503: ("that the server could not take", "Look at its log, its disk, and what is queued"),
 }
 _MIB = 1024 * 1024
+_YEAR_S = 365 * 86_400
 
 
 class FindingKind(StrEnum):
@@ -121,8 +123,9 @@ def findings(facts: Facts) -> list[Finding]:
 
 
 def full_in_s(room: Room, growth_bytes_s: float) -> float | None:
-    """Return when a disk is full at a rate of growth; None: never."""
-    return room.free_bytes / growth_bytes_s if growth_bytes_s > 0 else None
+    """Return when a disk is full at a rate of growth; None: not within a year."""
+    left_s = room.free_bytes / growth_bytes_s if growth_bytes_s > 0 else inf
+    return left_s if left_s < _YEAR_S else None
 
 
 def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ class Disk:
     free_bytes: int
     disk_bytes: int
     full_in_s: float | None
-    """After how many seconds it is full, if the store goes on growing so; None: it does not."""
+    """After how many seconds it is full, if the store grows on so; None: not within a year."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

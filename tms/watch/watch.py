@@ -1,6 +1,7 @@
 """The watch of a server: its last hour, and whatever is wrong with it now.
 
-1. It looks every `STEP_S` seconds, beside all requests, which cost nothing more for it.
+1. It looks every `STEP_S` seconds, and at lags every minute, beside all requests, which cost
+   nothing more for it.
 2. What is asked of it is at most `FRESH_S` old, but for the disk (`STEP_S`). If a look takes
    longer than `PATIENCE_S`, what the last one saw is told.
 
@@ -27,6 +28,7 @@ from tms.core.supervision import failing, supervised
 from tms.core.transactions import TransactionInfo
 from tms.watch.figures import Figures, quantile, taken
 from tms.watch.history import STEP_S, History
+from tms.watch.lag_history import EVERY_S, LagHistory
 
 FRESH_S = 3.0
 PATIENCE_S = 0.1
@@ -59,7 +61,9 @@ class Watch:
         self._looking: asyncio.Task[None] | None = None
         self._room: Room | None = None
         self._seconds: dict[str, dict[float, float]] = {}
+        self._lags_kept_ms: int | None = None
         self.history = History()
+        self.lag_history = LagHistory()
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -95,6 +99,10 @@ class Watch:
         if room is not None:
             sums |= {"store_bytes": room.used_bytes, "free_bytes": room.free_bytes}
         self.history.add(self._clock.now_ms(), sums, figures.topics)
+        if self._is_due(self._lags_kept_ms, EVERY_S):
+            self._lags_kept_ms = self._clock.steady_ms()
+            await self._refresh_lags()
+            self.lag_history.add(self._clock.now_ms(), self._services.lags())
 
     # What there is now.
 
@@ -114,7 +122,8 @@ class Watch:
 
     async def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, in the order of their topics and names."""
-        if self._looking is None and self._is_due(self._lags_looked_ms, FRESH_S):
+        is_idle = self._looking is None or self._looking.done()
+        if is_idle and self._is_due(self._lags_looked_ms, FRESH_S):
             self._lags_looked_ms = self._clock.steady_ms()
             self._looking = asyncio.create_task(self._refresh_lags())
         if self._looking is not None:
@@ -123,11 +132,8 @@ class Watch:
         return sorted(found, key=lambda each: (each.namespace, each.topic, each.name))
 
     async def _refresh_lags(self) -> None:
-        try:
-            with suppress(TmsError):
-                await self._services.refresh_lags()
-        finally:
-            self._looking = None
+        with suppress(TmsError):
+            await self._services.refresh_lags()
 
     async def in_progress(self) -> Sequence[TransactionInfo]:
         """Return the transactions in progress, oldest first; none if others manage them."""

@@ -21,14 +21,15 @@
     const { unit, names, data } = JSON.parse(element.dataset.chart);
     const strokes = [colour("--link"), colour("--good"), colour("--warn")];
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line") } };
+    const clock = (seconds) => new Date(seconds * 1e3).toISOString();
     new uPlot({
       width: element.clientWidth,
       height: 200,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
       scales: { x: { range: (_, least, most) => [most - HOUR_S, most] }, y: { range: (_, least, most) => [Math.min(0, least ?? 0), (most ?? 0) > 0 ? most * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 80, values: (_, ticks) => ticks.map((tick) => told(tick, unit)) }],
-      series: [{}, ...names.map((label, at) => ({
-        label, stroke: strokes[at], width: 2, value: (_, value) => told(value, unit),
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(11, 16)) }, { ...axis, size: 80, values: (_, ticks) => ticks.map((tick) => told(tick, unit)) }],
+      series: [{ label: "time", value: (_, at) => at === null ? "-" : clock(at).slice(11, 19) }, ...names.map((label, at) => ({
+        label, stroke: strokes[at], width: 2, spanGaps: true, value: (_, value) => told(value, unit),
       }))],
     }, data, element);
   };

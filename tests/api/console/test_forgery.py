@@ -173,3 +173,14 @@ async def test_each_form_changes_something_if_it_is_not_forged(open_site: Site) 
         assert answer.status_code == 200, (path, answer.text)
         after = await open_site.services.messaging.topics(NS)
         assert after != before[0] or await _state(open_site) != before[1], path
+
+
+async def test_a_link_of_another_site_tells_nothing(open_site: Site) -> None:
+    async def told(site_of_link: str) -> bool:
+        headers = {"sec-fetch-site": site_of_link, "sec-fetch-mode": "navigate"}
+        path = "/console/cleanup?told=call+this+number"
+        return "call this number" in (await open_site.browser.http.get(path, headers=headers)).text
+
+    assert await told("same-origin")
+    assert not await told("cross-site")
+    assert not await told("none")

@@ -24,6 +24,8 @@ HOSTILE = {
     "ansi": b"\x1b[31mred\x1b[0m",
     "right-to-left": "abc\u202e\u2066gnp.exe".encode(),
     "broken": b"\xff\xfe\x80 broken",
+    "deep JSON": b"[" * 800 + b"0," * 7_000 + b"0" + b"]" * 800,
+    "deeper JSON": b"[" * 100_000,
     "large": b"x" * (10 * 1024 * 1024 - 5000),
 }
 
@@ -100,6 +102,9 @@ async def test_a_search_by_key_says_how_far_it_looked(open_site: Site) -> None:
     page = await open_site.browser.get(f"{PAGE}/messages", key="even")
     assert [payload for _, payload in rows_of(page)] == ["k0", "k2", "k4"]
     assert "5 messages were looked at: that is all" in page
+    await publish(open_site, b"bytes", b"\xff\x00")
+    page = await open_site.browser.get(f"{PAGE}/messages", key="0xff 00")
+    assert [payload for _, payload in rows_of(page)] == ["bytes"]
     await open_site.services.messaging.publish(TOPIC, [b""] * 25_000)
     page = await open_site.browser.get(f"{PAGE}/messages", key="not there")
     assert "the search goes on at the next page" in page

@@ -1,14 +1,10 @@
 """The first page: figures, charts, and whatever is wrong."""
 
-import json
-import re
 from collections.abc import AsyncIterator
-from html import unescape
-from typing import Any
 
 import pytest
 
-from tests.api.console.watched import TOPIC, Watched, watched
+from tests.api.console.watched import TOPIC, Watched, charts_of, watched
 from tests.api.doors import ROOT, Doors
 from tms.core.limits import Limits
 
@@ -20,12 +16,6 @@ BYTES_MAX = 200_000
 async def server(anyio_backend: object) -> AsyncIterator[Watched]:
     async with watched() as opened:
         yield opened
-
-
-def charts_of(page: str) -> dict[str, Any]:
-    """Return the points of each chart by its title."""
-    found = re.findall(r'data-chart="([^"]*)"[^>]*aria-label="([^"]*?) in the last hour', page)
-    return {title: json.loads(unescape(points)) for points, title in found}
 
 
 async def test_figures_of_a_server_that_has_just_started(server: Watched) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.api.console.watched import TOPIC, Watched, watched
+from tests.api.console.watched import TOPIC, Watched, charts_of, watched
 from tests.api.doors import Doors
 from tms.core.caller import Caller
 from tms.core.groups import Acks, Nacks, Settle, Take
@@ -108,8 +108,8 @@ async def test_a_group_is_shown_paused_and_moved(server: Watched) -> None:
 
     page = await server.page(GROUP)
     assert "worker-1" in page
-    assert f'{ids[0].hex()}</td><td>waiting</td><td class="number">1</td>' in page
-    assert f'{ids[1].hex()}</td><td>leased</td><td class="number">0</td><td>worker-1' in page
+    assert f'{ids[0].hex()}</a></td><td>waiting</td><td class="number">1</td>' in page
+    assert f'{ids[1].hex()}</a></td><td>leased</td><td class="number">0</td><td>worker-1' in page
 
     assert (await server.post(GROUP, f"{GROUP}/pause", paused="true")).status_code == 303
     assert "paused" in await server.page(GROUP)
@@ -122,6 +122,20 @@ async def test_a_group_is_shown_paused_and_moved(server: Watched) -> None:
     assert (state.open, state.unread) == (0, 0)
     assert (await server.post(GROUP, f"{GROUP}/move", to="start", typed="g")).status_code == 303
     assert (await groups.group(TOPIC, "g")).state.unread == 3
+
+
+async def test_lags_of_the_last_hour_are_drawn(server: Watched) -> None:
+    await server.services.subscriptions.create_subscription(TOPIC, "s")
+    for _ in range(70):
+        await server.publish(b"a")
+        await server.watch.look()
+        server.passes(60)
+
+    charts = charts_of(await server.page(SINGLE))
+    times, messages = charts["Messages behind"]["data"]
+    assert len(times) == 60
+    assert messages == list(range(11, 71))
+    assert charts["Age of the oldest"]["data"][1][-1] == 69 * 60
 
 
 async def test_open_messages_come_in_pages(server: Watched) -> None:

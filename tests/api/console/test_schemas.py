@@ -117,3 +117,22 @@ async def test_values_are_published_and_shown_by_their_schema(open_site: Site) -
     page = await browser.get(f"{PAGE}/messages", form="schema")
     assert "<code>{&#34;a&#34;:7}</code>" in page
     assert "<code>(" in page
+
+
+async def test_the_largest_schemas_make_no_large_page(open_site: Site) -> None:
+    schemas, browser = open_site.services.schemas, open_site.browser
+    doc = '"' * 100_000
+    for version in range(2):
+        fields = [
+            {"name": f"f{each}", "type": "int", "doc": f"{version}<>'{doc[each::50]}"}
+            for each in range(50)
+        ]
+        await schemas.register("large", avro(*fields))
+    text = avro({"name": "<" * 5, "type": "int", "doc": doc[:14_000]})
+    pages = [
+        await browser.ask("schemas/large"),
+        await browser.post("schemas/large/check", {"kind": "AVRO", "text": text}),
+    ]
+    for page in pages:
+        assert page.status_code == 200
+        assert len(page.content) <= 200 * 1024

@@ -6,6 +6,7 @@ from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.doors import ROOT
 from tms.core.errors import TopicNotFound
 from tms.core.groups import GroupSettings
+from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.security.resources import Action
@@ -195,3 +196,18 @@ async def test_the_rates_of_the_last_hour_are_drawn(guarded_site: Site) -> None:
     page = await (await guarded_site.as_somebody("reader")).get(PAGE)
     assert "[&#34;in&#34;]" in page
     assert "&#34;out&#34;" not in page
+
+
+async def test_the_largest_properties_make_no_large_page(open_site: Site) -> None:
+    limits = Limits()
+    most = {f"p{each}": "" for each in range(limits.topic_properties_max)}
+    await open_site.create(TOPIC, **dict.fromkeys(most, "'<\"" * 300))
+    await open_site.create(TopicId(NS, "many"), **most)
+    long = {"subject": "<" * 1_000}
+    for number in range(100):
+        await open_site.create(TopicId("long", f"t{number}"), **long)
+    for path in (PAGE, f"namespaces/{NS}/topics/many", "topics?namespace=long"):
+        assert len((await open_site.browser.ask(path)).content) <= 200 * 1024
+    page = await open_site.browser.get(PAGE)
+    assert "Change the settings" not in page
+    assert "too many to be changed here" in page

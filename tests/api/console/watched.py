@@ -1,6 +1,7 @@
 """A server with the console and a clock that tests move, and a browser of it."""
 
 import html
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -79,6 +80,12 @@ class Watched:
 
     async def publish(self, *payloads: bytes, pointer: int | None = None) -> Sequence[bytes]:
         return await self.services.messaging.publish(TOPIC, payloads or (b"m",), pointer)
+
+
+def charts_of(page: str) -> dict[str, Any]:
+    """Return the points of each chart by its title."""
+    found = re.findall(r'data-chart="([^"]*)"[^>]*aria-label="([^"]*?) in the last hour', page)
+    return {title: json.loads(html.unescape(points)) for points, title in found}
 
 
 @asynccontextmanager
