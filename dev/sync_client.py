@@ -77,7 +77,16 @@ MADE = (
     Made("tms.core.schemas", "tms.client.schemas", "Schemas", "schemas"),
     Made("tms.core.namespaces", "tms.client.namespaces", "Namespaces", "namespaces"),
 )
-LEFT_OUT = ("calling_by", "hold", "commit_acks", "committed", "rolled_back", "settle_as")
+LEFT_OUT = (
+    "calling_by",
+    "hold",
+    "begin_commit",
+    "commit_acks",
+    "committed",
+    "in_doubt",
+    "rolled_back",
+    "settle_as",
+)
 SERVERS_ONLY = "caller"
 
 
@@ -107,6 +116,12 @@ OWN = {
         bridge = Bridge()
         bridge.close_with(client.close)
         return Client(client, bridge)
+        """),
+    "Client.publish_all": Own("""
+        taken = [message.taken for message in acks]
+        return self._bridge.call(
+            self._client.publish_all, publications, acks=taken, owner=owner, sequence=sequence
+        )
         """),
     "Client.close": Own(
         "self._bridge.close()",

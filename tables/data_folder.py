@@ -224,8 +224,8 @@ class DataFolder:
             number = recorded["format"]
             if type(number) is not int or number > FORMAT + 1:
                 raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT + 1)
-            layout = recorded["layout"] if number >= FORMAT else number
             self.features = features_of(recorded, ("layout",), FORMAT)
+            layout = recorded["layout"] if number >= FORMAT else number
         except FileNotFoundError:
             raise StoreFileLost(file=str(path), reason="it is missing") from None
         except (ValueError, KeyError, TypeError) as error:

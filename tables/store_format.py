@@ -3,6 +3,8 @@
     {"format": n, ...}                            n as long as no feature was used
     {"features": [...], "format": n + 1, ...}     from the first feature on; the names ascend, and
                                                   none is the same as no list
+    {"by": "topic", "format": n + 1, "shards": N, ...}             a store with several shards
+    {"by": "topic", "format": n + 1, "shard": k, "shards": N, ...}          one of its shards
 
 Features are those of `tms.core.store_features`. Keys ascend. What stands in the place of "..." is
 of each kind of store. A store with a feature, or with a key, that this version does not know is
@@ -13,10 +15,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tms.core.errors import StoreFormatUnknown
+from tms.core.shards import SHARDS_MAX, OneShard, ShardBy, Sharding
 from tms.core.store_features import FEATURES
 
 _NUMBER = "format"
 _FEATURES = "features"
+_BY, _SHARD, _SHARDS = "by", "shard", "shards"
 
 
 def features_of(recorded: Mapping[str, Any], keys: Collection[str], plain: int) -> frozenset[str]:
@@ -41,7 +45,31 @@ def features_of(recorded: Mapping[str, Any], keys: Collection[str], plain: int) 
 
 def record(features: Collection[str], plain: int, others: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is to be recorded of a store with `others` as its own values, and features."""
-    if not features:
-        return dict(sorted({_NUMBER: plain, **others}.items()))
-    told = {_FEATURES: sorted(features), _NUMBER: plain + 1, **others}
-    return dict(sorted(told.items()))
+    told = {_FEATURES: sorted(features)} if features else {}
+    number = plain + bool(features or _SHARDS in others)
+    return dict(sorted({_NUMBER: number, **told, **others}.items()))
+
+
+def keys_of(of: Sharding | OneShard | None) -> dict[str, Any]:
+    """Return the keys of a store with several shards, of one of them, or of neither."""
+    if of is None:
+        return {}
+    if isinstance(of, Sharding):
+        return {_BY: of.by.value, _SHARDS: of.shards}
+    return {**keys_of(of.sharding), _SHARD: of.shard}
+
+
+def shards_in(recorded: Mapping[str, Any]) -> Sharding | OneShard | None:
+    """Return what a record says of shards. Raises `StoreFormatUnknown` for another rule."""
+    if not (found := {key: recorded[key] for key in (_BY, _SHARD, _SHARDS) if key in recorded}):
+        return None
+    shards, shard, by = found.get(_SHARDS), found.get(_SHARD, 0), found.get(_BY)
+    if (
+        type(shards) is type(shard) is int
+        and 0 <= shard < shards
+        and 1 < shards <= SHARDS_MAX
+        and by in list(ShardBy)
+    ):
+        sharding = Sharding(shards, ShardBy(by))
+        return OneShard(shard, sharding) if _SHARD in found else sharding
+    raise StoreFormatUnknown(reason="this version does not know shards like these", **found)

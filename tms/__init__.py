@@ -160,6 +160,7 @@ __all__ = [
     "StoreFormatUnknown",
     "StoreLocked",
     "StoreNotFound",
+    "StoreSharded",
     "StoreUnavailable",
     "Stored",
     "Subscription",
@@ -200,64 +201,24 @@ __all__ = [
     "tombstone",
 ]
 
-_HOMES = {
-    "aio": "tms.aio",
-    "Client": "tms.client",
-    "Namespaces": "tms.client",
-    "Recovered": "tms.client",
-    "Subscription": "tms.client",
-    "Topic": "tms.client",
-    "TransactionAware": "tms.client",
-    "TransactionContext": "tms.client",
-    "Transactions": "tms.client",
-    "connect": "tms.client",
-    "GroupMessage": "tms.client",
-    "Retry": "tms.client",
-    "TopicGroup": "tms.client",
-    "GroupWorker": "tms.client",
-    "CommitAcks": "tms.core.groups",
-    "Group": "tms.core.groups",
-    "GroupMember": "tms.core.groups",
-    "GroupSettings": "tms.core.groups",
-    "GroupState": "tms.core.groups",
-    "LimitedBy": "tms.core.groups",
-    "OpenMessage": "tms.core.groups",
-    "Order": "tms.core.groups",
-    "Message": "tms.core.message",
-    "tombstone": "tms.core.message",
-    "MessageId": "tms.core.message",
-    "AllPublished": "tms.core.messaging",
-    "Published": "tms.core.messaging",
-    "RollbackRange": "tms.core.messaging",
-    "CommitRequest": "tms.core.commits",
-    "Stored": "tms.core.commits",
-    "Reach": "tms.core.ranges",
-    "Split": "tms.core.ranges",
-    "TopicRange": "tms.core.ranges",
-    "Decoding": "tms.core.records",
-    "Record": "tms.core.records",
-    "SchemaText": "tms.core.records",
-    "SubscriptionPosition": "tms.core.subscriptions",
-    "RegistryStatus": "tms.core.schemas",
-    "RuleKind": "tms.core.schema_contracts",
-    "RuleMode": "tms.core.schema_contracts",
-    "SchemaMetadata": "tms.core.schema_contracts",
-    "SchemaRule": "tms.core.schema_contracts",
-    "SchemaRuleSet": "tms.core.schema_contracts",
-    "SchemaReference": "tms.core.schemas",
-    "SchemaVersion": "tms.core.schemas",
-    "Schemas": "tms.client",
-    "Namespace": "tms.core.namespaces",
-    "NamespaceRules": "tms.core.namespaces",
-    "NamespaceSettings": "tms.core.namespaces",
-    "OwnerInfo": "tms.core.owners",
-    "Transaction": "tms.core.transaction",
-    "IfOpen": "tms.core.transactions",
-    "StartRequest": "tms.core.transactions",
-    "TransactionInfo": "tms.core.transactions",
-    "TransactionStatus": "tms.core.transactions",
-}
-"""The module of each name that is not an error."""
+_HOMES = (
+    "tms.core.errors",
+    "tms.core.commits",
+    "tms.core.groups",
+    "tms.core.message",
+    "tms.core.messaging",
+    "tms.core.namespaces",
+    "tms.core.owners",
+    "tms.core.ranges",
+    "tms.core.records",
+    "tms.core.schema_contracts",
+    "tms.core.schemas",
+    "tms.core.subscriptions",
+    "tms.core.transaction",
+    "tms.core.transactions",
+    "tms.client",
+)
+"""The modules that have the names, the client last."""
 
 
 def _close_clients() -> None:
@@ -272,9 +233,10 @@ atexit.register(_close_clients)
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tms' has no attribute {name!r}")
-    home = import_module(_HOMES.get(name, "tms.core.errors"))
-    value = home if name == "aio" else getattr(home, name)
-    globals()[name] = value
+    if name == "aio":
+        return import_module("tms.aio")
+    home = next(home for home in map(import_module, _HOMES) if hasattr(home, name))
+    globals()[name] = value = getattr(home, name)
     return value
 
 

@@ -6,11 +6,20 @@ from functools import partial
 from typing import Any
 
 from api.console import (
+    access,
     assets,
+    audit,
+    cleanup,
+    cluster,
+    message,
+    messages,
+    namespaces,
     overview,
     reader,
     readers,
+    schemas,
     signing_in,
+    topic,
     topics,
     transactions,
 )
@@ -24,11 +33,20 @@ from api.http.errors import ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.operation import Handler, Operation
 from api.http.router import Route
+from tms.core.schemas import AsyncSchemas
 
 _SEE_OTHER = 303
 ROWS: Sequence[Row] = (
     *overview.ROWS,
     *topics.ROWS,
+    *topic.ROWS,
+    *messages.ROWS,
+    *message.ROWS,
+    *cluster.ROWS,
+    *namespaces.ROWS,
+    *cleanup.ROWS,
+    *access.ROWS,
+    *audit.ROWS,
     *transactions.ROWS,
     *readers.ROWS,
     *reader.ROWS,
@@ -54,8 +72,13 @@ class ConsoleEndpoint(Endpoint):
         return self.console.error(exchange, error)
 
 
-def beside(app: Application, *, is_read_only: bool = False) -> Application:
-    """Have an application answer with pages below `/console`, and lead browsers there from `/`."""
+def beside(
+    app: Application, *, is_read_only: bool = False, registry: AsyncSchemas | None = None
+) -> Application:
+    """Have an application answer with pages below `/console`, and lead browsers there from `/`.
+
+    `registry` is that of the server, and asks nobody who they are; None: it has none.
+    """
     context = app.context
     console = Console(
         clock=context.clock,
@@ -69,7 +92,7 @@ def beside(app: Application, *, is_read_only: bool = False) -> Application:
         made.console = console
         return made
 
-    own = Application(context, app.metrics, operations(console, app), endpoint=endpoint)
+    own = Application(context, app.metrics, operations(console, app, registry), endpoint=endpoint)
     app.routes.mount_whole(ROOT, own.routes)
     first = app.routes.find("GET", "/").target.operation
     assert first is not None, "the service has a first page for programs"
@@ -87,15 +110,16 @@ async def _lead_browsers(otherwise: Handler, exchange: Exchange) -> None:
         await otherwise(exchange)
 
 
-def operations(console: Console, app: Application) -> Iterator[Operation]:
+def operations(
+    console: Console, app: Application, registry: AsyncSchemas | None
+) -> Iterator[Operation]:
     """Give the console's operations."""
-    for row in ROWS:
+    for row in (*ROWS, *schemas.rows_with(registry)):
         handler: Handler = partial(console.show, row.handler)
         if row.is_form:
             handler = partial(console.take, row.handler, is_change=row.is_change)
         yield _operation(row, handler)
-    access = app.context.access
-    sign_in = partial(signing_in.sign_in, console, access)
+    sign_in = partial(signing_in.sign_in, console, app.context.access)
     sign_out = partial(signing_in.sign_out, console)
     for name, handler in (("sign-in", sign_in), ("sign-out", sign_out)):
         row = Row(name=name.title(), path=f"/{name}", handler=signing_in.form, action=None)
@@ -118,6 +142,6 @@ def _operation(row: Row, handler: Handler) -> Operation:
         success="The page.",
         request={} if row.is_form else None,
         is_page=not row.is_form,
-        is_compressed=True,
+        is_compressed=not row.is_download,
         takes_any_query=True,
     )

@@ -4,7 +4,8 @@
    it (its time, a revocation, a changed password) ends what the cookie can do, too.
 2. An id is kept by its SHA-256, for `LIFE_S` at most. At most `SESSIONS_MAX` are kept: of too many
    the oldest goes.
-3. After `FAILURES_MAX` failed attempts from an address within a minute the next ones are refused.
+3. After `FAILURES_MAX` failed attempts within a minute from an address, or with a name, the next
+   ones are refused.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ LIFE_S = 12 * 3600
 SESSIONS_MAX = 1_024
 FAILURES_MAX = 10
 _MINUTE_MS = 60_000
-_ADDRESSES_MAX = 4_096
+_SOURCES_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,9 @@ class BrowserSessions:
         """End a session, if there is one."""
         self._by_digest.pop(_digest(session_id), None)
 
-    def check_attempt(self, address: str) -> None:
-        """Raise `RateExceeded` if too many attempts from an address have failed of late."""
-        failures = self._failures.get(address)
+    def check_attempt(self, source: str) -> None:
+        """Raise `RateExceeded` if too many attempts from an address, or with a name, failed."""
+        failures = self._failures.get(source)
         if failures is None:
             return
         now_ms = self._clock.keys_ms()
@@ -77,12 +78,12 @@ class BrowserSessions:
             left_s = 1 + (failures[0] + _MINUTE_MS - now_ms) // 1000
             raise RateExceeded("principal_rate_exceeded", setting="sign-ins", retry_after_s=left_s)
 
-    def failed(self, address: str) -> None:
-        """Take note of a failed attempt."""
-        failures = self._failures.pop(address, None) or deque(maxlen=FAILURES_MAX)
+    def failed(self, source: str) -> None:
+        """Take note of a failed attempt from an address, or with a name."""
+        failures = self._failures.pop(source, None) or deque(maxlen=FAILURES_MAX)
         failures.append(self._clock.keys_ms())
-        self._failures[address] = failures
-        if len(self._failures) > _ADDRESSES_MAX:
+        self._failures[source] = failures
+        if len(self._failures) > _SOURCES_MAX:
             del self._failures[next(iter(self._failures))]
 
 

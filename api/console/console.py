@@ -11,12 +11,13 @@
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from hmac import compare_digest
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -45,6 +46,7 @@ COOKIE = "tms_console"
 _HERE = Path(__file__).parent
 _HTML = b"text/html; charset=utf-8"
 _SEE_OTHER = 303
+_DETAIL_CHARS = 2_000
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -58,7 +60,9 @@ _HEADERS = (
 )
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates of the process. A thread compiles them, so that no page has to wait."""
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -69,7 +73,13 @@ def _environment() -> Environment:
     names = ("number", "size", "span", "moment", "text", "payload")
     environment.filters |= {name: getattr(shown, name) for name in names}
     environment.globals |= {"place": place, "version": __version__}
+    Thread(target=_compile, args=(environment,), name="console-templates", daemon=True).start()
     return environment
+
+
+def _compile(environment: Environment) -> None:
+    for name in environment.list_templates():
+        environment.get_template(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +156,7 @@ class Console:
             "visit": visit,
             "root": visit.root,
             "csrf": self.csrf if session is None else session.csrf,
-            "told": visit.query.get("told", ""),
+            "told": visit.query.get("told", "") if _is_led_here(visit.exchange) else "",
             "who": None if session is None else session.principal,
             "now_ms": self.clock.now_ms(),
             **page.values,
@@ -154,7 +164,13 @@ class Console:
         return self.templates.get_template(page.template).render(values)
 
     def error(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
-        """Return the page that tells an error; who has to sign in is led there."""
+        """Return the page that tells an error; who has to sign in is led there.
+
+        A part that an open page asks for again has the page load anew, so that it is led there.
+        """
+        is_part = b"hx-request" in exchange.headers
+        if isinstance(error, NotAuthenticated) and is_part:
+            return ErrorAnswer(error.status, b"", _HTML, (*_HEADERS, (b"hx-refresh", b"true")))
         if isinstance(error, NotAuthenticated) and exchange.method in ("GET", "HEAD"):
             path = exchange.path.removeprefix(ROOT) or "/"
             asked = exchange.query.decode("latin-1")
@@ -166,7 +182,9 @@ class Console:
         values = {
             "title": HTTPStatus(known.status).phrase,
             "problem": known.problem,
-            "detail": {name: shown.text(str(value)) for name, value in known.detail.items()},
+            "detail": {
+                name: shown.text(str(value)[:_DETAIL_CHARS]) for name, value in known.detail.items()
+            },
         }
         visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
         body = self.html(visit, ShownPage("error.html", values)).encode("utf-8", "replace")
@@ -185,6 +203,11 @@ class Console:
         if not is_here or exchange.connection.is_of_server:
             reason = "without `auth` the console answers the machine of the server alone"
             raise NotPermitted(action="look", resource="the console", reason=reason)
+
+
+def _is_led_here(exchange: Exchange) -> bool:
+    """Whether the console itself led to a page, as far as a browser says: others tell nothing."""
+    return exchange.headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
 
 
 def cookie_of(exchange: Exchange) -> str | None:

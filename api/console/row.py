@@ -22,3 +22,5 @@ class Row:
     is_form: bool = False
     is_change: bool = True
     """Whether a form changes something, so that it needs its token and a console that may."""
+    is_download: bool = False
+    """Whether its answer may be large bytes, which are not compressed."""

@@ -4,6 +4,7 @@ Templates escape everything. What cannot be seen (control characters, marks that
 of text) is shown as its code, so that no payload can look like something else.
 """
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 
@@ -11,8 +12,10 @@ _NOTHING = "-"
 _DIGITS_BELOW = 10
 """So few milliseconds have a digit behind their point."""
 _KILO = 1000
+_LONG = 100
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_MAYBE_UNSEEN = re.compile(r"[^\x20-\x7e\n\t]")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
@@ -39,7 +42,8 @@ def span(seconds: float | None) -> str:
         return _NOTHING
     for length, unit in _SPANS:
         if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
+            value = seconds / length
+            return f"{value:,.0f} {unit}" if value >= _LONG else f"{value:.3g} {unit}"
     ms = seconds * 1000
     return f"{ms:.2g} ms" if ms < _DIGITS_BELOW else f"{ms:.0f} ms"
 
@@ -56,14 +60,13 @@ def moment(ms: float | None) -> str:
 
 def text(value: str) -> str:
     """Return a text in which all can be seen."""
-    if value.isascii() and value.isprintable():
-        return value
-    return "".join(
-        f"\\u{ord(each):04x}"
-        if each not in "\n\t" and unicodedata.category(each) in _UNSEEN
-        else each
-        for each in value
-    )
+    return _MAYBE_UNSEEN.sub(_seen, value)
+
+
+def _seen(found: re.Match[str]) -> str:
+    character = found[0]
+    is_unseen = unicodedata.category(character) in _UNSEEN
+    return f"\\u{ord(character):04x}" if is_unseen else character
 
 
 def payload(value: bytes, chars_max: int = 4_000) -> str:

@@ -12,6 +12,7 @@ from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from tms.core.errors import NotAuthenticated
 
 _PLACE_CHARS_MAX = 2_000
+_NAME_CHARS_MAX = 255
 
 
 async def form(visit: Visit) -> Answer:
@@ -26,12 +27,15 @@ async def sign_in(console: Console, access: AccessControl | None, exchange: Exch
     if access is None:
         await console.go(exchange, back)
         return
-    console.sessions.check_attempt(address)
+    attempted = _attempted(given, address)
+    for each in attempted:
+        console.sessions.check_attempt(each)
     header = _header_of(given)
     try:
         session = await access.identify(exchange, header)
     except NotAuthenticated as error:
-        console.sessions.failed(address)
+        for each in attempted:
+            console.sessions.failed(each)
         problem = f"{error.problem.message} {error.detail.get('reason', '')}"
         page = ShownPage("sign_in.html", {"back": back, "problem": problem})
         await console.answer(Visit(exchange, None, {}, console.is_read_only), page)
@@ -49,6 +53,13 @@ async def sign_out(console: Console, exchange: Exchange) -> None:
     if session_id is not None:
         console.sessions.end(session_id)
     await console.go(exchange, "/sign-in", [_cookie(exchange, "", "; Max-Age=0")])
+
+
+def _attempted(given: Mapping[str, str], address: str) -> tuple[str, ...]:
+    """Return by what failed attempts are counted: the address, and the name beside a password."""
+    name = given.get("name", "").strip()
+    is_by_name = name and not given.get("token", "").strip()
+    return (address, f"name {name[:_NAME_CHARS_MAX]}") if is_by_name else (address,)
 
 
 def _header_of(given: Mapping[str, str]) -> bytes:

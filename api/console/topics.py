@@ -1,32 +1,87 @@
-"""The lists of namespaces' topics."""
+"""The lists of namespaces' topics, and the form that creates one."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
 
 from api.console.row import Row
-from api.console.visit import Answer, ShownPage, Visit
+from api.console.topic_settings import FIELDS, settings_of
+from api.console.visit import Answer, Done, ShownPage, Visit, place
+from api.http.exchange import topic_id_of
 from api.http.guarded import DecidedBy
+from tms.core.errors import TopicNotFound
+from tms.core.topic import TopicMetadata, check_namespace
 from tms.security.resources import Action
 
-_DEFAULT_NAMESPACE = "default"
+DEFAULT_NAMESPACE = "default"
 _PAGE = 100
+_LOOKED_AT_ONCE = 500
+_OLDEST_FIRST, _NEWEST_FIRST = "up", "down"
 
 
 async def topics(visit: Visit) -> Answer:
     """Show the topics of a namespace, a page of them."""
     query = visit.query
-    namespace, wanted, after = (query.get(name, "") for name in ("namespace", "search", "after"))
-    namespace = namespace or _DEFAULT_NAMESPACE
-    names = [
+    wanted, after, sort = (query.get(name, "") for name in ("search", "after", "sort"))
+    namespace = check_namespace(query.get("namespace") or DEFAULT_NAMESPACE)
+    is_down = sort == _NEWEST_FIRST
+    every = sorted(await visit.services.messaging.topics(namespace), reverse=is_down)
+    found = [
         name
-        for name in await visit.services.messaging.topics(namespace)
-        if name > after and wanted in name and visit.may_topic(Action.DESCRIBE, namespace, name)
+        for name in every
+        if wanted in name and (not after or (name < after if is_down else name > after))
     ]
+    names = await _first_seen(visit, namespace, found)
+    kept = {"namespace": namespace, "search": wanted}
+    last = names[_PAGE - 1] if len(names) > _PAGE else ""
     values = {
         "namespace": namespace,
         "wanted": wanted,
-        "after": after,
-        "names": names[:_PAGE],
-        "next": names[_PAGE - 1] if len(names) > _PAGE else "",
+        "is_down": is_down,
+        "topics": await _described(visit, namespace, names[:_PAGE]),
+        "first": place("topics", **kept, sort=sort) if after else "",
+        "next": place("topics", **kept, sort=sort, after=last) if last else "",
+        "other": place("topics", **kept, sort=_OLDEST_FIRST if is_down else _NEWEST_FIRST),
+        "may_create": visit.may_create_in(namespace),
+        "fields": FIELDS,
     }
     return ShownPage("topics.html", values)
+
+
+async def _first_seen(visit: Visit, namespace: str, names: Iterable[str]) -> list[str]:
+    """Return the first names that who asks may see, one more than a page has."""
+    seen: list[str] = []
+    for count, name in enumerate(names):
+        if visit.may_topic(Action.DESCRIBE, namespace, name):
+            seen.append(name)
+            if len(seen) > _PAGE:
+                break
+        if count % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
+            await asyncio.sleep(0)
+    return seen
+
+
+async def _described(visit: Visit, namespace: str, names: Iterable[str]) -> list[TopicMetadata]:
+    """Return topics, without those that were deleted meanwhile."""
+    found: list[TopicMetadata] = []
+    for name in names:
+        with suppress(TopicNotFound):
+            found.append(await visit.services.messaging.topic(topic_id_of(namespace, name)))
+    return found
+
+
+async def create(visit: Visit) -> Answer:
+    """Create a topic."""
+    exchange = visit.exchange
+    topic_id = exchange.topic_of(visit.form.get("name", ""))
+    exchange.touches(Action.MANAGE, [topic_id])
+    properties = settings_of(visit.form)
+    if exchange.use is not None:
+        exchange.use.take_topic()
+    await visit.services.messaging.create_topic(topic_id, properties, caller=exchange.caller)
+    return Done(
+        place("namespaces", topic_id.namespace, "topics", topic_id.name), "The topic was created."
+    )
 
 
 ROWS = (
@@ -36,5 +91,13 @@ ROWS = (
         handler=topics,
         action=Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
+    ),
+    Row(
+        name="CreateTopic",
+        path="/namespaces/{namespace}/topics",
+        handler=create,
+        action=Action.MANAGE,
+        decided_by=DecidedBy.BODY,
+        is_form=True,
     ),
 )

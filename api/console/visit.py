@@ -94,6 +94,24 @@ class Visit:
         """Whether who looks may do an action to a topic, or within a namespace."""
         return self.may(action, topic_resource(namespace, topic))
 
+    def may_change_topic(self, action: Action, namespace: str, topic: str) -> bool:
+        """Whether a button for an action to a topic is shown."""
+        return self.may_change(action, topic_resource(namespace, topic))
+
+    def may_change_namespace(self, namespace: str) -> bool:
+        """Whether a button that changes the settings of a namespace is shown."""
+        return self.may_change(Action.MANAGE, topic_resource(namespace, None))
+
+    def may_create_in(self, namespace: str) -> bool:
+        """Whether a form for new topics of a namespace is shown: some name may be allowed."""
+        if self.is_read_only:
+            return False
+        access, admission = self.exchange.context.access, self.exchange.admission
+        if access is None or admission is None or admission.session is None:
+            return access is None
+        book, identity = access.grants.book, admission.session.identity
+        return book.may_within(identity, Action.MANAGE, namespace)
+
 
 Handler = Callable[[Visit], Awaitable[Answer]]
 

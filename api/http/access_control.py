@@ -199,7 +199,8 @@ class AccessControl:
         is_counted = self._quotas is not None and self._quotas.limits.are_by_time
         is_alike = caller is ANYBODY and admission.via is None and not is_counted
         # What is told each time is decided each time.
-        if is_alike and not self.grants.is_stale and operation.action not in ALWAYS:
+        is_told = operation.is_always_audited or operation.action in ALWAYS
+        if is_alike and not self.grants.is_stale and not is_told:
             self._keep(request, session, operation, admission)
 
     def _keep(

@@ -60,9 +60,10 @@ class AuditTrail:
         if uses is None or audit is None or status in _REFUSALS:
             return
         request.uses = None
+        always = request.operation is not None and request.operation.is_always_audited
         for use in uses:
             record = self._record(request, use, Effect.ALLOW, status or None)
-            if audit.is_wanted(record.principal, use.action, use.resource, Effect.ALLOW):
+            if always or audit.is_wanted(record.principal, use.action, use.resource, Effect.ALLOW):
                 audit.add(record)
 
     def refused(self, request: Request, use: Use, error: TmsError) -> Never:

@@ -1,6 +1,6 @@
 """The context of the handlers of one application."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
@@ -17,10 +17,13 @@ from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]
+FindSharding = Callable[[], Awaitable[Sharding | None]]
+"""Finds out how the store is divided: None if it has one shard. Raises `TmsError` if it cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,7 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None
     """None where the server is alone."""
+    sharding: FindSharding
     access: AccessControl | None
     """None where everybody may do everything."""
     watch: Watch
@@ -56,6 +60,7 @@ class Options(TypedDict, total=False):
     topic_info: TopicInfo
     callers: Callers | None
     cluster: Cluster | None
+    sharding: FindSharding
     access: AccessControl | None
     certificates: Sequence[str]
     """Files whose certificates the server uses."""
@@ -94,6 +99,11 @@ def context_of(
         callers=options.get("callers") or Callers(),
         error_form=error_form,
         cluster=options.get("cluster"),
+        sharding=options.get("sharding") or _undivided,
         access=access,
         watch=Watch(served, registry, clock, endings),
     )
+
+
+async def _undivided() -> None:
+    """Tell of a store with one shard."""

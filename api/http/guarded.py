@@ -29,6 +29,9 @@ class Guarded:
     decided_by: DecidedBy = DecidedBy.PATH
     resource: Callable[[Mapping[str, str]], Resource] | None = None
     """The resource, from the decoded parts of the path; None: the default of the action's kind."""
+    is_always_audited: bool = False
+    """Whether each use is told by the audit, though its action is not one of `ALWAYS`: it drops
+    what nobody can bring back."""
 
     def resource_of(self, names: Mapping[str, str]) -> Resource:
         """Return what it is done to, by the decoded parts of its path.

@@ -58,6 +58,7 @@ _REQUESTS = schemas_of(
 _TAKE = _REQUESTS["TakeRequest"]
 SCHEMAS: Json = {
     **_REQUESTS,
+    "GroupRequest": {**_REQUESTS["GroupRequest"], "not": {"required": ["after", "time_ms"]}},
     "GroupOrder": {"type": "string", "enum": [*Order]},
     "SubscriptionRequest": one_of(reference("PositionRequest"), reference("GroupRequest")),
     "TakeRequest": {

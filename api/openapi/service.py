@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from api.http.errors import RETRY_AFTER_S, error_body
 from api.http.operation import Json, Operation
-from api.openapi.cleanup_schemas import SCHEMAS as CLEANUP_SCHEMAS
 from api.openapi.document import ENCODING, SECURITY, Info, document_of
 from api.openapi.group_schemas import SCHEMAS as GROUP_SCHEMAS
 from api.openapi.parts import WRITE_POINTER, parameter, path_parameters
 from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
 from api.openapi.schemas import SCHEMAS
+from api.openapi.state_schemas import SCHEMAS as STATE_SCHEMAS
 from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
 from tms.core.errors import error_of
@@ -70,6 +70,7 @@ _ENCODING = parameter(
     reference("ContentEncoding"),
     place="header",
 )
+_SCHEMAS = (SCHEMAS, STATE_SCHEMAS, GROUP_SCHEMAS, RANGE_SCHEMAS, TRANSACTION_SCHEMAS)
 _SECURITY_SCHEMES: Json = {
     "bearer": {
         "type": "http",
@@ -97,13 +98,7 @@ def service_document(operations: Sequence[Operation], version: str = __version__
         components={SECURITY: _SECURITY_SCHEMES},
         errors=_errors,
     )
-    schemas = {
-        **SCHEMAS,
-        **GROUP_SCHEMAS,
-        **RANGE_SCHEMAS,
-        **TRANSACTION_SCHEMAS,
-        **CLEANUP_SCHEMAS,
-    }
+    schemas = {name: schema for each in _SCHEMAS for name, schema in each.items()}
     document = document_of(operations, info, schemas)
     document["components"]["examples"] = {
         code: {"value": json.loads(error_body(error_of(code, {})))}

@@ -146,7 +146,10 @@ STATE_CONTENT = {
     "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
 }
 POSITION_CONTENT = json_content(
-    reference("SubscriptionRequest"), oldest={}, position={"after": ID_EXAMPLE}
+    reference("SubscriptionRequest"),
+    oldest={},
+    position={"after": ID_EXAMPLE},
+    group={"kind": "shared", "order": "key", "time_ms": TIMESTAMP},
 )
 SUBSCRIPTION_CONTENT = json_content(reference("Subscription"), billing=_SUBSCRIPTION_EXAMPLE)
 EITHER_CONTENT = json_content(

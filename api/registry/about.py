@@ -8,21 +8,17 @@ import msgspec
 from api.http.exchange import JSON_TYPE, NO_CONTENT, OK, Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
-from api.registry.requests import answer, page, text
+from api.registry.requests import Handlers, answer, page, text
 from api.registry.resources import reader_of
 from tms import __version__
 from tms.registry import deletion
-from tms.registry.service import Registry
 from tms.wire.registry_bodies import StatusBody
 
 TAG = "Registry"
 
 
-class AboutHandlers:
+class AboutHandlers(Handlers):
     """Answers for a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
 
     @staticmethod
     async def root(exchange: Exchange) -> None:

@@ -5,29 +5,24 @@ from functools import partial
 from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
-from api.registry.requests import ESCAPED, answer, flag, read_json, subject_of, submitted_of
+from api.registry.requests import Handlers, answer, flag, read_json, subject_of, submitted_of
 from api.registry.resources import readable
-from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
 from tms.registry import lookup
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
-from tms.registry.service import Look, Registry
+from tms.registry.service import Look
 from tms.security.resources import Action
-from tms.wire.registry_bodies import CompatibilityBody
+from tms.wire.registry_bodies import CompatibilityBody, SchemaRequest
 
 TAG = "Compatibility"
 VERSIONS = "/compatibility/subjects/{subject}/versions"
 
 
-class CompatibilityHandlers:
+class CompatibilityHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
 
     async def check(self, exchange: Exchange) -> None:
         """Answer whether a schema fits a version, or those that the level says."""
-        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)
         look: Look[list[str]] = partial(

@@ -29,6 +29,7 @@ from tms.registry.sources import submitted_in
 from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS, qualified
 from tms.wire.json_names import strictly_decoded
+from tms.wire.json_values import decoder_of
 from tms.wire.registry_bodies import (
     CONTENT_TYPE,
     EntityBody,
@@ -43,6 +44,8 @@ _TYPES_GIVEN = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "applicatio
 TYPES_TAKEN = (*_TYPES_GIVEN, "application/octet-stream")
 ESCAPED = 6
 """JSON may escape each byte of a text by so many."""
+OTHER_BYTES_MAX = 256 * 1024
+"""The most bytes of a request's body besides the text of a schema."""
 _FIELDS = ("sr_field", "SR_FIELD")
 _INT32_MAX = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
@@ -50,7 +53,15 @@ _encode = msgspec.json.Encoder().encode
 B = TypeVar("B")
 
 
-async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_max: int) -> B:
+class Handlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
+
+
+async def read_json(exchange: Exchange, kind: type[B], bytes_max: int) -> B:
     """Return the body.
 
     Raises `RegistryError`: 422 if there is none, 400 if it is not of the shape that it must be.
@@ -62,7 +73,7 @@ async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_
     if body.strip() in (b"", b"null"):
         raise RegistryError(INVALID_BODY, reason="the body must not be empty or null")
     try:
-        given: B = strictly_decoded(decoder, body)
+        given: B = strictly_decoded(decoder_of(kind), body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RegistryError(MALFORMED, reason=f"The body is not valid: {error}") from None
     return given

@@ -10,6 +10,7 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
+    Handlers,
     Shown,
     answer,
     answer_in_parts,
@@ -28,7 +29,6 @@ from api.registry.requests import (
 from api.registry.resources import reader_of
 from tms.core.schema_types import SCHEMA_TYPES
 from tms.registry import lookup
-from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.subjects import context_of
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
@@ -39,11 +39,8 @@ _AT_ONCE = 500
 _get = partial(p.GET, tag=TAG)
 
 
-class SchemaHandlers:
+class SchemaHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
 
     async def by_id(self, exchange: Exchange) -> None:
         """Answer with the schema of an id: from memory, if it is there."""

@@ -11,11 +11,10 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX
 from api.registry import parameters as p
-from api.registry.requests import answer, flag, read_json
+from api.registry.requests import Handlers, answer, flag, read_json
 from api.registry.resources import in_context, writable
 from tms.registry import setting_commands as commands
 from tms.registry.refusal import INVALID_MODE, RegistryError
-from tms.registry.service import Registry
 from tms.registry.settings import Config
 from tms.registry.state import State
 from tms.registry.subjects import DEFAULT_SCOPE
@@ -23,21 +22,14 @@ from tms.security.resources import Action
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 
 A = TypeVar("A")
-_config_decoder = msgspec.json.Decoder(ConfigRequest)
 
 
 class _ModeRequest(msgspec.Struct):
     mode: str | None = None
 
 
-_mode_decoder = msgspec.json.Decoder(_ModeRequest)
-
-
-class SettingHandlers:
+class SettingHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
 
     async def config(self, exchange: Exchange) -> None:
         """Answer with the settings of a scope."""
@@ -46,7 +38,7 @@ class SettingHandlers:
 
     async def set_config(self, exchange: Exchange) -> None:
         """Change settings."""
-        request = await read_json(exchange, _config_decoder, SMALL_BODY_BYTES_MAX)
+        request = await read_json(exchange, ConfigRequest, SMALL_BODY_BYTES_MAX)
         scope, change = _scope(exchange), _change(request)
         config = await self._registry.write(
             lambda known: commands.set_config(known.state, scope, change)
@@ -66,7 +58,7 @@ class SettingHandlers:
 
     async def set_mode(self, exchange: Exchange) -> None:
         """Set the mode."""
-        request = await read_json(exchange, _mode_decoder, SMALL_BODY_BYTES_MAX)
+        request = await read_json(exchange, _ModeRequest, SMALL_BODY_BYTES_MAX)
         if request.mode is None:
             raise RegistryError(INVALID_MODE)
         scope, mode, force = _scope(exchange), request.mode, flag(exchange, "force")

@@ -8,7 +8,7 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
-    ESCAPED,
+    Handlers,
     answer,
     answer_registered,
     flag,
@@ -27,29 +27,18 @@ from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
 from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.service import Registry
 from tms.registry.subjects import ALL_CONTEXTS
 from tms.registry.tagging import TagChange, register_tagged
 from tms.security.resources import Action
-from tms.wire.registry_bodies import SchemaRequest, TagsRequest
+from tms.wire.registry_bodies import SchemaRequest
 
 TAG = "Subjects"
 SUBJECT = "/subjects/{subject}"
 VERSIONS = f"{SUBJECT}/versions"
-VERSION = f"{VERSIONS}/{{version}}"
-OTHER_BYTES_MAX = 256 * 1024
-"""The most bytes of a request's body besides the text of a schema."""
-
-schema_decoder = msgspec.json.Decoder(SchemaRequest)
-tags_decoder = msgspec.json.Decoder(TagsRequest)
 
 
-class SubjectHandlers:
+class SubjectHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
 
     async def subjects(self, exchange: Exchange) -> None:
         """Answer with the names of subjects."""
@@ -65,7 +54,7 @@ class SubjectHandlers:
 
     async def look_up(self, exchange: Exchange) -> None:
         """Answer with the version that has a schema."""
-        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)
         look = partial(
@@ -101,7 +90,7 @@ class SubjectHandlers:
 
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
-        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)
         registration = SchemaToRegister(

@@ -9,6 +9,8 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
+    OTHER_BYTES_MAX,
+    Handlers,
     answer,
     answer_registered,
     answer_text,
@@ -22,11 +24,10 @@ from api.registry.requests import (
     version_body,
 )
 from api.registry.resources import readable, reader_of, writable
-from api.registry.subjects import OTHER_BYTES_MAX, SUBJECT, TAG, VERSIONS
+from api.registry.subjects import SUBJECT, TAG, VERSIONS
 from tms.registry import deletion, lookup
 from tms.registry.contracts import told_in_order
 from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, MALFORMED, RegistryError
-from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.tagging import TagChange, TagsToWrite, write_tags
 from tms.security.resources import Action
@@ -34,14 +35,9 @@ from tms.wire.registry_bodies import TagsRequest
 
 VERSION = f"{VERSIONS}/{{version}}"
 
-tags_decoder = msgspec.json.Decoder(TagsRequest)
 
-
-class VersionHandlers:
+class VersionHandlers(Handlers):
     """Answers by a registry."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
 
     async def version(self, exchange: Exchange) -> None:
         """Answer with a version."""
@@ -109,7 +105,7 @@ class VersionHandlers:
 
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a version that is an earlier one with other tags."""
-        request = await read_json(exchange, tags_decoder, OTHER_BYTES_MAX)
+        request = await read_json(exchange, TagsRequest, OTHER_BYTES_MAX)
         subject, told = subject_of(exchange), told_in_order(request.metadata, request.rule_set)
         wanted = TagsToWrite(
             subject=subject,

@@ -5,13 +5,14 @@ from functools import partial
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.cleanup_schemas import CLEANUP_CONTENT
 from api.openapi.parts import query_wait
+from api.openapi.state_schemas import STATE_CONTENT
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
 from tms.security.resources import Action
-from tms.wire.json_states import encode_cleanup
+from tms.wire.json_states import told_bounds
+from tms.wire.json_values import encode
 
 CLEANUP = "/v1/cleanup"
 
@@ -29,7 +30,7 @@ def _cleanup_of(exchange: Exchange) -> Cleanup:
 async def show(exchange: Exchange) -> None:
     """Answer with how cleanup stands."""
     state = await _cleanup_of(exchange).state()
-    await exchange.answer(OK, encode_cleanup(state), JSON_TYPE)
+    await exchange.answer(OK, encode(told_bounds(state)), JSON_TYPE)
 
 
 async def run(exchange: Exchange) -> None:
@@ -56,7 +57,7 @@ OPERATIONS = (
         "transactions stay on the invalid list.",
         success="The state of cleanup.",
         query=(SHARD_PARAMETER,),
-        answer=CLEANUP_CONTENT,
+        answer=STATE_CONTENT,
         errors=("not_found", *_SHARD_ERRORS),
     ),
     _row(
@@ -68,7 +69,7 @@ OPERATIONS = (
         description="A pass begins at once, or after the current one.",
         query=(_WAIT, SHARD_PARAMETER),
         success="The state after the pass, or after the wait.",
-        answer=CLEANUP_CONTENT,
+        answer=STATE_CONTENT,
         errors=("invalid_wait", "not_found", *_SHARD_ERRORS),
     ),
 )

@@ -12,7 +12,8 @@ from tms.core.trusted_clock import ClockState
 from tms.security.resources import SERVER, Action
 from tms.security.rules import Identity
 from tms.wire.json_fields import Json
-from tms.wire.json_states import StepBody, decode_step, encode_clock
+from tms.wire.json_states import StepBody
+from tms.wire.json_values import decode, encode
 
 _STATE = answer_of(
     ClockState,
@@ -54,7 +55,7 @@ _CONTENT = json_content(_STATE, calm=_CALM, in_doubt=_IN_DOUBT)
 async def show(exchange: Exchange) -> None:
     """Answer with how the clock stands."""
     state = exchange.context.clock.state()
-    await exchange.answer(OK, encode_clock(state), JSON_TYPE)
+    await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
 async def accept(exchange: Exchange) -> None:
@@ -64,9 +65,10 @@ async def accept(exchange: Exchange) -> None:
     if access is not None and not access.grants.book.is_superuser(asks):
         access.refuse(exchange, Action.OPERATE, SERVER)
     exchange.json_format()
-    step_s = decode_step(await read_body(exchange, SMALL_BODY_BYTES_MAX))
-    state = exchange.context.clock.accept(step_s)
-    await exchange.answer(OK, encode_clock(state), JSON_TYPE)
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    step = decode(StepBody, body, code="invalid_step")
+    state = exchange.context.clock.accept(step.step_s)
+    await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
 _OF_THE_ASKED = "The server that gets the request answers it itself, also if it is not the leader."

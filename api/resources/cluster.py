@@ -1,14 +1,17 @@
 """The cluster over REST: which servers there are, and which of them leads."""
 
+from dataclasses import replace
+
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
+from tms.core.errors import TmsError
 from tms.security.resources import Action
 from tms.wire.json_fields import Json
-from tms.wire.json_states import encode_cluster
+from tms.wire.json_values import encode
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _STATE = answer_of(
@@ -18,6 +21,16 @@ _STATE = answer_of(
         "ClusterState.role": "The role of the server that answers.",
         "ClusterState.leader": "The instance that is the leader, or is taking over.",
         "ClusterState.token": "A number that grows with each change of the leader.",
+        "ClusterState.by": (
+            "The rule by which topics are in shards; null if the store has one shard."
+        ),
+        "ClusterState.shards": (
+            "The shards in order, if the store has several; null if the server that answers could "
+            "not read yet how many there are."
+        ),
+        "ShardState.shard": "The number of the shard.",
+        "ShardState.leader": "The instance that leads it, or takes it over.",
+        "ShardState.token": "The token of its leader.",
         "Instance.id": "A number that no other server ever has.",
         "Instance.address": "The URL at which the other servers reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
@@ -45,8 +58,18 @@ _EXAMPLE = {
         {"id": 4, "address": "http://a:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
         {"id": 7, "address": "http://b:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
     ],
+    "by": "namespace",
+    "shards": [{"shard": shard, "leader": 4, "token": 2} for shard in range(2)],
 }
-_LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
+_LONE_EXAMPLE: Json = {
+    "id": None,
+    "role": "alone",
+    "leader": None,
+    "token": None,
+    "instances": [],
+    "by": None,
+    "shards": [],
+}
 _CONTENT = json_content(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE)
 
 
@@ -54,7 +77,13 @@ async def show(exchange: Exchange) -> None:
     """Answer with how the cluster stands."""
     cluster = exchange.context.cluster
     state = _ALONE if cluster is None else await cluster.state()
-    await exchange.answer(OK, encode_cluster(state), JSON_TYPE)
+    try:
+        sharding = await exchange.context.sharding()
+    except TmsError:
+        state = replace(state, shards=None)
+    else:
+        state = state if sharding is None else state.with_shards(sharding)
+    await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
 OPERATIONS = (

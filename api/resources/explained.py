@@ -1,7 +1,5 @@
 """Why somebody may do something or may not, and who asks. Answers are JSON."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
@@ -11,16 +9,8 @@ from api.http.query_parameters import values_of
 from api.openapi.parts import json_content, query_text
 from api.openapi.structs import schemas_of
 from api.resources.grants import LIST_ERRORS, RULE, TAG, body_of, grants_of, one_of
-from tms.security.resources import (
-    ACTIONS_OF,
-    SERVER,
-    Action,
-    Kind,
-    Resource,
-    subject_resource,
-    topic_resource,
-)
-from tms.security.rule_book import Ruling
+from tms.security.explanations import explained, resource_of
+from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind
 from tms.security.rules import Identity
 from tms.wire.json_grants import CallerBody, RulingBody
 
@@ -34,31 +24,13 @@ async def explain(exchange: Exchange) -> None:
     groups = frozenset(filter(None, values.get("groups", "").split(",")))
     identity = Identity(values.get("principal", ""), groups)
     action = one_of(Action, values.get("action", ""), "action")
-    resource = _resource_of(action, values)
-    ruling = grants.book.decide(identity, action, resource, values.get("subscription"))
+    names = (values.get("topic") or None, values.get("subject") or None)
+    resource = resource_of(action, values.get("namespace", "default"), *names)
+    told = explained(grants.book, identity, action, resource, values.get("subscription"))
+    ruling = told.ruling
     rule = None if ruling.rule is None else body_of(ruling.rule)
-    is_superuser = grants.book.is_superuser(identity)
-    reason = _reason(ruling, identity, action, resource, is_superuser=is_superuser)
-    await exchange.answer(OK, _encode(RulingBody(ruling.is_allowed, reason, rule)), JSON_TYPE)
-
-
-def _resource_of(action: Action, values: Mapping[str, str]) -> Resource:
-    if action in ACTIONS_OF[Kind.SERVER]:
-        return SERVER
-    if action in ACTIONS_OF[Kind.SUBJECT]:
-        return subject_resource(values.get("subject") or None)
-    return topic_resource(values.get("namespace", "default"), values.get("topic") or None)
-
-
-def _reason(
-    ruling: Ruling, identity: Identity, action: Action, resource: Resource, *, is_superuser: bool
-) -> str:
-    what = f"{identity.principal} may {'' if ruling.is_allowed else 'not '}{action} on {resource}"
-    if is_superuser:
-        return f"{what}: it is a superuser."
-    if ruling.rule is not None:
-        return f"{what}, by rule {ruling.rule.id}."
-    return f"{what}: no rule allows it."
+    body = RulingBody(ruling.is_allowed, told.reason, rule)
+    await exchange.answer(OK, _encode(body), JSON_TYPE)
 
 
 async def whoami(exchange: Exchange) -> None:

@@ -37,8 +37,6 @@ TAG = "Access"
 B = TypeVar("B")
 E = TypeVar("E", Action, Effect, Kind)
 _encode = msgspec.json.Encoder().encode
-_rule_decoder = msgspec.json.Decoder(RuleRequest)
-_token_decoder = msgspec.json.Decoder(TokenRequest)
 
 
 def grants_of(exchange: Exchange) -> Grants:
@@ -49,11 +47,10 @@ def grants_of(exchange: Exchange) -> Grants:
     return access.grants
 
 
-async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str) -> B:
+async def _read(exchange: Exchange, kind: type[B], code: str) -> B:
     exchange.json_format()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    given: B = decode(decoder, body, code=code)
-    return given
+    return decode(kind, body, code=code)
 
 
 def one_of(kind: type[E], given: str, field: str) -> E:
@@ -108,7 +105,7 @@ async def list_rules(exchange: Exchange) -> None:
 async def add_rule(exchange: Exchange) -> None:
     """Have a rule in force."""
     grants = grants_of(exchange)
-    rule = with_id(_rule_of(await _read(exchange, _rule_decoder, "invalid_rule")))
+    rule = with_id(_rule_of(await _read(exchange, RuleRequest, "invalid_rule")))
     exchange.about = f"rule {rule.id}: {rule}"
     await exchange.answer(OK, _encode(body_of(await grants.add_rule(rule))), JSON_TYPE)
 
@@ -142,7 +139,7 @@ async def list_tokens(exchange: Exchange) -> None:
 async def add_token(exchange: Exchange) -> None:
     """Make a token; it is told this once."""
     grants = grants_of(exchange)
-    request = await _read(exchange, _token_decoder, "invalid_token")
+    request = await _read(exchange, TokenRequest, "invalid_token")
     against = reason_against(request.principal) or reason_against_groups(request.groups)
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)

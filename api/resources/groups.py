@@ -10,7 +10,7 @@ from functools import partial
 
 from api.http.access_control import CHECK_S
 from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
-from api.http.header_values import media_types_of
+from api.http.header_values import kept, media_types_of
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import id_of, limit_of, values_of, wait_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
@@ -71,13 +71,14 @@ async def take(exchange: Exchange) -> None:
         else:
             with exchange.use.polls.held():
                 found = await _wait(exchange, waiting, wait_s)
-        taken = _with_settled(found, taken)
+        taken = found.with_settled(taken.settled)
     if is_avro:
         await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())
     else:
         await exchange.answer(OK, _in_json(taken, body_format), JSON_TYPE)
 
 
+@kept
 def _wants_avro(accept: bytes) -> bool:
     """Whether the answer is Avro. Raises `InvalidRequest` (not_acceptable) for another version."""
     for item in media_types_of(accept):
@@ -91,18 +92,6 @@ def _wants_avro(accept: bytes) -> bool:
 def _without_settle(asked: Take) -> Take:
     """Return a take whose settle is done, and which does not begin anew again."""
     return Take(asked.member, asked.messages, asked.bytes_max, asked.lease_s, asked.sequence)
-
-
-def _with_settled(found: Taken, first: Taken) -> Taken:
-    return Taken(
-        found.delivery,
-        found.lease_s,
-        found.blocks,
-        found.attempts,
-        found.limited_by,
-        found.stopped_at,
-        first.settled,
-    )
 
 
 async def _taken(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
@@ -288,6 +277,7 @@ OPERATIONS = (
     ),
     _row(
         name="seekGroup",
+        is_always_audited=True,
         action=Action.SUBSCRIBE,
         method="POST",
         path=f"{SUBSCRIPTION}/seek",

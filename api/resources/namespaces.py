@@ -11,8 +11,8 @@ from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
 from tms.security.resources import Action, topic_resource
+from tms.wire.json_fields import reference
 from tms.wire.json_namespaces import (
-    NamespaceBody,
     SettingsBody,
     decode_settings,
     encode_namespace,
@@ -23,7 +23,6 @@ NAMESPACES = "/v1/namespaces"
 
 
 _SETTINGS = schemas_of({"Settings": SettingsBody}, answered=False)["Settings"]
-_NAMESPACE = schemas_of({"Namespace": NamespaceBody}, answered=True)["Namespace"]
 _GIVEN = {"ttl_s_max": 86_400, "message_bytes_max": 100_000, "publish_messages_per_s": 500}
 _EXAMPLE = {
     "name": "shop",
@@ -50,8 +49,10 @@ _UNDECLARED = {
     },
 }
 _SETTINGS_CONTENT = json_content(_SETTINGS, settings=_GIVEN, none={})
-_NAMESPACE_CONTENT = json_content(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
-_NAMESPACES_CONTENT = json_content({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
+_NAMESPACE_CONTENT = json_content(reference("Namespace"), declared=_EXAMPLE, undeclared=_UNDECLARED)
+_NAMESPACES_CONTENT = json_content(
+    {"type": "array", "items": reference("Namespace")}, namespaces=[_EXAMPLE]
+)
 
 
 async def list_namespaces(exchange: Exchange) -> None:

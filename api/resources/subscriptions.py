@@ -129,6 +129,7 @@ OPERATIONS = (
     ),
     _row(
         name="deleteSubscription",
+        is_always_audited=True,
         method="DELETE",
         path=SUBSCRIPTION,
         handler=delete,

@@ -32,8 +32,6 @@ from tms.security.resources import Action, topic_resource
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
 
-_any_decoder = msgspec.json.Decoder()
-_trim_decoder = msgspec.json.Decoder(TrimBody)
 _encode = msgspec.json.Encoder().encode
 _LOOKED_AT_ONCE = 500
 
@@ -47,7 +45,7 @@ async def _read_properties(exchange: Exchange) -> bytes:
 def _properties_of(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
-    properties = decode(_any_decoder, body, code="invalid_properties")
+    properties = decode(object, body, code="invalid_properties")
     if not isinstance(properties, dict):
         raise InvalidRequest("invalid_properties", given=type(properties).__name__)
     return properties
@@ -77,7 +75,7 @@ async def trim(exchange: Exchange) -> None:
     """Let expire what is older than a time."""
     body = await read_body(exchange)
     exchange.json_format()
-    before = decode(_trim_decoder, body).before
+    before = decode(TrimBody, body).before
     position = position_of(
         parse_id(before) if isinstance(before, str) else check_start_ms(int64(before, "before"))
     )

@@ -12,7 +12,7 @@ from cleanup.hbase.table_calls import TableServices
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Step
 from cleanup.topic_rules import TopicRules
-from tables.hbase.opening import open_store
+from tables.hbase.opening import ANY_SHARD, open_store
 from tables.hbase.store import HBaseStore
 from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
@@ -32,7 +32,7 @@ Options = Mapping[str, Any]
 
 
 def _opened(url: str, workers: int, options: Options) -> HBaseStore:
-    return open_store(url, **{**options, "size": workers + _OTHER_CONNECTIONS})
+    return open_store(url, shard=ANY_SHARD, **{**options, "size": workers + _OTHER_CONNECTIONS})
 
 
 def recorded_invalid_list(store: Store, limits: Limits, now_ms: int) -> InvalidList | None:

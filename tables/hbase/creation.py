@@ -9,12 +9,16 @@ The table of a feature is created when that is first used (`HBaseStore.add_featu
 where it is recorded and missing.
 
 What was created is recorded last: a creation that did not finish is no store, and is finished by
-being asked for again.
+being asked for again. So it is with each shard of a store that has several, and then with the
+store.
 """
 
 import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import thriftpy2
@@ -30,17 +34,25 @@ from tables.hbase.layout import (
     FAMILY,
     FORMAT_KEY,
     Place,
+    Recorded,
     Salt,
     format_row,
     recorded_format,
+    recorded_shards,
 )
 from tables.store import METADATA, TABLES, tables_with
-from tms.core.errors import StoreUnavailable
+from tables.store_format import keys_of
+from tms.core.errors import StoreFormatUnknown, StoreSharded, StoreUnavailable
+from tms.core.shards import OneShard, Sharding
 
 _ADMIN = thriftpy2.load(
     str(Path(__file__).with_name("admin.thrift")), module_name="hbase_admin_thrift"
 )
 _ADMIN_TIMEOUT_MS = 120_000
+_SHARD_BUCKETS_DEFAULT = 1
+
+OnShard = Callable[[int, int], object]
+"""Is told how many shards are created, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +64,66 @@ class Created:
     """The tables that were not there before, by HBase's names."""
     splits: dict[str, list[bytes]]
     """Where to split those of them that are in one region and should not be."""
+    sharding: Sharding | None = None
+    """None: the store has no shards."""
 
 
-def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None) -> Created:
-    """Create the tables that are missing, and record the number of buckets.
+def create_as_told(
+    place: Place,
+    gateway: Gateway,
+    admin: tuple[str, int] | None,
+    sharding: Sharding | None,
+    on_shard: OnShard,
+) -> Created:
+    """Create what is missing of a store with so many shards; None: as it is there, else with one.
 
-    `admin` is host and port of a gateway of Thrift's second interface. Raises `StoreFormatUnknown`
-    where there is a store with another number of buckets, `StoreUnavailable`.
+    Shards are created some at a time. Raises as `create`, and `StoreFormatUnknown` where there is
+    a store with other shards, or with none.
     """
     row = recorded(place, gateway)
-    found = recorded_format(place, row) if row else None
-    buckets = place.buckets or BUCKETS_DEFAULT if found is None else found.buckets
+    found = recorded_shards(place, row)
+    wanted = found if sharding is None else sharding
+    if wanted is not None and wanted.shards == 1:
+        wanted = None
+    if row is not None and wanted != found:
+        was = "without shards" if found is None else f"with {found}"
+        reason = f"it was created {was}, which cannot be changed: give another prefix for a new one"
+        raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
+    if wanted is None:
+        return create(place, gateway, admin)
+    shards = [OneShard(number, wanted) for number in range(wanted.shards)]
+    places = [place.of_shard(shard.shard) for shard in shards]
+    made: list[Created] = []
+    with ThreadPoolExecutor(gateway.size, "tms-init") as threads:
+        # Nothing is created where one of them could not be.
+        list(threads.map(_found, places, repeat(gateway), shards))
+        for created in threads.map(
+            lambda at, shard: create(at, gateway, admin, shard=shard), places, shards
+        ):
+            made.append(created)
+            on_shard(len(made), wanted.shards)
+    _record_shards(place, gateway, format_row(made[0].buckets, shard=wanted))
+    tables = [table for each in made for table in each.tables]
+    splits = {table: keys for each in made for table, keys in each.splits.items()}
+    return Created(made[0].buckets, tables, splits, wanted)
+
+
+def create(
+    place: Place,
+    gateway: Gateway,
+    admin: tuple[str, int] | None = None,
+    *,
+    shard: OneShard | None = None,
+) -> Created:
+    """Create the tables that are missing, and record the number of buckets.
+
+    `admin` is host and port of a gateway of Thrift's second interface. They are those of a `shard`
+    if that is given. Raises `StoreFormatUnknown` where there is a store with another number of
+    buckets, or another shard; `StoreSharded` where it is not to be one; `StoreUnavailable`.
+    """
+    found = _found(place, gateway, shard)
+    default = BUCKETS_DEFAULT if shard is None else _SHARD_BUCKETS_DEFAULT
+    buckets = place.buckets or default if found is None else found.buckets
     tables = TABLES if found is None else tables_with(found.features)
     try:
         there = set(gateway.repeated(lambda client: client.getTableNames()))
@@ -79,11 +140,24 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
                 if keys:
                     splits[name.decode()] = keys
             made.append(name.decode())
-        if row is None:
-            _record(place, gateway, buckets)
+        if found is None:
+            _record(place, gateway, format_row(buckets, shard=shard))
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
     return Created(buckets, made, splits)
+
+
+def _found(place: Place, gateway: Gateway, shard: OneShard | None) -> Recorded | None:
+    """Return what is recorded there; None if nothing is. Raises as `create`."""
+    row = recorded(place, gateway)
+    found = recorded_format(place, row) if row else None
+    if found is not None and found.shard != shard:
+        if shard is None:
+            raise StoreSharded(prefix=place.prefix, **keys_of(found.shard))
+        was = "a whole store" if found.shard is None else found.shard
+        reason = f"there are tables of {was} already: give another prefix"
+        raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
+    return found
 
 
 def _create_split(
@@ -111,11 +185,22 @@ def _create_split(
         ) from None
 
 
-def _record(place: Place, gateway: Gateway, buckets: int) -> None:
-    """Record the number of buckets, if nobody else has meanwhile. Raises `StoreFormatUnknown`."""
-    name, value = place.name_of(METADATA), format_row(buckets)
-    mutation = Mutation(False, COLUMN, value, True)
+def _record_shards(place: Place, gateway: Gateway, row: bytes) -> None:
+    """Record that all shards are there, in a table that has nothing else."""
+    try:
+        if recorded(place, gateway) is None:
+            gateway.repeated(partial(create_whole, place.name_of(METADATA)))
+            _record(place, gateway, row)
+    except (CallFailed, Refused) as failure:
+        raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
+
+
+def _record(place: Place, gateway: Gateway, value: bytes) -> None:
+    """Record a format, if nobody else has recorded one. Raises `StoreFormatUnknown`."""
+    name, mutation = place.name_of(METADATA), Mutation(False, COLUMN, value, True)
     gateway.repeated(
         lambda client: client.checkAndPut(name, FORMAT_KEY, COLUMN, None, mutation, {})
     )
-    recorded_format(Place(place.host, place.port, place.prefix, buckets), recorded(place, gateway))
+    if recorded(place, gateway) != value:
+        reason = "somebody else has created another store there meanwhile"
+        raise StoreFormatUnknown(prefix=place.prefix, reason=reason)

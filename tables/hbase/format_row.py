@@ -55,7 +55,7 @@ def put_feature(store: FormatStore, feature: str) -> None:
     """Record a feature, unless it is. Nobody may write meanwhile."""
     row, found = store.recorded()
     if feature not in found.features:
-        new = format_row(found.buckets, found.features | {feature})
+        new = format_row(found.buckets, found.features | {feature}, found.shard)
         store.swap(Swap(METADATA, FORMAT_KEY, row, new))
 
 

@@ -3,6 +3,9 @@
     HBase table := prefix "_" table
     HBase row   := bucket uint8, key                  one cell, d:v, with the value
     format row  := 0xff "format"                      in the Metadata table, a JSON object
+    table of a shard
+                := prefix "." shard "_" table         of a store with several, whose own format row
+                                                      is alone in `prefix "_metadata"`
     open rows   := 0xff "open" ...                    in the Transaction table: open_marks.py
     intent rows := 0xff "intent" ...                  in the Transaction table: intents.py
 
@@ -14,21 +17,23 @@ DO NOT CHANGE: stored.
 import json
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
 
 from tables.keys import topic_start
 from tables.store import METADATA, TRANSACTION
-from tables.store_format import features_of, record
-from tms.core.errors import StoreFormatUnknown
+from tables.store_format import features_of, keys_of, record, shards_in
+from tms.core.errors import StoreFormatUnknown, StoreSharded
+from tms.core.shards import OneShard, Sharding
 
 COLUMN = b"d:v"
 FAMILY = "d"
 FORMAT_KEY = b"\xffformat"
 FORMAT = 2
-"""The format of the rows until a feature is used; then 3 (`tables.store_format`). In format 1 some
-names of properties had no meaning: `tables.raising`."""
+"""The format of the rows until a feature is used; then, and with shards, 3 (`tables.store_format`).
+In format 1 some names of properties had no meaning: `tables.raising`."""
 _FIRST_FORMAT = 1
 BUCKETS_DEFAULT = 8
 BUCKETS_MAX = 128
@@ -50,6 +55,10 @@ class Place:
     def name_of(self, table: str) -> bytes:
         """Return the name that HBase has for a table."""
         return f"{self.prefix}_{table}".encode()
+
+    def of_shard(self, shard: int) -> "Place":
+        """Return the place of one of the shards of the store here."""
+        return replace(self, prefix=f"{self.prefix}.{shard}")
 
 
 def parse(url: str) -> Place:
@@ -112,33 +121,64 @@ class Recorded:
     features: frozenset[str]
     is_raised: bool
     """Whether it is the present format."""
+    shard: OneShard | None = None
+    """None: the store has no shards."""
 
 
-def format_row(buckets: int, features: Collection[str] = ()) -> bytes:
-    """Return what is recorded of a store, in the present format."""
-    return json.dumps(record(features, FORMAT, {"buckets": buckets})).encode()
+def format_row(
+    buckets: int, features: Collection[str] = (), shard: OneShard | Sharding | None = None
+) -> bytes:
+    """Return what is recorded of a store, of a shard, or, beside its shards, of a whole store.
+
+    Versions that do not know shards look for the buckets first: without them they would say that
+    there is no store.
+    """
+    others = {"buckets": buckets, **keys_of(shard)}
+    return json.dumps(record(features, FORMAT, others)).encode()
+
+
+def recorded_shards(place: Place, row: bytes | None) -> Sharding | None:
+    """Return what `row` records if it is that of a store with several shards; else None.
+
+    Raises `StoreFormatUnknown` where it is a later version's.
+    """
+    found = _taken_apart(place, row)[1] if row else None
+    return found if isinstance(found, Sharding) else None
 
 
 def recorded_format(place: Place, row: bytes | None) -> Recorded:
     """Return what `row` records.
 
     Raises `StoreFormatUnknown` where there is none, it is not understood, or the URL has another
-    number of buckets.
+    number of buckets; `StoreSharded` where it is that of a store with several shards.
     """
-    try:
-        recorded = json.loads(row or b"")
-        buckets, number = int(recorded["buckets"]), recorded["format"]
-        if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT + 1:
-            raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT + 1)
-        features = features_of(recorded, ("buckets",), FORMAT)
-    except (ValueError, TypeError, KeyError):
-        raise StoreFormatUnknown(
-            prefix=place.prefix, reason="there is no store; `tms init` creates one"
-        ) from None
+    recorded, shards, features = _taken_apart(place, row)
+    if isinstance(shards, Sharding):
+        raise StoreSharded(prefix=place.prefix, **keys_of(shards))
+    buckets, number = recorded["buckets"], recorded["format"]
     if place.buckets not in (None, buckets):
         raise StoreFormatUnknown(
             prefix=place.prefix,
             reason=f"it was created with {buckets} buckets, which cannot be changed: give "
             f"?buckets={buckets} or none, or another prefix for a new store",
         )
-    return Recorded(buckets, features, number >= FORMAT)
+    return Recorded(buckets, features, number >= FORMAT, shards)
+
+
+def _taken_apart(
+    place: Place, row: bytes | None
+) -> tuple[dict[str, Any], Sharding | OneShard | None, frozenset[str]]:
+    """Return the values of a row, what it says of shards, and its features."""
+    try:
+        recorded = json.loads(row or b"")
+        number = recorded["format"]
+        if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT + 1:
+            raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT + 1)
+        shards = shards_in(recorded) if number > FORMAT else None
+        recorded["buckets"] = int(recorded["buckets"])
+        features = features_of(recorded, keys_of(shards).keys() | {"buckets"}, FORMAT)
+    except (ValueError, TypeError, KeyError):
+        raise StoreFormatUnknown(
+            prefix=place.prefix, reason="there is no store; `tms init` creates one"
+        ) from None
+    return recorded, shards, features

@@ -8,19 +8,29 @@ except ModuleNotFoundError as error:
     raise extras.missing("a store on HBase needs happybase", error, "server", "hbase") from None
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
+from tables.hbase import format_row
 from tables.hbase.connections import Gateway
-from tables.hbase.creation import Created, create
-from tables.hbase.layout import FORMAT_KEY, parse
+from tables.hbase.creation import Created, OnShard, create_as_told
+from tables.hbase.layout import FORMAT_KEY, Place, parse, recorded_format, recorded_shards
 from tables.hbase.sending import value_of
 from tables.hbase.store import HBaseStore
 from tables.store import METADATA
+from tables.store_format import keys_of
+from tms.core.errors import StoreFormatUnknown, StoreSharded
+from tms.core.shards import OneShard, Sharding
+from tms.core.store_url import url_of_shard
+
+ANY_SHARD: Final = "any"
+ExpectedShard: TypeAlias = OneShard | Literal["any"] | None
+"""The shard that is to be opened; `ANY_SHARD`: a whole store, or any; None: a whole store."""
 
 
 def open_store(
     url: str,
     *,
+    shard: ExpectedShard = None,
     takes_over: bool = False,
     token: int = 0,
     is_last: Callable[[], bool] = lambda: True,
@@ -31,20 +41,49 @@ def open_store(
     A server `takes_over` (`HBaseStore.take_over`), under the `token` of its lease; others look, or
     write what may be there in part. One without a lease is alone, so it raises a store of an older
     format; in a cluster other servers may know no later one. Raises `StoreFormatUnknown` where none
-    was created there, `StoreLocked` where it is a cluster's, `StoreUnavailable`, `StoreCorrupt`,
-    ValueError.
+    was created there, or it is another `shard`; `StoreSharded` where that is not to be one;
+    `StoreLocked` where it is a cluster's, `StoreUnavailable`, `StoreCorrupt`, ValueError.
     """
     place = parse(url)
     store = HBaseStore(place, Gateway(place.host, place.port, **options))
-    if takes_over:
-        try:
+    try:
+        if shard != ANY_SHARD:
+            _check_shard(place, store.shard, shard)
+        if takes_over:
             store.take_over(token=token, is_last=is_last)
             if not token:
                 store.raise_format()
-        except BaseException:
-            store.close()
-            raise
+    except BaseException:
+        store.close()
+        raise
     return store
+
+
+def _check_shard(place: Place, found: OneShard | None, expected: OneShard | None) -> None:
+    if found == expected:
+        return
+    if expected is None:
+        raise StoreSharded(prefix=place.prefix, **keys_of(found))
+    said = "a whole store" if found is None else found
+    reason = f"its tables are of {said}, and not of {expected}, as the store's own row has it"
+    raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
+
+
+def sharding_of(url: str, **options: Any) -> Sharding | None:
+    """Return how the store at `url` is divided; None if it has no shards.
+
+    Takes the options of `Gateway`. Raises `StoreUnavailable`, ValueError, and `StoreFormatUnknown`,
+    also if it is not there.
+    """
+    place = parse(url)
+    gateway = Gateway(place.host, place.port, **{**options, "size": 1})
+    try:
+        row = format_row.recorded(place, gateway)
+        if row is None:
+            recorded_format(place, row)  # says what to do
+        return recorded_shards(place, row)
+    finally:
+        gateway.close_idle()
 
 
 def look_at(url: str, **options: Any) -> Callable[[], object]:
@@ -61,18 +100,35 @@ def look_at(url: str, **options: Any) -> Callable[[], object]:
 
 def release_store(url: str, **options: Any) -> bool:
     """Have a store be no cluster's any more (`HBaseStore.release`). Raises as `open_store`."""
-    store = open_store(url, **options)
+    sharding = sharding_of(url, **options)
+    if sharding is not None:
+        urls = [url_of_shard(url, shard) for shard in range(sharding.shards)]
+        return True in [_release(each, options) for each in urls]
+    return _release(url, options)
+
+
+def _release(url: str, options: dict[str, Any]) -> bool:
+    store = open_store(url, shard=ANY_SHARD, **options)
     try:
         return store.release()
     finally:
         store.close()
 
 
-def create_store(url: str, admin: tuple[str, int] | None, **options: Any) -> Created:
-    """Create the store at `url`, as far as it is missing. Raises as `create`, and ValueError."""
+def create_store(
+    url: str,
+    admin: tuple[str, int] | None,
+    sharding: Sharding | None = None,
+    on_shard: OnShard = lambda _done, _all: None,
+    **options: Any,
+) -> Created:
+    """Create the store at `url`, as far as it is missing.
+
+    Raises as `create_as_told`, and ValueError.
+    """
     place = parse(url)
     gateway = Gateway(place.host, place.port, **options)
     try:
-        return create(place, gateway, admin)
+        return create_as_told(place, gateway, admin, sharding, on_shard)
     finally:
         gateway.close_idle()

@@ -58,7 +58,7 @@ class HBaseStore:
         """One connection is for writes."""
         self._names = {table: place.name_of(table) for table in ALL_TABLES}
         self._place = place
-        self._see(recorded_format(place, format_row.recorded(place, gateway)))
+        self.shard = self._see(recorded_format(place, format_row.recorded(place, gateway))).shard
         self._salts = {table: Salt(table, self.buckets) for table in ALL_TABLES}
         self._gate = SharedLock()
         self._writes = SharedLock()

@@ -114,6 +114,18 @@ class SealedStore:
         """Seal the topics of `store`, which closes with this one, under a lease; None: none."""
         self.beneath = store
         """The same with all that is hidden."""
+        self.atomic = store.atomic
+        self.is_embedded = store.is_embedded
+        self.reads_at_once = store.reads_at_once
+        self.check_writable = store.check_writable
+        self.is_behind = store.is_behind
+        self.check_unanswered = store.check_unanswered
+        self.compact = store.compact
+        self.size_bytes = store.size_bytes
+        self.raise_format = store.raise_format
+        self.features = store.features
+        self.add_feature = store.add_feature
+        self.close = store.close
         self._lease = lease
         self._lock = Lock()
         self._looks: dict[bytes, _Look] = {}
@@ -123,21 +135,6 @@ class SealedStore:
     def token(self) -> int:
         """The token of the lease; 0 without one."""
         return 0 if self._lease is None else self._lease.token
-
-    @property
-    def atomic(self) -> bool:
-        """Whether a batch is written whole or not at all."""
-        return self.beneath.atomic
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether it is this process's own, and not a server elsewhere."""
-        return self.beneath.is_embedded
-
-    @property
-    def reads_at_once(self) -> int:
-        """How many reads may wait for it at a time, each in a thread."""
-        return self.beneath.reads_at_once
 
     def seal(self, topic: bytes) -> Seal:
         """Return what is hidden of the topic with that metadata key, sealing it where that is due.
@@ -280,18 +277,6 @@ class SealedStore:
         batch = self.beneath.batch(durable=durable)
         return SealedBatch(batch, is_sealed=self._lease is not None)
 
-    def check_writable(self) -> None:
-        """Raise `StoreUnavailable` where a write would be refused now."""
-        self.beneath.check_writable()
-
-    def is_behind(self) -> bool:
-        """Whether a large write would now wait until the store has merged more."""
-        return self.beneath.is_behind()
-
-    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
-        """Raise `StoreUnavailable` where an earlier write of one of the keys may come late."""
-        self.beneath.check_unanswered(table, keys)
-
     def write(self, batch: Batch) -> None:
         """Seal the topics that a batch has rows of, and carry it out."""
         assert isinstance(batch, SealedBatch)
@@ -333,34 +318,10 @@ class SealedStore:
         nothing = Seal(before.token, (Hidden(b"", before.through_ms),))
         return nothing.followed(max(token, before.token), through_ms, None, None)
 
-    def compact(self, table: str, start: bytes, stop: bytes) -> None:
-        """Give back the room of what was deleted with start <= key < stop."""
-        self.beneath.compact(table, start, stop)
-
-    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
-        """Return about how much room the rows with start <= key < stop take."""
-        return self.beneath.size_bytes(table, start, stop)
-
     @property
     def is_raised(self) -> bool:
         """Whether the present format is recorded."""
         return self.beneath.is_raised
-
-    def raise_format(self) -> None:
-        """Rename properties and record the present format, where an older one is recorded."""
-        self.beneath.raise_format()
-
-    def features(self) -> frozenset[str]:
-        """Return the features that are recorded."""
-        return self.beneath.features()
-
-    def add_feature(self, feature: str) -> None:
-        """Make the table of a feature, and record it."""
-        self.beneath.add_feature(feature)
-
-    def close(self) -> None:
-        """Close the store beneath."""
-        self.beneath.close()
 
 
 def unsealed(store: Store) -> Store:

@@ -53,3 +53,79 @@ def test_an_answer_that_is_none_is_told() -> None:
     code, out = told(role="nonsense")
 
     assert (code, out) == (1, "")
+
+
+SHARDS = {
+    "by": "topic",
+    "shards": [{"shard": shard, "leader": 4, "token": 2} for shard in range(16)],
+}
+
+
+def where(place: str, state: dict[str, object]) -> str:
+    with FaultyServer(answer(200, json.dumps(state).encode())) as server:
+        code, out, _ = run_command("cluster", "where", place, "--url", server.url)
+    assert code == 0
+    return out.removesuffix("\n")
+
+
+def test_where_a_topic_is_follows_from_its_name() -> None:
+    state = STATE | SHARDS
+    leads = "; 4 leads it, http://a:1"
+    assert where("default:orders", state) == f"shard 7 of 16, by topic{leads}"
+    assert where("default:orders--dead", state) == f"shard 7 of 16, by topic{leads}"
+    assert where("shop", state | {"by": "namespace"}) == f"shard 2 of 16, by namespace{leads}"
+    assert where("shop:orders", STATE) == f"shard 0 of 1{leads}"
+    assert (
+        where(
+            "shop",
+            {
+                **state,
+                "by": "namespace",
+                "shards": [{"shard": shard, "leader": None, "token": None} for shard in range(16)],
+            },
+        )
+        == "shard 2 of 16, by namespace"
+    )
+    assert told(**SHARDS)[1].splitlines()[-1].startswith("16 shards by topic; the leader is 4")
+    alone = "16 shards by topic; this server is alone: it was started without --advertise.\n"
+    assert told(**SHARDS, role="alone")[1] == alone
+
+
+def test_a_server_that_could_not_read_the_shards_yet_tells_nothing_wrong() -> None:
+    state = json.dumps({**STATE, "shards": None}).encode()
+    with FaultyServer(answer(200, state)) as server:
+        code, out, err = run_command("cluster", "where", "shop", "--url", server.url)
+    assert (code, out, "could not read yet" in err) == (1, "", True)
+    assert told(shards=None)[1].endswith("\nthe leader is 4, with token 2; 7 answered.\n")
+
+
+def test_a_server_alone_has_a_shard_without_a_leader(run: Run) -> None:
+    assert run("cluster", "where", "shop:orders")[:2] == (0, "shard 0 of 1\n")
+    for wrong in ("shop:a.b", "a-b", ":orders", "shop:", ""):
+        assert run("cluster", "where", wrong)[0] == 1
+
+
+def test_a_command_names_the_shard_that_it_asks_for(run: Run) -> None:
+    for arguments in (
+        ("cleanup", "show"),
+        ("cleanup", "run"),
+        ("debug", "rows"),
+        ("debug", "tables"),
+        ("debug", "verify"),
+        ("debug", "bounds"),
+        ("debug", "export"),
+    ):
+        assert run(*arguments, "--shard", "0")[0] == 0
+        code, _, err = run(*arguments, "--shard", "1")
+        assert code == 1
+        assert "shard" in err
+
+
+def test_the_rule_of_shards_needs_their_number() -> None:
+    store = ("init", "--store", "hbase://h:1/tms")
+    code, _, err = run_command(*store, "--shard-by", "topic")
+    assert (code, "give --shards too" in err) == (2, True)
+    code, _, err = run_command("init", "--store", "memory:", "--shards", "2")
+    assert (code, err) == (2, "memory: has one shard: several need HBase.\n")
+    for wrong in (("--shards", "0"), ("--shards", "65"), ("--shards", "2", "--shard-by", "name")):
+        assert run_command(*store, *wrong)[0] == 2

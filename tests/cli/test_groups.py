@@ -4,6 +4,8 @@ import json
 
 from tests.cli.conftest import Run
 
+GROUPS = ("early", "late")
+
 
 def test_a_group_from_its_creation_to_its_end(run: Run) -> None:
     run("topic", "create", "orders")
@@ -19,6 +21,15 @@ def test_a_group_from_its_creation_to_its_end(run: Run) -> None:
     assert shown["settings"]["lease_s"] == 20
     assert "billing" in run("group", "list", "orders")[1]
     assert "shared" in run("subscription", "list", "orders")[1]
+
+
+def test_a_group_may_begin_at_a_time(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("publish", "orders", "one")
+    run("group", "create", "orders", "early", "--after", "2020-01-01T00:00:00Z")
+    run("group", "create", "orders", "late", "--after", "2100-01-01T00:00:00Z")
+    left = [json.loads(run("group", "show", "orders", name, "--json")[1]) for name in GROUPS]
+    assert [each["state"]["unread"] for each in left] == [1, 0]
 
 
 def test_what_is_not_acknowledged_is_given_back(run: Run) -> None:
@@ -46,6 +57,9 @@ def test_a_group_is_set_paused_resumed_moved_and_deleted(run: Run) -> None:
     assert told == "Moved group billing of topic orders.\n"
     assert "one" in run("group", "take", "orders", "billing", "--limit", "1", "--ack")[1]
     assert "HOLDS" in run("group", "members", "orders", "billing")[1]
+    refused = run("subscription", "delete", "orders", "billing")
+    assert refused[0] == 1
+    assert "deleted as one" in refused[2]
     told = run("group", "delete", "orders", "billing")[1]
     assert told == "Deleted group billing of topic orders.\n"
     assert run("group", "show", "orders", "billing")[0] == 1

@@ -77,12 +77,21 @@ def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
     ]
 
 
-def test_the_console_has_a_url(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("ui", "--url", "http://tms:11015/")[:2] == (0, "http://tms:11015/console\n")
-    assert json.loads(run("ui", "--url", "http://a:1,http://b:1", "--json")[1]) == {
-        "url": "http://a:1/console"
-    }
+def test_the_console_has_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    run("ui", "--url", "http://tms:11015", "--open")
-    assert opened == ["http://tms:11015/console"]
+    with FaultyServer(*[answer(200, b"")] * 3) as server:
+        url = f"{server.url}/console"
+        assert run_command("ui", "--url", f"{server.url}/")[:2] == (0, f"{url}\n")
+        told = run_command("ui", "--url", server.url, "--json")[1]
+        assert json.loads(told) == {"url": url}
+        run_command("ui", "--url", server.url, "--open")
+    assert opened == [url]
+
+
+def test_where_there_is_no_console_no_url_is_told() -> None:
+    gone = json.dumps({"error": {"code": "not_found", "message": "Nothing.", "detail": {}}})
+    with FaultyServer(answer(404, gone.encode())) as server:
+        code, out, err = run_command("ui", "--url", server.url)
+    assert (code, out) == (1, "")
+    assert err

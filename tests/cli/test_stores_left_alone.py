@@ -102,8 +102,7 @@ SERVERS: list[tuple[str, ...]] = [
     ("cleanup", "show"),
     ("cleanup", "run"),
     ("cluster",),
-    ("status",),
-    ("ui",),
+    ("cluster", "where", "default:t"),
     ("clock",),
     ("clock", "accept", "--step-s", "1"),
     ("auth", "grant", "a", "read", "default:t"),
@@ -113,6 +112,8 @@ SERVERS: list[tuple[str, ...]] = [
     ("auth", "token", "a"),
     ("auth", "tokens"),
     ("auth", "whoami"),
+    ("status",),
+    ("ui",),
 ]
 """A server alone is asked: a folder as --url is wrong usage."""
 CREATING: set[tuple[str, ...]] = {("topic", "create"), ("metadata", "put"), ("serve",), ("copy",)}

@@ -2,32 +2,15 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 import tms
+from tests.client.taking import group, taken, wait_until
 
-
-@pytest.fixture
-def group(topic: tms.Topic) -> tms.TopicGroup:
-    group = topic.group("billing")
-    group.create(retry_s=1)
-    return group
-
-
-def taken(group: tms.TopicGroup, count: int) -> Iterator[tms.GroupMessage]:
-    """Give so many messages, then end the loop."""
-    loop = group.take(lease_s=5)
-    for _ in range(count):
-        yield next(loop)
-
-
-def wait_until(condition: object) -> None:
-    end = time.monotonic() + 40
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.01)
+__all__ = ["group"]
 
 
 def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.TopicGroup) -> None:
@@ -40,6 +23,46 @@ def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.Topi
 
     assert done == [b"%d" % number for number in range(30)]
     assert (group.show().state.open, group.show().state.unread) == (0, 0)
+
+
+@pytest.mark.parametrize("behind", ["time", "datetime", "id", "end", "start"])
+def test_a_group_begins_where_it_is_told(topic: tms.Topic, behind: str) -> None:
+    topic.publish(b"before")
+    [first] = topic.poll()
+    wait_until(lambda: time.time() * 1000 >= first.publish_timestamp + 1)
+    now = datetime.now(UTC)
+    topic.publish(b"after")
+    places: dict[str, Any] = {
+        "time": int(now.timestamp() * 1000),
+        "datetime": now,
+        "id": first,
+        "end": "end",
+        "start": "start",
+    }
+
+    group = topic.group("late")
+    group.create(after=places[behind])
+
+    given = {"end": [], "start": [b"before", b"after"]}.get(behind, [b"after"])
+    assert [message.payload for message in taken(group, len(given))] == given
+    assert group.show().state.unread == 0
+
+
+def test_a_group_is_no_position_of_one_reader(topic: tms.Topic, group: tms.TopicGroup) -> None:
+    topic.publish(b"one")
+    reader = topic.subscription("billing")
+    for use in (reader.delete, reader.position, lambda: list(reader.poll())):
+        with pytest.raises(tms.SubscriptionIsShared) as refused:
+            use()
+        assert refused.value.status == 409
+
+    assert [message.payload for message in taken(group, 1)] == [b"one"]
+    topic.subscription("reader").create()
+    with pytest.raises(tms.SubscriptionIsSingle):
+        topic.group("reader").delete()
+    group.delete()
+    with pytest.raises(tms.SubscriptionNotFound):
+        reader.delete()
 
 
 def test_an_exception_nacks_with_itself_as_the_reason(
@@ -63,6 +86,23 @@ def test_an_exception_nacks_with_itself_as_the_reason(
     again.ack()
     again.ack()  # settled: nothing is done
     assert group.open() == []
+
+
+def test_a_nack_takes_any_reason_but_no_delay_that_cannot_be(
+    topic: tms.Topic, group: tms.TopicGroup
+) -> None:
+    topic.publish([b"one", b"two", b"three"])
+    long, odd, wrong = taken(group, 3)
+    long.nack(reason="\N{SNOWMAN}" * 20_000)
+    odd.nack(reason="file \udcff")
+    for delay_s in (-1, float("nan"), 10**9):
+        with pytest.raises(tms.InvalidRequest) as refused:
+            wrong.nack(delay_s)
+        assert refused.value.problem.code == "invalid_group"
+
+    assert wrong.settling.name == "HELD"
+    wrong.ack()
+    assert [each.attempts for each in group.open()] == [1, 1]
 
 
 def test_what_a_loop_took_ahead_is_given_back_when_it_ends(
@@ -127,86 +167,6 @@ def test_a_message_that_is_held_for_too_long_is_left(
 
     assert "held for more than 0.1 s" in caplog.text
     assert message.payload == b"long"
-
-
-def test_an_ack_goes_with_a_commit(
-    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
-) -> None:
-    bills = client.topic("bills")
-    bills.create()
-    topic.publish([b"one", b"two"])
-
-    for message in taken(group, 2):
-        with client.transaction() as tx:
-            bills.publish(b"bill of " + message.payload, tx)
-            message.ack(tx)
-            assert len(group.open()) >= 1
-
-    assert [each.payload for each in bills.poll()] == [b"bill of one", b"bill of two"]
-    assert group.open() == []
-
-
-def test_a_rollback_nacks_what_it_was_to_acknowledge(
-    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
-) -> None:
-    topic.publish(b"one")
-    [message] = taken(group, 1)
-
-    def work() -> None:
-        with client.transaction() as tx:
-            message.ack(tx)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        work()
-
-    [opened] = group.open()
-    assert (opened.attempts, opened.state) == (1, "waiting")
-
-
-def test_a_commit_is_refused_with_an_ack_of_a_lost_message(
-    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
-) -> None:
-    topic.publish(b"one")
-    [message] = taken(group, 1)
-    group.seek("start")
-
-    def work() -> None:
-        with client.transaction() as tx:
-            topic.publish(b"never", tx)
-            message.ack(tx)
-
-    with pytest.raises(tms.AckRefused):
-        work()
-
-    assert [each.payload for each in topic.poll(committed=True)] == [b"one"]
-
-
-def test_a_worker_with_transactions_does_each_message_once(
-    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
-) -> None:
-    bills = client.topic("bills")
-    bills.create()
-    topic.publish([b"%d" % number for number in range(40)])
-    failed: set[bytes] = set()
-
-    @group.worker(concurrency=4, transaction=True)
-    def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
-        bills.publish(message.payload, tx)
-        if message.payload.endswith(b"3") and message.payload not in failed:
-            failed.add(message.payload)
-            raise tms.Retry(delay_s=0)
-
-    working = threading.Thread(target=bill.run)
-    working.start()
-    wait_until(lambda: len(list(bills.poll(committed=True))) == 40)
-    wait_until(lambda: not group.open())
-    bill.stop()
-    working.join(10)
-
-    assert not working.is_alive()
-    done = [each.payload for each in bills.poll(committed=True)]
-    assert sorted(done) == sorted(b"%d" % number for number in range(40))
 
 
 def test_a_worker_has_one_message_of_a_key_at_a_time(topic: tms.Topic) -> None:
@@ -290,28 +250,3 @@ def test_members_have_names_of_their_own(topic: tms.Topic, group: tms.TopicGroup
     assert {next(loop).payload for loop in loops} >= {b"one"}
 
     wait_until(lambda: [member.holds for member in group.members()] == [2, 2])
-
-
-def test_a_worker_commits_nothing_for_a_message_that_it_has_lost(
-    client: tms.Client, topic: tms.Topic, group: tms.TopicGroup
-) -> None:
-    bills = client.topic("bills")
-    bills.create()
-    topic.publish(b"one")
-    tried: list[int] = []
-
-    @group.worker(transaction=True, lease_s=1)
-    def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
-        tried.append(message.delivery)
-        bills.publish(b"try %d" % len(tried), tx)
-        if len(tried) == 1:
-            group.seek("start")
-            wait_until(lambda: message.settling.name == "LOST")
-
-    working = threading.Thread(target=bill.run)
-    working.start()
-    wait_until(lambda: len(tried) == 2 and not group.open())
-    bill.stop()
-    working.join(40)
-
-    assert [each.payload for each in bills.poll(committed=True)] == [b"try 2"]

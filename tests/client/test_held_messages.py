@@ -1,6 +1,7 @@
 """What a member holds, by a server that answers as it is told."""
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import anyio.lowlevel
 import pytest
 
 import tms
+from tms.client.async_group_message import AsyncGroupMessage
 from tms.client.held_messages import HeldMessages, TakeSettings, member_name
 from tms.core.groups import Order, Refusal, RefusedMessage, Settle, Settled, Take, Taken
 from tms.core.message import MessageBlock, MessageId
@@ -36,6 +38,7 @@ class Server:
         self.refused: list[RefusedMessage] = []
         self.may_settle = anyio.Event()
         self.may_settle.set()
+        self.is_away = False
 
     async def take(self, topic_id: TopicId, name: str, take: Take, wait_s: float = 0) -> Taken:
         del topic_id, name, take
@@ -47,6 +50,8 @@ class Server:
     async def settle(self, topic_id: TopicId, name: str, member: str, settle: Settle) -> Settled:
         del topic_id, name, member
         await self.may_settle.wait()
+        if self.is_away and settle.extend is None:
+            raise tms.Unavailable(reason="away")
         self.settles.append(settle)
         return Settled(len(settle.acks), self.refused)
 
@@ -157,6 +162,75 @@ async def test_a_cancelled_body_gives_its_message_back_uncounted() -> None:
     await held.close()
 
     assert [len(settle.releases) for settle in server.settles] == [1]
+
+
+async def ack_at_the_end(message: AsyncGroupMessage) -> None:
+    async with message:
+        pass
+
+
+async def nack_for_an_exception(message: AsyncGroupMessage) -> None:
+    async with message:
+        raise tms.Unavailable(reason="of the body")
+
+
+async def nack(message: AsyncGroupMessage) -> None:
+    await message.nack()
+
+
+async def release(message: AsyncGroupMessage) -> None:
+    await message.release()
+
+
+async def roll_back(message: AsyncGroupMessage) -> None:
+    await message.rolled_back(None)
+
+
+async def have_it_in_doubt(message: AsyncGroupMessage) -> None:
+    message.in_doubt()
+    raise tms.Unavailable
+
+
+@pytest.mark.parametrize(
+    "end", [ack_at_the_end, nack_for_an_exception, nack, release, roll_back, have_it_in_doubt]
+)
+async def test_what_could_not_be_settled_is_extended_no_more(
+    end: Callable[[AsyncGroupMessage], Awaitable[None]],
+) -> None:
+    """Or it would stay leased to this member for `hold_s_max`, when the server is back."""
+    server = Server(taken(1, 1, key=b"k", lease_s=0.09), taken(2, 2, key=b"k", lease_s=0.09))
+    held = held_by(server, prefetch=1, one_of_a_key=True)
+    message = await held.next()
+    server.is_away = True
+    with pytest.raises(tms.Unavailable):
+        await end(message)
+
+    server.settles.clear()
+    with anyio.fail_after(5):
+        while not any(2 in (settle.extend or ()) for settle in server.settles):
+            await anyio.sleep(0.01)
+    assert not any(1 in (settle.extend or ()) for settle in server.settles)
+    await held.close()
+
+
+async def test_an_ack_that_had_no_answer_can_be_repeated() -> None:
+    server = Server(taken(1, 1))
+    held = held_by(server)
+    message = await held.next()
+    server.is_away = True
+    with pytest.raises(tms.Unavailable):
+        await message.ack()
+    server.is_away = False
+    await message.ack()
+
+    assert [len(settle.acks) for settle in server.settles] == [1]
+    await held.close()
+
+
+@pytest.mark.parametrize("delay_s", [-1, float("nan"), 10**9])
+def test_a_retry_has_a_delay_that_can_be(delay_s: float) -> None:
+    with pytest.raises(tms.InvalidRequest, match="delay_s"):
+        tms.Retry(delay_s=delay_s)
 
 
 def test_names_of_members_are_valid_and_differ() -> None:

@@ -68,7 +68,7 @@ def test_every_name_is_documented_with_its_methods(module: ModuleType) -> None:
                     assert inspect.getdoc(member), f"{name}.{method}"
 
 
-GIVEN = ("function", "handler", "participants")
+GIVEN = ("function", "handler", "participants", "acks")
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ GIVEN = ("function", "handler", "participants")
 def test_a_class_is_the_same_with_await_and_without(plain: type, with_await: type) -> None:
     def parameters(method: Callable[..., object]) -> list[tuple[object, ...]]:
         given = inspect.signature(method).parameters.values()
-        # The callables that are given by the program return something else by nature. Servers tell
-        # their services who asks; programs do not.
+        # The callables that are given by the program return something else by nature, and messages
+        # are of the same form as the client. Servers tell their services who asks; programs do not.
         return [
             (each.name, each.kind, each.default, each.name in GIVEN or each.annotation)
             for each in given

@@ -1,6 +1,7 @@
 """Message ids, positions and blocks."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,11 @@ def test_a_block_gives_back_its_messages(messages: list[Message]) -> None:
 
     assert block.count == len(messages)
     assert list(block) == messages
+    ids = [each.id for each in messages]
+    assert block.ids() == ids
+    ends = block.payload_spans()[1]
+    starts = [7 + at for at in (0, *ends)] if ends else None
+    assert replace(block, starts=starts).ids() == ids, "they are counted from anywhere"
 
 
 @given(st.integers(0, 10_000))

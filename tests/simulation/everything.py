@@ -5,6 +5,7 @@
 Topics are created, deleted, created again and given another ttl; messages are published, alone, to
 several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
 that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
+Members take from groups, settle, and acknowledge with commits (`everything_groups`).
 The synchronous client is used too: the collector ends its half-read iterators, and signal handlers
 publish and close (`everything_clients`). In the middle of any of that the server's clock is set,
 and the server is killed, or stopped. What readers are given is compared with the model
@@ -32,6 +33,7 @@ from tests.servers.server_process import ServerProcess
 from tests.servers.stepping_clock import SteppingClock
 from tests.simulation.everything_acts import TIMEOUT_S, Acts, Killed
 from tests.simulation.everything_clients import ClientActs
+from tests.simulation.everything_groups import GroupActs
 from tests.simulation.everything_model import Difference
 from tms.cli.inspected import parts
 from tms.client.remote_services import RemoteServices
@@ -62,6 +64,7 @@ class Everything:
         self.clock = SteppingClock(folder)
         self.acts = Acts(seed, self.clock)
         self.clients = ClientActs(self.acts)
+        self.groups = GroupActs(self.acts)
         self.chance, self.counts = self.acts.chance, self.acts.counts
 
     async def episode(self) -> None:
@@ -71,6 +74,7 @@ class Everything:
         with ServerProcess(self.store, *FLAGS, clock=self.clock, limits=LIMITS) as server:
             services = RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
             self.acts.ask(services)
+            self.groups.ask(services.groups)
             self.clients.url = server.url
             killing = asyncio.create_task(self.kill(server, lasts_s)) if kills else None
             try:
@@ -91,7 +95,7 @@ class Everything:
 
     async def work(self, until_s: float | None) -> None:
         """Do one thing after another; until the server is gone, where that is None."""
-        acts, clients = self.acts, self.clients
+        acts, clients, groups = self.acts, self.clients, self.groups
         often = {
             acts.publish: 30,
             acts.publish_to_many: 15,
@@ -102,6 +106,11 @@ class Everything:
             acts.change_position: 8,
             acts.check: 25,
             acts.set_the_clock: 1,
+            groups.change_group: 6,
+            groups.take: 20,
+            groups.settle: 20,
+            groups.commit_with_acks: 8,
+            groups.drain: 3,
             clients.collect_half_read: 4,
             clients.publish_in_a_handler: 3,
             clients.close_in_a_handler: 3,
@@ -183,7 +192,7 @@ def main() -> None:
     show(f"seed {asked.seed}, in {folder}")
     try:
         show(str(dict(run(folder, asked.seconds, asked.seed))))
-    except (Difference, TmsError):
+    except (AssertionError, TmsError):
         show(f"seed {asked.seed} failed; the store is in {folder}")
         raise
 

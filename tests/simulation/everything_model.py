@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tests.messaging.groups.followed import Followed
 from tms.core.message import MessageId
 from tms.core.messaging import RollbackRange
 
@@ -84,6 +85,7 @@ class TopicModel:
     """Up to when at least, and at most, entries had expired when the ttl was raised."""
     entries: list[Entry] = field(default_factory=list)
     positions: dict[str, tuple[bytes | None, int]] = field(default_factory=dict)
+    group: Followed | None = None
     last_version: int = 0
     """The greatest that any position had, in any generation."""
 
@@ -92,12 +94,12 @@ class TopicModel:
         if generation not in (self.generation + 1, 1):
             raise Difference(f"{self.name}: generation {generation} after {self.generation}")
         self.exists, self.generation, self.ttl_s, self.expired = True, generation, ttl_s, (0, 0)
-        self.entries, self.positions = [], {}
+        self.entries, self.positions, self.group = [], {}, None
 
     def deleted(self) -> None:
         """End the generation."""
         self.exists = False
-        self.entries, self.positions = [], {}
+        self.entries, self.positions, self.group = [], {}, None
 
     def changed(self, ttl_s: int, when: Window) -> None:
         """Take another ttl."""
@@ -155,6 +157,17 @@ class TopicModel:
                     raise Difference(f"{self.name}: {entry.payload!r} is lost ({where}; {fate})")
                 entry.is_gone = True
         self.entries = [entry for entry in self.entries if not self._is_past(entry, asked)]
+
+    def surely_committed(self, entries: Sequence[Entry], asked: Window) -> list[bytes]:
+        """Return the payloads, of these, that committed readers surely were given all the time."""
+        return [
+            each.payload
+            for each in entries
+            if self._is_live(each, asked)
+            and each.of.is_sure
+            and not each.is_gone
+            and (each.of.tx is None or each.of.tx.fate is Fate.COMMITTED)
+        ]
 
     def _too_many(self) -> int:
         """Return how many entries are before the last ones that the bound keeps."""

@@ -117,10 +117,9 @@ class LeadersWorld(RuleBasedStateMachine):
     def take_over(self, skew_ms: int, used: set[TopicId], *, writes: bool) -> None:
         before = self.leaders[-1] if self.leaders else None
         if before is not None:
-            self.await_(before.end())
-            self.late += before.gateway.late
+            self.end_leader(before)
         self.leaders.append(Leader(self.rows, before, self.now_ms + skew_ms))
-        self.await_(self.leader.open())
+        self.open_leader()
         for work in self.works.values():
             self.find_out(work)
         for topic in TOPICS:
@@ -130,6 +129,15 @@ class LeadersWorld(RuleBasedStateMachine):
             if writes:
                 self.publish(topic, 1, (Mode.ANSWERED, 0))
             self.look(topic)
+
+    def end_leader(self, leader: Leader) -> None:
+        """Have a leader lead no more."""
+        self.await_(leader.end())
+        self.late += leader.gateway.late
+
+    def open_leader(self) -> None:
+        """Have the last leader lead."""
+        self.await_(self.leader.open())
 
     def find_out(self, work: Work) -> None:
         """Ask what became of a transaction."""
@@ -207,11 +215,15 @@ class LeadersWorld(RuleBasedStateMachine):
         for topic in sorted(looks):
             self.publish(topic, 1, (Mode.ANSWERED, 0))
             self.look(topic)
+        self.arrive(call, data.draw(st.sampled_from([None, 1, 2])))
+        self.look_at_all()
+
+    def arrive(self, call: Call, rows: int | None = None) -> None:
+        """Let a call of a leader before arrive, or the first rows of it."""
         if is_refused_by_seals(call, self.rows, self.leader.lease.token):
             assert not self.rows.carry_out(call)
         elif not changes_a_topic(call):  # which, as one without an answer, it may: not told here
-            self.rows.carry_out(call, data.draw(st.sampled_from([None, 1, 2])))
-        self.look_at_all()
+            self.rows.carry_out(call, rows)
 
     def look_at_all(self) -> None:
         """Look at all topics, and compare them."""

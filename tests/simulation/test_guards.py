@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine
 
 from cleanup import invalid as cleanup_invalid
 from cleanup.invalid import InvalidSweep
@@ -26,6 +25,7 @@ from tests.contracts import invalid_contract
 from tests.core.time_machine import TimeMachine
 from tests.manual_clock import ManualClock
 from tests.messaging.ranges.ends_machine import Ends
+from tests.simulation.guards import SwitchOff, fails
 from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.clock import KeyTime, SessionTime
 from tms.core.errors import TmsError
@@ -41,16 +41,6 @@ from tms.transactions.journal import TransactionJournal
 from tms.transactions.pruning import InvalidList
 
 pytestmark = pytest.mark.slow
-
-SETTINGS = settings(
-    max_examples=100,
-    stateful_step_count=40,
-    deadline=None,
-    phases=[Phase.generate],
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-SwitchOff = Callable[[pytest.MonkeyPatch], None]
 
 
 def seals_of_topics(patch: pytest.MonkeyPatch) -> None:
@@ -91,17 +81,6 @@ def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(recovery, "pieces", pieces)
-
-
-def fails(machine: type[RuleBasedStateMachine], first: int) -> bool:
-    """Whether a model finds something, in thirty runs from a seed on that is known to be quick."""
-    for number in range(first, first + 30):
-        seeded = type(machine.__name__, (machine,), {})
-        try:
-            run_state_machine_as_test(seed(number)(seeded), settings=SETTINGS)
-        except Exception:
-            return True
-    return False
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,26 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.server.sharded": frozenset(
         {
             "tms.core",
+            "tms.messaging",
+            "tms.metadata",
             "tms.namespaces",
             "tms.registry",
             "tms.server.shard",
+            "tms.server.stores",
+            "tms.settings",
             "tms.sharding",
             "tms.transactions",
+        }
+    ),
+    "tms.server.opening": frozenset(
+        {
+            "tms.cluster",
+            "tms.core",
+            "tms.messaging",
+            "tms.server.node",
+            "tms.server.sharded",
+            "tms.server.stores",
+            "tms.settings",
         }
     ),
     "tms.server.jobs": frozenset(
@@ -81,7 +96,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.cluster",
             "tms.core",
             "tms.server.gc_schedule",
-            "tms.server.node",
+            "tms.server.opening",
             "tms.metadata",
             "tms.server.registry_part",
             "tms.server.security_part",
@@ -177,6 +192,7 @@ NEEDS_SERVER_EXTRA = frozenset(
         "tms.settings",
         "tms.server.stores",
         "tms.server.node",
+        "tms.server.opening",
         "tms.server.shard",
         "tms.server.sharded",
     }

@@ -167,7 +167,7 @@ def test_the_check_of_types_sees_them(code: str, asks: bool) -> None:  # noqa: F
 
 
 CHANGES = {("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")}
-"""What a part of a server has or has not, by turns; it is no other part."""
+"""What a part of a server has or has not, by turns; it is not another part."""
 
 
 def _late_parts(tree: ast.AST) -> set[str]:

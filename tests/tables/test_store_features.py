@@ -63,7 +63,11 @@ def test_an_older_folder_is_raised_and_gets_the_feature_and_keeps_its_layout(
     ("recorded", "unknown"),
     [
         ({"features": ["groups", "schedules"], "format": 4, "layout": 2}, ["schedules"]),
-        ({"by": "topic", "format": 4, "layout": 2, "shards": 4}, ["by", "shards"]),
+        (
+            {"by": "topic", "format": 4, "layout": 2, "shard": 3, "shards": 4},
+            ["by", "shard", "shards"],
+        ),
+        ({"by": "topic", "format": 4, "shards": 4}, ["by", "shards"]),
     ],
 )
 def test_what_a_later_version_has_used_is_named_and_what_to_do(

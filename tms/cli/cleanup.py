@@ -1,12 +1,13 @@
 """`tms cleanup`: how a server's cleanup stands, and a pass on demand."""
 
 from typing import Annotated
+from urllib.parse import urlencode
 
 import typer
 
 from tms.cli.debug import bounds_text
 from tms.cli.durations import duration
-from tms.cli.target import Target, with_target
+from tms.cli.target import ShardOption, Target, with_target
 from tms.core.cleanup import CleanupState
 from tms.wire.json_states import decode_cleanup, told_bounds
 
@@ -24,19 +25,24 @@ Wait = Annotated[
 
 @app.command()
 @with_target
-def show(target: Target) -> None:
+def show(target: Target, *, shard: ShardOption = None) -> None:
     """Show what cleanup deleted, and why transactions stay on the invalid list."""
-    state = decode_cleanup(target.ask("GET", _PATH))
+    state = decode_cleanup(target.ask("GET", _path(shard=shard)))
     target.answer(_text(state), told_bounds(state))
 
 
 @app.command()
 @with_target
-def run(target: Target, *, wait_s: Wait = 30.0) -> None:
+def run(target: Target, *, wait_s: Wait = 30.0, shard: ShardOption = None) -> None:
     """Clean up now."""
-    path = f"{_PATH}?wait={wait_s:g}"
+    path = _path(wait=f"{wait_s:g}", shard=shard)
     state = decode_cleanup(target.ask("POST", path, timeout_s=_ANSWER_S_MAX))
     target.answer(_text(state), told_bounds(state))
+
+
+def _path(**query: object) -> str:
+    asked = urlencode({name: each for name, each in query.items() if each is not None})
+    return f"{_PATH}?{asked}" if asked else _PATH
 
 
 def _text(state: CleanupState) -> str:

@@ -9,7 +9,8 @@ from tms.core.durations import span
 from tms.core.limits import MS_PER_S
 from tms.core.trusted_clock import ClockState
 from tms.wire.json_bodies import JSON
-from tms.wire.json_states import decode_clock, encode_step
+from tms.wire.json_states import StepBody
+from tms.wire.json_values import decode_answer, encode
 
 _PATH = "v1/clock"
 
@@ -27,7 +28,7 @@ Step = Annotated[
 @with_target
 def clock(target: Target) -> None:
     """Show whether a step of the server's clock is in doubt."""
-    state = decode_clock(target.ask("GET", _PATH))
+    state = decode_answer(ClockState, target.ask("GET", _PATH))
     target.answer(_text(state), state)
 
 
@@ -38,8 +39,9 @@ def accept(target: Target, *, step_s: Step) -> None:
 
     With authentication, only superusers may do this.
     """
-    body = encode_step(step_s)
-    state = decode_clock(target.ask("POST", f"{_PATH}/accept", body, JSON.content_type))
+    body = encode(StepBody(step_s))
+    answer = target.ask("POST", f"{_PATH}/accept", body, JSON.content_type)
+    state = decode_answer(ClockState, answer)
     target.answer(_text(state), state)
 
 

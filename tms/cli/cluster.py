@@ -10,7 +10,9 @@ from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
-from tms.wire.json_states import decode_cluster
+from tms.core.errors import StoreUnavailable
+from tms.core.shards import ShardBy, Sharding
+from tms.wire.json_values import decode_answer
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
 
@@ -22,8 +24,32 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which one is the leader."""
-    state = decode_cluster(target.ask("GET", "v1/cluster"))
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     target.answer(_text(state), state)
+
+
+@app.command()
+@with_target
+def where(
+    target: Target,
+    place: Annotated[
+        str, typer.Argument(metavar="NAMESPACE[:TOPIC]", help="A namespace, or one of its topics.")
+    ],
+) -> None:
+    """Show in which shard a topic is, or in which the transactions of a namespace are."""
+    namespace, colon, topic = place.partition(":")
+    state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
+    if state.shards is None:
+        raise StoreUnavailable(reason="the server could not read yet how the store is divided")
+    count, by = max(1, len(state.shards)), state.by
+    sharding = Sharding(count, by or ShardBy.NAMESPACE)
+    shard = sharding.home(namespace, topic if colon else None)
+    leader = state.shards[shard].leader if state.shards else state.leader
+    address = next((each.address for each in state.instances if each.id == leader), None)
+    facts = {"shard": shard, "shards": count, "by": by, "leader": leader, "address": address}
+    rule = "" if by is None else f", by {by}"
+    leads = "" if leader is None else f"; {leader} leads it, {address}"
+    target.answer(f"shard {shard} of {count}{rule}{leads}", facts)
 
 
 @app.command()
@@ -46,8 +72,9 @@ def release(
 
 
 def _text(state: ClusterState) -> str:
+    shards = f"{len(state.shards)} shards by {state.by}; " if state.shards else ""
     if state.role is Role.ALONE:
-        return "This server is alone: it was started without --advertise."
+        return f"{shards}this server is alone: it was started without --advertise.".capitalize()
     now_ms = SystemClock().now_ms()
     rows = []
     for instance in state.instances:
@@ -61,4 +88,4 @@ def _text(state: ClusterState) -> str:
         rows.append(row)
     leads = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
     token = "" if state.token is None else f", with token {state.token}"
-    return f"{aligned(_HEADS, rows)}\n{leads}{token}; {state.id} answered."
+    return f"{aligned(_HEADS, rows)}\n{shards}{leads}{token}; {state.id} answered."

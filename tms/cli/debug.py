@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import Annotated
@@ -14,9 +15,17 @@ from tms.cli.columns import aligned, named
 from tms.cli.inspected import Wanted, inspected, parts
 from tms.cli.poll import parse_time_ms
 from tms.cli.progress import counting
-from tms.cli.target import Target, TopicArgument, with_target
+from tms.cli.target import ShardOption, Target, TopicArgument, with_target
 from tms.core.cleanup import InvalidState, PruneBound
-from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, Bounds, Facts, Problems
+from tms.core.inspection import (
+    CHECKED,
+    ROWS_MAX,
+    TABLES,
+    Bounds,
+    Facts,
+    PartwiseInspection,
+    Problems,
+)
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
 from tms.wire.json_states import told_bounds
@@ -31,6 +40,8 @@ Examples:
   tms debug tables
   tms debug rows --topic orders --from 2024-05-01 --limit 20
   tms debug verify --store leveldb:./tms-data"""
+
+Opening = AbstractAsyncContextManager[PartwiseInspection]
 
 _NO_PAYLOADS = "no messages were stored for them, or the store has lost some"
 
@@ -67,9 +78,9 @@ Cleaned = Annotated[
 
 @app.command(epilog=EXAMPLES)
 @with_target
-def tables(target: Target, *, store: StoreOption = None) -> None:
+def tables(target: Target, *, store: StoreOption = None, shard: ShardOption = None) -> None:
     """List the tables with their rows and sizes. This reads all rows."""
-    found = asyncio.run(_sizes(target, store))
+    found = asyncio.run(_sizes(inspected(target, store, shard)))
     heads = ("TABLE", "ROWS", "BYTES", "ON DISK")
     rows = [
         (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in found
@@ -77,9 +88,9 @@ def tables(target: Target, *, store: StoreOption = None) -> None:
     target.answer(aligned(heads, rows), found)
 
 
-async def _sizes(target: Target, store: str | None) -> list[Facts]:
+async def _sizes(opening: Opening) -> list[Facts]:
     found: list[Facts] = []
-    async with inspected(target, store) as inspection:
+    async with opening as inspection:
         with counting("reading") as count:
             for table in TABLES:
                 rows = size = on_disk = 0
@@ -101,12 +112,13 @@ def rows(
     topic: TopicOption = None,
     start: FromOption = None,
     limit: LimitOption = 100,
+    shard: ShardOption = None,
 ) -> None:
     """Print decoded rows, one line of JSON for each."""
     topic_id = None if topic is None else TopicId(target.namespace, topic)
     from_ms = None if start is None else parse_time_ms(start, "--from")
     wanted = Wanted(_table(table), topic_id, from_ms, limit)
-    asyncio.run(_print_rows(target, store, [wanted]))
+    asyncio.run(_print_rows(inspected(target, store, shard), [wanted]))
 
 
 def _table(name: str) -> str:
@@ -115,8 +127,8 @@ def _table(name: str) -> str:
     return name
 
 
-async def _print_rows(target: Target, store: str | None, wanted: Iterable[Wanted]) -> None:
-    async with inspected(target, store) as inspection:
+async def _print_rows(opening: Opening, wanted: Iterable[Wanted]) -> None:
+    async with opening as inspection:
         for each in wanted:
             async for facts in each.rows(inspection):
                 print(json.dumps(facts))
@@ -146,11 +158,11 @@ def explain(
 
 @app.command()
 @with_target
-def bounds(target: Target, *, store: StoreOption = None) -> None:
+def bounds(target: Target, *, store: StoreOption = None, shard: ShardOption = None) -> None:
     """Print how far cleanup has removed invalid transactions, and why the others stay listed."""
 
     async def ask() -> Bounds:
-        async with inspected(target, store) as inspection:
+        async with inspected(target, store, shard) as inspection:
             return await inspection.bounds()
 
     found = asyncio.run(ask())
@@ -185,9 +197,15 @@ def _moment(time_ms: int) -> str:
 
 @app.command()
 @with_target
-def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
+def verify(
+    target: Target,
+    *,
+    store: StoreOption = None,
+    cleaned: Cleaned = False,
+    shard: ShardOption = None,
+) -> None:
     """Check that all tables are consistent; exit with 1 if they are not."""
-    checked = asyncio.run(_problems(target, store, is_cleaned=cleaned))
+    checked = asyncio.run(_problems(inspected(target, store, shard), is_cleaned=cleaned))
     problems = list(checked.problems)
     lines = problems or ["All tables are consistent."]
     if checked.sealed:
@@ -203,10 +221,10 @@ def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = Fals
         raise typer.Exit(1)
 
 
-async def _problems(target: Target, store: str | None, *, is_cleaned: bool) -> Problems:
+async def _problems(opening: Opening, *, is_cleaned: bool) -> Problems:
     """Return what is found in all parts together."""
     found: list[Problems] = []
-    async with inspected(target, store) as inspection:
+    async with opening as inspection:
         with counting("checking") as count:
             for checked in CHECKED:
                 check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
@@ -230,7 +248,8 @@ def export(
     table: Annotated[
         str | None, typer.Option(metavar="TABLE", help="Only this table; by default all.")
     ] = None,
+    shard: ShardOption = None,
 ) -> None:
     """Print all rows decoded, one line of JSON for each."""
     names = TABLES if table is None else (_table(table),)
-    asyncio.run(_print_rows(target, store, [Wanted(name) for name in names]))
+    asyncio.run(_print_rows(inspected(target, store, shard), [Wanted(name) for name in names]))

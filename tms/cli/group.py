@@ -115,7 +115,10 @@ def create(
         OrderName, typer.Option(help="By key: the messages of a key one after another.")
     ] = OrderName.NONE,
     after: Annotated[
-        str, typer.Option(metavar="PLACE", help="Begin after a message id, at start or at end.")
+        str,
+        typer.Option(
+            metavar="PLACE", help="Begin after a message id, at a time, at start or at end."
+        ),
     ] = "start",
     lease: LeaseOption = None,
     retry: RetryOption = None,

@@ -1,17 +1,21 @@
 """`tms init`: creates the tables of a store on HBase. LevelDB's come with its folder."""
 
 import shlex
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from tms.cli.columns import counted
 from tms.cli.configured import ConfigOption, answering, on_hbase
+from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
+from tms.core.shards import SHARDS_MAX, ShardBy, Sharding
 
 EXAMPLES = """\b
 Examples:
   tms init --store hbase://gateway:9090/tms
-  tms init --store hbase://gateway:9090/tms?buckets=16 --admin gateway:9091"""
+  tms init --store hbase://gateway:9090/tms?buckets=16 --admin gateway:9091
+  tms init --store hbase://gateway:9090/tms --shards 12 --shard-by topic"""
 
 _ADMIN_HELP = (
     "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), "
@@ -22,8 +26,26 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="hbase://HOST:PORT/PREFIX. Each table has 8 parts, or N with ?buckets=N at the end; "
-        "that number cannot be changed later.  [env: TMS_STORE]",
+        help="hbase://HOST:PORT/PREFIX. Each table has 8 parts (1 with --shards), or N with "
+        "?buckets=N at the end; that number cannot be changed later.  [env: TMS_STORE]",
+    ),
+]
+ShardsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=SHARDS_MAX,
+        metavar="COUNT",
+        help="Divide the store into so many shards, each with tables, transactions and writes of "
+        "its own. This cannot be changed later.",
+    ),
+]
+ShardByOption = Annotated[
+    ShardBy | None,
+    typer.Option(
+        "--shard-by",
+        help="All topics of a namespace are in one shard, which is the default, or each topic is "
+        "where its name says. Transactions use the topics of one shard.",
     ),
 ]
 AdminOption = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=_ADMIN_HELP)]
@@ -31,24 +53,39 @@ AdminOption = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=_ADMI
 
 def init(
     context: typer.Context,
+    *,
     store: StoreOption = None,
     admin: AdminOption = None,
+    shards: ShardsOption = None,
+    shard_by: ShardByOption = None,
     config: ConfigOption = None,
-    as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+    as_json: JsonOption = False,
 ) -> None:
     """Create the tables of a store on HBase. Tables that exist are not changed."""
     from tms.server.stores import create_tables  # noqa: PLC0415  the whole server
 
+    gateway, sharding = _address(admin), _sharding(shards, shard_by)
     otherwise = "needs no tables: `tms serve` creates everything there."
-    url, created = on_hbase(
-        store,
-        config,
-        otherwise,
-        lambda url, settings: (url, create_tables(url, settings, _address(admin))),
-    )
+    if sharding is not None and sharding.shards > 1:
+        otherwise = "has one shard: several need HBase."
+    with drawing("creating tables", "shards", None) as draw:
+
+        def create(url: str, settings: Any) -> tuple[str, Any]:
+            return url, create_tables(
+                url,
+                settings,
+                gateway,
+                sharding,
+                lambda done, total: draw(completed=done, total=total),
+            )
+
+        url, created = on_hbase(store, config, otherwise, create)
     facts = {"buckets": created.buckets, "created": created.tables}
     lines = [f"created {name}" for name in created.tables] or ["All tables existed already."]
-    lines.append(f"Each table has {created.buckets} buckets.")
+    if created.sharding is not None:
+        facts |= {"shards": created.sharding.shards, "by": created.sharding.by}
+        lines.append(f"The store has {created.sharding}.")
+    lines.append(f"Each table has {counted(created.buckets, 'bucket')}.")
     if created.splits:
         lines += [
             "Each is in one region until HBase splits it. To split them now, in `hbase shell`:",
@@ -60,6 +97,12 @@ def init(
         ]
     lines.append(f"Now: tms serve --store {shlex.quote(url)}")
     answering(context, as_json=as_json).answer("\n".join(lines), facts)
+
+
+def _sharding(shards: int | None, by: ShardBy | None) -> Sharding | None:
+    if shards is None and by is not None:
+        raise typer.BadParameter("give --shards too", param_hint="--shard-by")
+    return None if shards is None else Sharding(shards, by or ShardBy.NAMESPACE)
 
 
 def _address(text: str | None) -> tuple[str, int] | None:

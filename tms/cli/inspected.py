@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlencode
 
-import msgspec
 import typer
 
 from tms.cli.target import Target
 from tms.client.http import Http
 from tms.client.retry import repeat
-from tms.core.errors import DebugBusy, InternalError, StoreNotFound
+from tms.core.errors import DebugBusy, StoreNotFound
 from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
-from tms.core.store_url import HBASE, folder_of, has_scheme, written
+from tms.core.store_url import HBASE, folder_of, has_scheme, url_of_shard, written
 from tms.core.topic import TopicId
 from tms.wire.json_states import decode_cleanup
+from tms.wire.json_values import decode_answer
 
 _ANSWER_S_MAX = 120.0
 _BUSY_S_MAX = 60.0
@@ -32,20 +32,23 @@ Answer = TypeVar("Answer")
 
 
 @asynccontextmanager
-async def inspected(target: Target, store: str | None) -> AsyncIterator[PartwiseInspection]:
+async def inspected(
+    target: Target, store: str | None, shard: int | None = None
+) -> AsyncIterator[PartwiseInspection]:
     """Give a look into `store`, or where that is None, into the server of `target`.
 
+    It is into one shard of that if `shard` is given.
     Raises `StoreLocked` with who has the store, and a usage error where either is none.
     """
     if store is not None:
-        inspection = _opened(store)
+        inspection = _opened(store if shard is None else url_of_shard(store, shard))
         try:
             yield inspection
         finally:
             inspection.close()
         return
     async with target.http(timeout_s=_ANSWER_S_MAX, compress=True) as http:
-        yield _Server(http)
+        yield _Server(http, shard)
 
 
 def _opened(store: str) -> Any:
@@ -69,20 +72,19 @@ def _is_busy(error: BaseException) -> bool:
 class _Server:
     """A look into the tables of a server, over REST."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Http, shard: int | None) -> None:
         self._http = http
+        self._shard = shard
 
     async def _ask(self, kind: type[Answer], path: str, **query: object) -> Answer:
+        query["shard"] = self._shard
         asked = urlencode({name: each for name, each in query.items() if each is not None})
         answer = await repeat(
             partial(self._http.send, "GET", f"{_DEBUG}/{path}?{asked}"),
             when=_is_busy,
             for_s=_BUSY_S_MAX,
         )
-        try:
-            return msgspec.json.decode(answer, type=kind)
-        except msgspec.MsgspecError as error:
-            raise InternalError(reason=str(error)) from None
+        return decode_answer(kind, answer)
 
     async def rows(
         self,
@@ -112,7 +114,8 @@ class _Server:
 
     async def bounds(self) -> Bounds:
         """Return how far invalid transactions are cleaned up, and what holds their list."""
-        state = decode_cleanup(await self._http.send("GET", "v1/cleanup"))
+        shard = "" if self._shard is None else f"?shard={self._shard}"
+        state = decode_cleanup(await self._http.send("GET", f"v1/cleanup{shard}"))
         return Bounds(bounds=state.bounds, invalid=state.invalid)
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:

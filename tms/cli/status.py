@@ -39,8 +39,9 @@ def status(target: Target) -> None:
 
 @with_target
 def ui(target: Target, *, opens: Open = False) -> None:
-    """Print the URL of the server's console."""
-    url = f"{target.address}/console"
+    """Print the URL of the server's console, if it has one."""
+    target.ask("GET", "console/assets/console.css")  # everybody may
+    url = f"{target.url.split(',')[0].rstrip('/')}/console"
     target.answer(url, {"url": url})
     if opens:
         webbrowser.open(url)

@@ -51,6 +51,10 @@ TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Answer in JSON, for programs.", show_default=False)
 ]
+ShardOption = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="NUMBER", help="The shard, if the store has several."),
+]
 _SHARED = {
     "url": (None, UrlOption),
     "namespace": (None, NamespaceOption),
@@ -120,12 +124,6 @@ class Target:
                 return await http.send(method, path, body, content_type)
 
         return asyncio.run(send())
-
-    @property
-    def address(self) -> str:
-        """The URL of the first server. A store in this process is a usage error."""
-        with self._usage_errors():
-            return parse_addresses(self.url)[0].rstrip("/")
 
     @contextmanager
     def _usage_errors(self) -> Iterator[None]:

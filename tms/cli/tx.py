@@ -1,6 +1,6 @@
 """`tms tx`: look after transactions, and use one from a script."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -59,10 +59,6 @@ Before = Annotated[
 ]
 
 
-def _facts(info: TransactionInfo) -> dict[str, Any]:
-    return info_record(info)
-
-
 def _owner(info: TransactionInfo) -> str:
     if info.owner is None:
         return "-"
@@ -87,7 +83,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
     """List the transactions in progress, oldest first."""
     with target.connect(StoreAccess.READ) as client:
         found = client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
-    target.answer_list(_HEADS, map(_row, found), [*map(_facts, found)])
+    target.answer_list(_HEADS, map(_row, found), [*map(info_record, found)])
 
 
 @app.command()
@@ -95,7 +91,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
 def show(target: Target, transaction_id: TransactionArgument) -> None:
     """Show the state of a transaction, also if it ended recently."""
     with target.connect(StoreAccess.READ) as client:
-        facts = _facts(client.transactions.info(transaction_id))
+        facts = info_record(client.transactions.info(transaction_id))
     told = {key: value for key, value in facts.items() if value not in (None, "", [])}
     target.answer(named(told), facts)
 

@@ -11,6 +11,7 @@ from tenacity import AsyncRetrying
 
 from tms.client.access import Certificate, access_of
 from tms.client.addresses import is_of_servers
+from tms.client.async_group_message import AsyncGroupMessage, acknowledging
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.client_parts import ClientParts
@@ -137,6 +138,7 @@ class AsyncClient:
         self,
         publications: Mapping[str, GivenMessages],
         *,
+        acks: Iterable[AsyncGroupMessage] = (),
         owner: str | None = None,
         sequence: int | None = None,
     ) -> AllPublished:
@@ -147,12 +149,19 @@ class AsyncClient:
         `is_duplicate` of the answer says whether it was done before. Without them,
         `OutcomeUnknown` is raised if the connection broke after it was sent. Raises as
         `AsyncTopic.publish`, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+
+        `acks` are messages of groups that are acknowledged if and only if the others are published.
+        Raises `AckRefused`, `LeaseLost` if one of them has been lost; all are held as before then.
         """
         by_topic = {
             TopicId(self._namespace, name): bodies(messages)
             for name, messages in publications.items()
         }
-        return await self._services.messaging.publish_all(by_topic, owner=owner, sequence=sequence)
+        messaging = self._services.messaging
+        with acknowledging(acks) as request:
+            return await messaging.publish_all(
+                by_topic, owner=owner, sequence=sequence, request=request
+            )
 
     def transaction(
         self,

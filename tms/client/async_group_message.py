@@ -4,16 +4,18 @@
 exception is `ack(tx)`, which holds if and only if the transaction commits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
 from typing import Protocol, Self
 
 from anyio import move_on_after
 
-from tms.client.transaction_work import OpenTransaction
+from tms.client.transaction_work import OpenTransaction, by_delivery
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import LeaseLost, TmsError
-from tms.core.groups import CommitAcks
+from tms.core.groups import CommitAcks, check_delay
 from tms.core.message import Message
 
 RELEASE_S_MAX = 5.0
@@ -27,7 +29,8 @@ class Retry(Exception):
     """
 
     def __init__(self, delay_s: float | None = None, reason: str = "") -> None:
-        """Ask for another attempt."""
+        """Ask for another attempt. Raises `InvalidRequest` for a delay that cannot be."""
+        check_delay(delay_s)
         super().__init__(delay_s, reason)
         self.delay_s = delay_s
         self.reason = reason or "retry"
@@ -67,7 +70,7 @@ class Holder(Protocol):
         ...
 
     def forget(self, message: "AsyncGroupMessage") -> None:
-        """Hold it no more."""
+        """Hold it no more: its lease ends, unless it is settled."""
         ...
 
 
@@ -126,6 +129,11 @@ class AsyncGroupMessage:
         return self._delivery
 
     @property
+    def taken(self) -> "AsyncGroupMessage":
+        """The message as the client has it, in whatever form the program does."""
+        return self
+
+    @property
     def settling(self) -> Settling:
         """Where it stands."""
         return self._settling
@@ -150,8 +158,10 @@ class AsyncGroupMessage:
         """Have it given again, after `delay_s` seconds; by default as the group's settings say.
 
         Durable when it returns; an attempt is counted. With the order `key` the later messages of
-        its key go back too. If it is settled, or not held any more, nothing is done.
+        its key go back too. If it is settled, or not held any more, nothing is done. Raises
+        `InvalidRequest` (invalid_group) for a delay that cannot be.
         """
+        check_delay(delay_s)  # here, because others' acks go in the same request
         if self._settling is Settling.HELD:
             await self._holder.fail(self, delay_s, reason)
 
@@ -174,7 +184,11 @@ class AsyncGroupMessage:
         if self._settling is not Settling.HELD:
             return
         if error is None:
-            await self.ack()
+            try:
+                await self.ack()
+            except TmsError:
+                self._holder.forget(self)  # or its lease would go on, and nobody settles it
+                raise
             return
         try:
             await self._give_back_after(error)
@@ -212,6 +226,37 @@ class AsyncGroupMessage:
         self._settling = Settling.HELD
         await self._give_back_after(RuntimeError("rolled back") if cause is None else cause)
 
+    def in_doubt(self) -> None:
+        """Learn that nobody knows whether the transaction which was to acknowledge it committed."""
+        self._holder.forget(self)
+
     def settle_as(self, settling: Settling) -> None:
         """Stand there from now on; for the member that took it."""
         self._settling = settling
+
+    def begin_commit(self) -> Settling:
+        """Learn that a commit carries its ack; return where it stood. Raises `LeaseLost`."""
+        self._check_held()
+        before, self._settling = self._settling, Settling.IN_COMMIT
+        return before
+
+
+@contextmanager
+def acknowledging(messages: Iterable[AsyncGroupMessage]) -> Iterator[CommitRequest]:
+    """Give the request that acknowledges messages, which the body sends with a commit.
+
+    They are settled if the body does not raise, otherwise they are held as before. One that was
+    settled before goes along, so that the server refuses all. Raises `LeaseLost`.
+    """
+    before: dict[AsyncGroupMessage, Settling] = {}
+    try:
+        for message in messages:
+            before[message] = message.begin_commit()
+        yield CommitRequest(acks=by_delivery(before)) if before else NOTHING
+    except BaseException:
+        for message, settling in before.items():
+            if message.settling is Settling.IN_COMMIT:  # and not lost meanwhile
+                message.settle_as(settling)
+        raise
+    for message in before:
+        message.committed()

@@ -204,6 +204,9 @@ class AsyncTransactionContext:
         except BaseException as failure:
             if self._stage is _Stage.OPEN:
                 await self._roll_back(failure)
+            else:
+                for ack in self._gathered.acks:
+                    ack.in_doubt()
             raise
         await self._post_commit()
         if interruption is not None:

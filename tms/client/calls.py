@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import msgspec
-
 from tms.client.http import Http
 from tms.client.retry import may_pass, repeat, was_not_done
 from tms.core.caller import ANYBODY, Caller
@@ -62,6 +60,22 @@ class Calls:
         return await repeat(call, when=when, for_s=self.retry_for_s)
 
 
+class Remote:
+    """A part of what a server offers, over REST."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def _get(
+        self, path: str, decode: Callable[..., Result], *arguments: Any, caller: Caller = ANYBODY
+    ) -> Result:
+        """Return what `decode` makes of what is at a path, and of `arguments`."""
+        answer = await self._calls.safely("GET", path, caller=caller)
+        with of_the_server():
+            return decode(answer, *arguments)
+
+
 @contextmanager
 def of_the_server() -> Iterator[None]:
     """Blame the server, not the caller, for an answer that cannot be understood."""
@@ -69,11 +83,3 @@ def of_the_server() -> Iterator[None]:
         yield
     except InvalidRequest as error:
         raise InternalError(**error.detail) from None
-
-
-def decode_json(answer: bytes, kind: type[Result]) -> Result:
-    """Return what a JSON answer says. Raises `InternalError`."""
-    try:
-        return msgspec.json.decode(answer, type=kind)
-    except msgspec.MsgspecError as error:
-        raise InternalError(reason=str(error)) from None

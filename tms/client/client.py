@@ -22,6 +22,7 @@ from tms.client.async_client import (
 from tms.client.bridge import Bridge
 from tms.client.credentials import Auth
 from tms.client.given_messages import GivenMessages
+from tms.client.group_message import GroupMessage
 from tms.client.in_process import open_in_thread
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
@@ -105,6 +106,7 @@ class Client:
         self,
         publications: Mapping[str, GivenMessages],
         *,
+        acks: Iterable[GroupMessage] = (),
         owner: str | None = None,
         sequence: int | None = None,
     ) -> AllPublished:
@@ -115,9 +117,13 @@ class Client:
         `is_duplicate` of the answer says whether it was done before. Without them, `OutcomeUnknown`
         is raised if the connection broke after it was sent. Raises as `Topic.publish`, `OwnerBusy`,
         and `InvalidRequest` (invalid_owner).
+
+        `acks` are messages of groups that are acknowledged if and only if the others are published.
+        Raises `AckRefused`, `LeaseLost` if one of them has been lost; all are held as before then.
         """
+        taken = [message.taken for message in acks]
         return self._bridge.call(
-            self._client.publish_all, publications, owner=owner, sequence=sequence
+            self._client.publish_all, publications, acks=taken, owner=owner, sequence=sequence
         )
 
     def transaction(

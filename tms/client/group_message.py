@@ -65,6 +65,11 @@ class GroupMessage:
         return self._taken.delivery
 
     @property
+    def taken(self) -> "AsyncGroupMessage":
+        """The message as the client has it, in whatever form the program does."""
+        return self._taken.taken
+
+    @property
     def settling(self) -> Settling:
         """Where it stands."""
         return self._taken.settling
@@ -82,7 +87,8 @@ class GroupMessage:
         """Have it given again, after `delay_s` seconds; by default as the group's settings say.
 
         Durable when it returns; an attempt is counted. With the order `key` the later messages of
-        its key go back too. If it is settled, or not held any more, nothing is done.
+        its key go back too. If it is settled, or not held any more, nothing is done. Raises
+        `InvalidRequest` (invalid_group) for a delay that cannot be.
         """
         self._bridge.call(self._taken.nack, delay_s, reason)
 

@@ -271,7 +271,7 @@ class HeldMessages:
             self.forget(message)
 
     def forget(self, message: AsyncGroupMessage) -> None:
-        """Hold it no more."""
+        """Hold it no more: its lease ends, unless it is settled."""
         if self._buffer.get(message.id) is message:  # not what a later take got
             del self._buffer[message.id]
         delivery = self._deliveries.get(message.delivery)
@@ -300,24 +300,32 @@ class HeldMessages:
         if self._by_key and message.key is not None:
             later = [each for each in self._buffer.values() if each.key == message.key]
             self._lose(each for each in later if each.id > message.id)
-        await self._settle(Nacks(message.delivery, [message.id], delay_s, reason))
-        message.settle_as(Settling.SETTLED)
-        self.forget(message)
+        await self._return(message, Nacks(message.delivery, [message.id], delay_s, reason))
 
     async def release(self, message: AsyncGroupMessage) -> None:
         """Give it back; no attempt is counted."""
-        await self._settle(Releases(message.delivery, [message.id]))
-        message.settle_as(Settling.SETTLED)
-        self.forget(message)
+        await self._return(message, Releases(message.delivery, [message.id]))
+
+    async def _return(self, message: AsyncGroupMessage, part: Nacks | Releases) -> None:
+        """Have it given again: by the server, or if that does not answer, by its lease's end."""
+        try:
+            await self._settle(part)
+            message.settle_as(Settling.SETTLED)
+        finally:
+            self.forget(message)
 
     def acks_of(self, message: AsyncGroupMessage) -> CommitAcks:
         """Return what a commit carries of it."""
+        self._check_process()
         return CommitAcks(self._topic_id, self._name, self.member, message.delivery, [message.id])
 
     async def _settle(self, part: Acks | Nacks | Releases) -> Refusal | None:
+        self._check_process()
+        return await self._batches.settle(part)
+
+    def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise RuntimeError("the message was taken before os.fork() and is the parent's")
-        return await self._batches.settle(part)
 
     async def _send(self, settle: Settle) -> Settled:
         groups = self._services.groups

@@ -1,4 +1,4 @@
-"""The messaging interface over REST. Messages are in Avro.
+"""The messaging interface over REST. Messages are in Avro, beside acks in JSON.
 
 Which calls are repeated after a failure: those that read, `rollback`, `update_topic`, and
 `publish_all` with an owner and a sequence, for they may be done twice; the others only where they
@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from tms.client.calls import JSON, Calls, decode_json, of_the_server
+from tms.client.calls import JSON, Remote, of_the_server
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.frame import framed_of
 from tms.core.limits import INT64_MAX
@@ -37,15 +38,13 @@ from tms.wire.avro_bodies import AVRO, AvroFormat
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.avro_runs import AvroRunsDecoder
 from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest
+from tms.wire.json_bodies import JSON as JSON_BODIES
+from tms.wire.json_values import decode_answer
 from tms.wire.transaction_codec import encode_transaction
 
 
-class RemoteMessaging:
+class RemoteMessaging(Remote):
     """Topics and messages of a server, as `tms.core.messaging.Messaging`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def create_topic(
         self,
@@ -80,7 +79,7 @@ class RemoteMessaging:
     async def topics(self, namespace: str) -> list[str]:
         """Return the names of a namespace's topics in the order of their row keys."""
         answer = await self._calls.safely("GET", f"v1/namespaces/{namespace}/topics")
-        return decode_json(answer, list[str])
+        return decode_answer(list[str], answer)
 
     async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
@@ -133,6 +132,7 @@ class RemoteMessaging:
         *,
         owner: str | None = None,
         sequence: int | None = None,
+        request: CommitRequest = NOTHING,
         caller: Caller = ANYBODY,
     ) -> AllPublished:
         """Publish to several topics of one namespace at once. Raises as `Messaging.publish_all`."""
@@ -141,8 +141,9 @@ class RemoteMessaging:
             raise InvalidRequest("empty_publish")
         [namespace] = {topic_id.namespace for topic_id in publications}
         topics = {topic_id.name: payloads for topic_id, payloads in publications.items()}
-        body_format = _format_of(*topics.values())
-        body = body_format.encode_publish_all(PublishAllRequest(topics, owner, sequence))
+        # Avro has no place for what is done besides.
+        body_format = _format_of(*topics.values()) if request == NOTHING else JSON_BODIES
+        body = body_format.encode_publish_all(PublishAllRequest(topics, owner, sequence, request))
         send = self._calls.once if sequence is None else self._calls.safely
         path = f"v1/namespaces/{namespace}/publish"
         answer = await send("POST", path, body, body_format.content_type, caller)
@@ -258,7 +259,7 @@ def _encode_properties(properties: Mapping[str, object]) -> bytes:
 
 def _decode_properties(answer: bytes) -> Mapping[str, str]:
     """Return the properties of either form: the seed's, which nests them, and CDAP's flat one."""
-    value = decode_json(answer, dict[str, Any])
+    value = decode_answer(dict[str, Any], answer)
     nested = value.get("properties")
     properties = nested if isinstance(nested, dict) else value
     return {name: str(text) for name, text in properties.items()}

@@ -5,7 +5,7 @@ To give the same settings twice does the same as once, so it is repeated; a dele
 
 from collections.abc import Sequence
 
-from tms.client.calls import JSON, Calls
+from tms.client.calls import JSON, Remote
 from tms.core.namespaces import Namespace, NamespaceSettings
 from tms.core.topic import check_namespace
 from tms.wire.json_namespaces import decode_namespace, decode_namespaces, encode_settings
@@ -13,20 +13,16 @@ from tms.wire.json_namespaces import decode_namespace, decode_namespaces, encode
 _PATH = "v1/namespaces"
 
 
-class RemoteNamespaces:
+class RemoteNamespaces(Remote):
     """The namespaces of a server, as `tms.core.namespaces.AsyncNamespaces`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the declared namespaces in the order of their names."""
-        return decode_namespaces(await self._calls.safely("GET", _PATH))
+        return await self._get(_PATH, decode_namespaces)
 
     async def namespace(self, name: str) -> Namespace:
         """Return a namespace; one that is not declared too."""
-        return decode_namespace(await self._calls.safely("GET", _path(name)))
+        return await self._get(_path(name), decode_namespace)
 
     async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
         """Give a namespace these settings and no others. Raises `NoMetadataStore`."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from urllib.parse import urlencode
 
-from tms.client.calls import JSON, Calls, of_the_server
+from tms.client.calls import JSON, Remote, of_the_server
 from tms.client.remote import topic_path
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
 from tms.core.reading import Isolation
@@ -16,12 +16,8 @@ from tms.wire.json_ranges import (
 )
 
 
-class RemoteRanges:
+class RemoteRanges(Remote):
     """The ranges of a server, as `tms.core.ranges.Ranges`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def ranges(
         self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
@@ -51,9 +47,7 @@ class RemoteRanges:
         check_range(start, end)
         check_count("parts", parts)
         query = urlencode({"start": start.hex(), "end": end.hex(), "parts": parts})
-        answer = await self._calls.safely("GET", f"{topic_path(topic_id)}/splits?{query}")
-        with of_the_server():
-            return decode_splits(answer)
+        return await self._get(f"{topic_path(topic_id)}/splits?{query}", decode_splits)
 
     async def reach(
         self,
@@ -75,7 +69,4 @@ class RemoteRanges:
             asked["messages"] = messages
         if payload_bytes is not None:
             asked["bytes"] = payload_bytes
-        path = f"{topic_path(topic_id)}/reach?{urlencode(asked)}"
-        answer = await self._calls.safely("GET", path)
-        with of_the_server():
-            return decode_reach(answer)
+        return await self._get(f"{topic_path(topic_id)}/reach?{urlencode(asked)}", decode_reach)

@@ -4,12 +4,13 @@ All but a deletion may be done twice, so it is repeated where the answer is lost
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tms.client.calls import JSON, Calls, decode_json
+from tms.client.calls import JSON, Remote
 from tms.core.schemas import (
     ALL_SUBJECTS,
     LATEST,
@@ -19,35 +20,32 @@ from tms.core.schemas import (
     SubmittedSchema,
 )
 from tms.wire import registry_bodies as bodies
+from tms.wire.json_values import decode_answer
 
 _PATH = "v1/registry"
 _encode = msgspec.json.Encoder().encode
 B = TypeVar("B")
 
 
-class RemoteSchemas(AsyncSchemas):
+class RemoteSchemas(Remote, AsyncSchemas):
     """The schema registry of a server."""
 
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
-
-    async def _get(self, kind: type[B], *parts: str, **query: object) -> B:
-        return decode_json(await self._calls.safely("GET", _url(parts, query)), kind)
+    async def _read(self, kind: type[B], *parts: str, **query: object) -> B:
+        return await self._get(_url(parts, query), partial(decode_answer, kind))
 
     async def _send(
         self, kind: type[B], method: str, parts: Sequence[str], body: object, **query: object
     ) -> B:
         url = _url(parts, query)
-        return decode_json(await self._calls.safely(method, url, _encode(body), JSON), kind)
+        return decode_answer(kind, await self._calls.safely(method, url, _encode(body), JSON))
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix."""
-        return await self._get(list[str], "subjects", subjectPrefix=prefix, deleted=deleted)
+        return await self._read(list[str], "subjects", subjectPrefix=prefix, deleted=deleted)
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
-        return await self._get(list[int], "subjects", subject, "versions", deleted=deleted)
+        return await self._read(list[int], "subjects", subject, "versions", deleted=deleted)
 
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
@@ -55,14 +53,14 @@ class RemoteSchemas(AsyncSchemas):
         """Return a version of a subject; its text as it is kept, or in another form."""
         parts = "subjects", subject, "versions", str(version)
         asked = {"deleted": deleted, "format": form}
-        body = await self._get(bodies.VersionBody, *parts, **asked)
+        body = await self._read(bodies.VersionBody, *parts, **asked)
         return _version(body, body.subject, body.version, body.id)
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
         """Return the schema of an id; its text as it is kept, or in another form."""
         parts = "schemas", "ids", str(schema_id)
         asked = {"subject": subject, "format": form}
-        body = await self._get(bodies.SchemaBody, *parts, **asked)
+        body = await self._read(bodies.SchemaBody, *parts, **asked)
         given = "" if isinstance(body.subject, msgspec.UnsetType) else body.subject
         version = 0 if isinstance(body.version, msgspec.UnsetType) else body.version
         return _version(body, given, version, schema_id)
@@ -111,13 +109,13 @@ class RemoteSchemas(AsyncSchemas):
         if version is not None:
             parts += ["versions", str(version)]
         answer = await self._calls.once("DELETE", _url(parts, {"permanent": permanent}))
-        deleted = decode_json(answer, int | list[int])  # type: ignore[arg-type]
+        deleted = decode_answer(int | list[int], answer)  # type: ignore[arg-type]
         return deleted if isinstance(deleted, list) else [deleted]
 
     async def compatibility(self, subject: str = "") -> str:
         """Return the level that counts for a subject, or for the default context."""
         parts = _scoped("config", subject)
-        body = await self._get(bodies.ConfigBody, *parts, defaultToGlobal=True)
+        body = await self._read(bodies.ConfigBody, *parts, defaultToGlobal=True)
         return body.compatibility_level
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
@@ -129,7 +127,7 @@ class RemoteSchemas(AsyncSchemas):
     async def mode(self, subject: str = "") -> str:
         """Return the mode that counts for a subject, or for the default context."""
         return (
-            await self._get(bodies.ModeBody, *_scoped("mode", subject), defaultToGlobal=True)
+            await self._read(bodies.ModeBody, *_scoped("mode", subject), defaultToGlobal=True)
         ).mode
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
@@ -139,7 +137,7 @@ class RemoteSchemas(AsyncSchemas):
 
     async def status(self) -> RegistryStatus:
         """Return what the server is that is asked, and how far it has read."""
-        told = await self._get(bodies.StatusBody, "status")
+        told = await self._read(bodies.StatusBody, "status")
         return RegistryStatus(
             mode=told.mode,
             sequence=told.sequence,

@@ -6,19 +6,21 @@ this consumer or another cannot be told, and that is what the version is for.
 
 from collections.abc import Sequence
 
-from tms.client.calls import JSON, Calls, of_the_server
+from tms.client.calls import JSON, Remote, of_the_server
 from tms.client.remote import topic_path
-from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
+from tms.core.errors import SubscriptionIsShared
+from tms.core.subscriptions import (
+    Advance,
+    SubscriptionKind,
+    SubscriptionPosition,
+    check_subscription_name,
+)
 from tms.core.topic import TopicId
 from tms.wire import json_subscriptions as bodies
 
 
-class RemoteSubscriptions:
+class RemoteSubscriptions(Remote):
     """The subscriptions of a server, as `tms.core.subscriptions.Subscriptions`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def create_subscription(
         self, topic_id: TopicId, name: str, after: bytes | None = None
@@ -30,16 +32,16 @@ class RemoteSubscriptions:
             return bodies.decode_subscription(answer, topic_id)
 
     async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
-        """Return a position. Raises `SubscriptionNotFound`."""
-        answer = await self._calls.safely("GET", _path(topic_id, name))
-        with of_the_server():
-            return bodies.decode_subscription(answer, topic_id)
+        """Return a position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
+        found = await self._get(_path(topic_id, name), bodies.decode_subscription, topic_id)
+        if found.kind is SubscriptionKind.SHARED:
+            raise SubscriptionIsShared(topic=str(topic_id), subscription=name)
+        return found
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's positions in the order of their names."""
-        answer = await self._calls.safely("GET", f"{topic_path(topic_id)}/subscriptions")
-        with of_the_server():
-            return bodies.decode_subscriptions(answer, topic_id)
+        path = f"{topic_path(topic_id)}/subscriptions"
+        return await self._get(path, bodies.decode_subscriptions, topic_id)
 
     async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position. Raises `SubscriptionNotFound`, `SubscriptionMoved`."""
@@ -49,7 +51,8 @@ class RemoteSubscriptions:
             return bodies.decode_subscription(answer, advance.topic_id)
 
     async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
-        """Delete a position. Raises `SubscriptionNotFound`."""
+        """Delete a position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
+        await self.subscription(topic_id, name)  # not the group of many
         await self._calls.once("DELETE", _path(topic_id, name))
 
 

@@ -11,7 +11,7 @@ it would find the owner busy with that. `commit` is left to `tms.client.commit_o
 from collections.abc import Collection
 from urllib.parse import urlencode
 
-from tms.client.calls import JSON, Calls, of_the_server
+from tms.client.calls import JSON, Calls, Remote, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
@@ -43,12 +43,8 @@ def _home(request: StartRequest) -> str:
     return f"?{urlencode(home)}" if home else ""
 
 
-class RemoteTransactions:
+class RemoteTransactions(Remote):
     """The transactions of a server, as `tms.core.transactions.AsyncTransactions`."""
-
-    def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
-        self._calls = calls
 
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction. Raises as `Transactions.start`."""
@@ -67,9 +63,7 @@ class RemoteTransactions:
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress."""
-        answer = await self._calls.safely("GET", _path(transaction_id), caller=caller)
-        with of_the_server():
-            info, raw = decode_info(answer)
+        info, raw = await self._get(_path(transaction_id), decode_info, caller=caller)
         if raw is None:
             raise TransactionNotInProgress(transaction_id=transaction_id, status=info.status.value)
         with of_the_server():
@@ -78,9 +72,7 @@ class RemoteTransactions:
     async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
         """Return where a transaction stands. Raises `TransactionUnknown`."""
         path = f"{_path(transaction_id)}?codec=false"
-        answer = await self._calls.safely("GET", path, caller=caller)
-        with of_the_server():
-            return decode_info(answer)[0]
+        return (await self._get(path, decode_info, caller=caller))[0]
 
     async def can_commit(
         self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
@@ -140,15 +132,11 @@ class RemoteTransactions:
         return await self._list("status=invalid" + ("" if limit is None else f"&limit={limit}"))
 
     async def _list(self, query: str) -> list[TransactionInfo]:
-        answer = await self._calls.safely("GET", f"{_PATH}?{query}")
-        with of_the_server():
-            return decode_infos(answer)
+        return await self._get(f"{_PATH}?{query}", decode_infos)
 
     async def invalid_count(self) -> int:
         """Return how many write pointers are in the invalid list."""
-        answer = await self._calls.safely("GET", f"{_PATH}/invalid/size")
-        with of_the_server():
-            return decode_size(answer)
+        return await self._get(f"{_PATH}/invalid/size", decode_size)
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the invalid list; return how many were on it."""
@@ -168,9 +156,7 @@ class RemoteTransactions:
         """Return the owners that are remembered, oldest commit first."""
         asked = {"limit": limit, "principal": principal}
         query = urlencode({name: value for name, value in asked.items() if value is not None})
-        answer = await self._calls.safely("GET", f"{_PATH}/owners{query and '?'}{query}")
-        with of_the_server():
-            return decode_owners(answer)
+        return await self._get(f"{_PATH}/owners{query and '?'}{query}", decode_owners)
 
     async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
         """Forget an owner. Raises `OwnerNotFound`, `OwnerBusy`, `NotPermitted`."""

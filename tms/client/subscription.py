@@ -23,8 +23,8 @@ class Subscription:
 
     Made by `Topic.subscription`. It remembers which version of the position it has last seen;
     `advance` moves from that one only. Besides the errors named, each method may raise
-    `TopicNotFound`, `SubscriptionNotFound`, `Unavailable`, `InternalError`, and those that change
-    something `OutcomeUnknown`.
+    `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsShared` if the name is a group's,
+    `Unavailable`, `InternalError`, and those that change something `OutcomeUnknown`.
     """
 
     def __init__(self, subscription: AsyncSubscription, bridge: Bridge) -> None:

@@ -27,6 +27,10 @@ class AckInCommit(Protocol):
         """Learn that it is not, and have it given again."""
         ...
 
+    def in_doubt(self) -> None:
+        """Learn that nobody knows."""
+        ...
+
 
 @dataclass(slots=True)
 class Gathered:
@@ -41,7 +45,7 @@ class Gathered:
     @property
     def request(self) -> CommitRequest:
         """The request of the commit."""
-        return CommitRequest(tuple(self.advances.values()), acks=_by_delivery(self.acks))
+        return CommitRequest(tuple(self.advances.values()), acks=by_delivery(self.acks))
 
 
 class OpenTransaction(Protocol):
@@ -58,7 +62,7 @@ class OpenTransaction(Protocol):
         ...
 
 
-def _by_delivery(acks: Iterable[AckInCommit]) -> tuple[CommitAcks, ...]:
+def by_delivery(acks: Iterable[AckInCommit]) -> tuple[CommitAcks, ...]:
     """Return what a commit carries, one value a delivery, ids ascending."""
     joined: dict[tuple[TopicId, str, int], CommitAcks] = {}
     for each in acks:

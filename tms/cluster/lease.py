@@ -24,6 +24,7 @@ Clocks go on while a process is stopped or the machine sleeps, and are compared 
 
 import math
 from dataclasses import dataclass
+from threading import Lock
 from typing import Protocol
 
 from tms.core.clock import Clock
@@ -116,6 +117,8 @@ class Lease:
         self._clock = clock
         self._until_s = sent_s + lease_s
         self._is_over = False
+        self._giving = Lock()
+        """Each shard of a store has a thread that writes."""
         self.is_last = False
         """Whether no other server of the cluster is registered any more, as this one stops."""
 
@@ -138,7 +141,8 @@ class Lease:
 
         Raises `StoreUnavailable` where that is above the ceiling, until a renewal has moved it.
         """
-        self.wanted_ms = max(self.wanted_ms, last_ms)
+        with self._giving:
+            self.wanted_ms = max(self.wanted_ms, last_ms)
         if last_ms > self.keys_until_ms:
             raise StoreUnavailable(reason="no keys are left before the next renewal of the lease")
 

@@ -1,9 +1,11 @@
 """Several servers on one store, of which one leads: what is told of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
+
+from tms.core.shards import ShardBy, Sharding
 
 FORWARDED_BY = "tms-forwarded-by"
 """A header: the number of the server that passes a request on, and that of who passed its answer
@@ -44,6 +46,18 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShardState:
+    """How one shard of a store stands."""
+
+    shard: int
+    """Its number, from 0 on."""
+    leader: int | None
+    """The server that leads it, or takes it over; None if none does, or a server is alone."""
+    token: int | None
+    """The token of its leader; None as above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """How a cluster stands, as the server asked knows it."""
 
@@ -55,6 +69,18 @@ class ClusterState:
     token: int | None
     """The token of the leader: greater than those of all earlier leaders."""
     instances: Sequence[Instance] = ()
+    by: ShardBy | None = None
+    """The rule by which topics are in shards; None if the store has one."""
+    shards: Sequence[ShardState] | None = ()
+    """The shards in order, if the store has several; None: the server asked cannot tell yet."""
+
+    def with_shards(self, sharding: Sharding) -> "ClusterState":
+        """Return it with the shards of the store, all of which the leader leads."""
+        shards = [
+            ShardState(shard=shard, leader=self.leader, token=self.token)
+            for shard in range(sharding.shards)
+        ]
+        return replace(self, by=sharding.by, shards=shards)
 
 
 class HeldLease(Protocol):

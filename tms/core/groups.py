@@ -37,6 +37,18 @@ def check_member(name: str) -> str:
     return name
 
 
+def check_delay(delay_s: float | None) -> None:
+    """Check the seconds before another attempt. Raises `InvalidRequest` (invalid_group)."""
+    if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
+        raise InvalidRequest("invalid_group", delay_s=delay_s, delay_s_max=DELAY_S_MAX)
+
+
+def kept_of(reason: str) -> str:
+    """Return as much of the reason of a nack as is kept; half a surrogate pair is escaped."""
+    kept = reason[:REASON_BYTES_MAX].encode(errors="backslashreplace")[:REASON_BYTES_MAX]
+    return kept.decode(errors="ignore")
+
+
 class Order(StrEnum):
     """The order in which a group gives its messages."""
 
@@ -238,6 +250,18 @@ class Taken:
     stopped_at: int | None = None
     """With `TRANSACTION`: its write pointer."""
     settled: Settled = field(default_factory=lambda: Settled(0))
+
+    def with_settled(self, settled: Settled) -> "Taken":
+        """Return it with the outcome of the settle that was done first."""
+        return Taken(
+            self.delivery,
+            self.lease_s,
+            self.blocks,
+            self.attempts,
+            self.limited_by,
+            self.stopped_at,
+            settled,
+        )
 
 
 @dataclass(frozen=True, slots=True)

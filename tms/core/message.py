@@ -246,6 +246,13 @@ class MessageBlock:
             yield Message(items[at:end], None, NO_HEADERS, message_id)
             at = end
 
+    def ids(self) -> list[bytes]:
+        """Return the ids. Raises `StoreCorrupt`."""
+        items = self.items
+        starts = self.starts or [0, *self.payload_spans()[1]]
+        first = starts[0] - 1
+        return [items[at - first : at - first + ID_BYTES] for at in starts[:-1]]
+
     def columns(self) -> tuple[list[bytes], list[bytes]]:
         """Return the ids, and the payloads; a tombstone's is empty. Raises `StoreCorrupt`."""
         items = self.items

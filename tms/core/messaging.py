@@ -201,13 +201,15 @@ class Messaging(Protocol):
         *,
         owner: str | None = None,
         sequence: int | None = None,
+        request: CommitRequest = NOTHING,
         caller: Caller = ANYBODY,
     ) -> AllPublished:
         """Publish to several topics in a transaction of its own, started and committed at once.
 
-        All or nothing, also for readers; durable when it returns. With an owner and a sequence
-        (`tms.core.transactions`) it may be repeated: the second time it changes nothing. Raises as
-        `publish`, `OwnerBusy`, `InvalidRequest` (invalid_owner), and `TooLarge`
+        All or nothing, also for readers; durable when it returns. Its commit does what is
+        requested besides. With an owner and a sequence (`tms.core.transactions`) it may be
+        repeated: the second time it changes nothing. Raises as `publish` and as
+        `AsyncTransactions.commit`, `OwnerBusy`, `InvalidRequest` (invalid_owner), and `TooLarge`
         (too_many_topics_at_once).
         """
         ...
@@ -259,21 +261,6 @@ class MessagingService(Messaging, Protocol):
     @property
     def values(self) -> PayloadValues | None:
         """Checks and decodes values; None if no registry is installed."""
-        ...
-
-    async def publish_all(
-        self,
-        publications: Mapping[TopicId, Sequence[bytes]],
-        *,
-        owner: str | None = None,
-        sequence: int | None = None,
-        request: CommitRequest = NOTHING,
-        caller: Caller = ANYBODY,
-    ) -> AllPublished:
-        """Publish as `Messaging.publish_all`, and do with its commit what is requested besides.
-
-        Raises as that and as `AsyncTransactions.commit`. The second time nothing of it is done.
-        """
         ...
 
     def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:

@@ -88,3 +88,19 @@ class Sharding:
 
     def _of(self, name: str) -> int:
         return crc32(name.encode()) % self.shards
+
+    def __str__(self) -> str:
+        """Return it for people: "16 shards by namespace"."""
+        return f"{self.shards} shards by {self.by}"
+
+
+class OneShard(NamedTuple):
+    """One of the shards of a store, as the store says it is."""
+
+    shard: int
+    """Its number, from 0 on."""
+    sharding: Sharding
+
+    def __str__(self) -> str:
+        """Return it for people: "shard 3 of 16 shards by namespace"."""
+        return f"shard {self.shard} of {self.sharding}"

@@ -60,6 +60,12 @@ def folder_of(url: str) -> Path | None:
     return Path(url.removeprefix(kind.prefix)) if kind is not None and kind.is_folder else None
 
 
+def url_of_shard(url: str, shard: int) -> str:
+    """Return the URL of one shard of the store on HBase at `url`."""
+    before, query, options = url.partition("?")
+    return f"{before}.{shard}{query}{options}"
+
+
 def written(*, kept: bool = False, shared: bool | None = None) -> str:
     """Return how URLs are written, for people; of `kept` ones, and of `shared` ones or not."""
     names = [

@@ -22,6 +22,8 @@ from tms.messaging.traffic import TrafficByTopic
 from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.writer import Writer
 
+CACHE_BYTES_TOLD = "Memory that recent messages take, in bytes."
+
 
 class StoreRuntime:
     """The writer on one store, with what it stands on."""
@@ -38,13 +40,15 @@ class StoreRuntime:
         mark: StoreMark | None = None,
         access: StoreAccess = StoreAccess.CREATE,
         may_block_loop: bool = False,
+        cache: CacheBudget | None = None,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
         Under a `lease` keys are given as that allows; `instances` gives the servers of its cluster.
         `mark` is the store's, open; without one, numbers ascend only as long as the process lives.
         If `access` is to read, nothing is written. Where it `may_block_loop`, nobody else's work is
-        done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
+        done in the event loop: then that may write itself (`tms.messaging.inline_flush`). A budget
+        of the `cache` is one that stores share, which close together.
         """
         self.tables = tables
         self.limits = limits
@@ -70,15 +74,15 @@ class StoreRuntime:
             metrics=self.metrics,
             inline_flush=inline_flush,
         )
-        budget = CacheBudget(limits.cache_bytes_max)
+        budget = cache or CacheBudget(limits.cache_bytes_max)
         self.states = LoadedTopics(
             tables, self.threads, budget, self.traffic, limits.topics_in_memory_max
         )
         """The topics in use."""
         self.writer.join(self.states)
         self.publications = UnfinishedPublications(self.states.wake, self.states.wake_all)
-        told = "Memory that recent messages take, in bytes."
-        self.metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
+        if cache is None:
+            self.metrics.gauge("cache_bytes", CACHE_BYTES_TOLD, lambda: budget.used_bytes)
         told = "Topics kept in memory."
         self.metrics.gauge("topics_in_memory", told, lambda: len(self.states))
         self._closed = False

@@ -17,11 +17,12 @@ from typing import NamedTuple
 from tms.core import extras
 from tms.core.credentials import without_credentials
 from tms.core.metadata_rows import MetadataRows
-from tms.metadata.address import parse
+from tms.metadata.address import Address, parse
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import MetadataStore
 from tms.metadata.journal import MetadataJournal
 from tms.metadata.memory import PRIVATE, open_memory
+from tms.metadata.remote import Link, MetadataServer, RemoteStore
 
 URLS = "memory://NAME, leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
 
@@ -53,17 +54,30 @@ async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
         return await _open_local(Path(path), open_folder)
     if kind == "zk" and place.startswith("//"):
         try:
-            from tms.metadata.zookeeper.session import open_zookeeper  # noqa: PLC0415  an extra
+            from tms.metadata.zookeeper.session import ZooKeeper  # noqa: PLC0415  an extra
         except ModuleNotFoundError as error:
             raise extras.missing("ZooKeeper needs kazoo", error, "zookeeper") from error
-        return await open_zookeeper(parse(url))
+        return await _open_remote(ZooKeeper, parse(url))
     if kind == "etcd" and place.startswith("//"):
         try:
-            from tms.metadata.etcd.session import open_etcd  # noqa: PLC0415  an extra
+            from tms.metadata.etcd.session import Etcd  # noqa: PLC0415  an extra
         except ModuleNotFoundError as error:
             raise extras.missing("etcd needs aetcd", error, "etcd") from error
-        return await open_etcd(parse(url))
+        return await _open_remote(Etcd, parse(url))
     raise ValueError(f"there is no metadata store at {without_credentials(url)!r}: give {URLS}")
+
+
+async def _open_remote(
+    kind: Callable[[Address, Link], MetadataServer], address: Address
+) -> RemoteStore:
+    link = Link(address.session_timeout_s * 1000)
+    server = kind(address, link)
+    try:
+        await server.open()
+    except BaseException:
+        await server.close()
+        raise
+    return RemoteStore(server, link)
 
 
 async def _open_local(path: Path, open_folder: OpenFolder) -> MetadataStore:

@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 class MetadataServer(Protocol):
     """A session with a server. Paths are checked; errors are those of `MetadataStore`."""
 
+    async def open(self) -> None:
+        """Return when the store can be used. Raises `MetadataUnavailable`."""
+        ...
+
     async def get(self, path: str) -> Value | None:
         """Return the value at `path`, which is not the root."""
         ...

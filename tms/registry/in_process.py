@@ -32,15 +32,12 @@ from tms.registry.state import Version
 T = TypeVar("T")
 
 
-class LocalSchemas(AsyncSchemas):
-    """A registry on the topic of a store in this process."""
+class RegistrySchemas(AsyncSchemas):
+    """The schemas of a registry in this process, told to who may see them all."""
 
-    def __init__(self, way: WayToLog, clock: Clock) -> None:
-        """Read nothing yet."""
-        checker = ThreadChecker()
-        log = SchemaLog(way, TopicId(SYSTEM, SCHEMAS_TOPIC), clock)
-        self._registry = Registry(log, RegistryOptions(), checker)
-        self.values = RegistryValues(self._registry, checker)
+    def __init__(self, registry: Registry) -> None:
+        """Ask `registry`."""
+        self._registry = registry
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix."""
@@ -138,6 +135,17 @@ class LocalSchemas(AsyncSchemas):
             len(state.subjects),
             epoch=state.epoch,
         )
+
+
+class LocalSchemas(RegistrySchemas):
+    """A registry on the topic of a store in this process."""
+
+    def __init__(self, way: WayToLog, clock: Clock) -> None:
+        """Read nothing yet."""
+        checker = ThreadChecker()
+        log = SchemaLog(way, TopicId(SYSTEM, SCHEMAS_TOPIC), clock)
+        super().__init__(Registry(log, RegistryOptions(), checker))
+        self.values = RegistryValues(self._registry, checker)
 
 
 async def _told(awaited: Awaitable[T]) -> T:

@@ -1,7 +1,8 @@
 """The audit of refusals, changes and first uses: one line of JSON for each.
 
 1. Denials to authenticated callers, and each `manage`, `operate`, `grant` and `transact-any`, are
-   always recorded. The first refusal of a stranger is told at once, later ones are counted
+   always recorded; so are operations that drop what nobody can bring back, such as a seek of a
+   group. The first refusal of a stranger is told at once, later ones are counted
    (`audit_refusals.py`). All else is told as a principal does it to a resource for the first time
    in a minute.
 2. Requests never wait for the audit: lines wait in bounded queues until they are written. A line

@@ -62,10 +62,10 @@ def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:
 
     Raises as `open_tables`.
     """
-    from tables.hbase.opening import open_store  # noqa: PLC0415  behind tms.server.stores; an extra
+    from tables.hbase.opening import ANY_SHARD, open_store  # noqa: PLC0415  as below; an extra
     from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.server.stores
 
-    opened = open_store(store, **hbase_options(settings))
+    opened = open_store(store, shard=ANY_SHARD, **hbase_options(settings))
     try:
         found = [*opened.regions(MESSAGE), *opened.regions(PAYLOAD)]
     finally:
@@ -86,12 +86,12 @@ def prune_region(
     from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.server.stores; an extra
     from cleanup.hbase.worker import Memory, Worker, WorkerContext  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
-    from tables.hbase.opening import open_store  # noqa: PLC0415
+    from tables.hbase.opening import ANY_SHARD, open_store  # noqa: PLC0415
     from tables.hbase.regions import Region  # noqa: PLC0415
     from tables.transaction_table import StoreTransactionTable  # noqa: PLC0415
 
     limits = settings.limits()
-    opened = open_store(store, **hbase_options(settings))
+    opened = open_store(store, shard=ANY_SHARD, **hbase_options(settings))
     counts: Counter[tuple[str, str]] = Counter()
     try:
         clock = ClockElsewhere(latest_mark(StoreTransactionTable(opened)))

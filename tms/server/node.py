@@ -95,6 +95,10 @@ class OpenServices:
         await self.subscriptions.refresh_lags()
         await self.room()
 
+    async def raise_format(self) -> None:
+        """Record the present format of the store. Raises `StoreUnavailable`."""
+        await self.shard.raise_format()
+
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""
         self.messaging.stop_waiting()

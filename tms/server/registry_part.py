@@ -21,6 +21,7 @@ from tms.core.messaging import Messaging
 from tms.core.supervision import supervised
 from tms.registry.checker import ProcessChecker
 from tms.registry.ids import StoreIds
+from tms.registry.in_process import RegistrySchemas
 from tms.registry.log import REACHED_S_MAX, SchemaLog, WayToLog
 from tms.registry.mastership import RETRY_S, Election, Mastership
 from tms.registry.members import Announcement, MembersElection
@@ -116,6 +117,8 @@ class RegistryPart:
     ) -> None:
         """Serve what was opened. Its log is reached by `tls`, and not before it is led there."""
         self.registry, _, self._way, self._mastership, self._credentials = opened
+        self.schemas = RegistrySchemas(self.registry)
+        """For who may see all of them, or asks for each whether somebody may."""
         self._sealer = None if security is None else security.sealer
         self._forwarder = Forwarder(0, tls, self._sealer)
         self._settings = settings

@@ -6,6 +6,7 @@ signs tokens, and the keys by which the servers of a cluster believe each other.
 
 import contextlib
 import importlib.util
+import ssl
 from collections.abc import Generator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -17,6 +18,7 @@ from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.core.clock import Clock
 from tms.core.errors import TopicExists, TopicNotFound
 from tms.core.extras import install_command
+from tms.core.tls import TlsFiles
 from tms.metadata.interface import MetadataStore
 from tms.registry.log import WayToLog
 from tms.security.audit_destinations import open_audit
@@ -32,6 +34,7 @@ from tms.settings import Settings
 with importing("api"):
     from api.http.access_control import AccessControl
     from api.http.server import connections_max
+    from api.http.tls import ServerTls
 
 _PUBLISHES = Caller(part=AUDIT)
 
@@ -197,3 +200,21 @@ def read_security(settings: Settings, clock: Clock) -> SecurityFiles | None:
 def _check_extra(module: str) -> None:
     if importlib.util.find_spec(module) is None:
         raise ValueError(f"this needs more: {install_command('auth')}")
+
+
+class ServedTls(NamedTuple):
+    """The TLS of a server."""
+
+    own: ServerTls | None
+    """With its clients; None without a certificate."""
+    to_others: ssl.SSLContext | None
+    """With other servers; None if it asks none."""
+
+
+def read_tls(settings: Settings) -> ServedTls:
+    """Read certificates and keys. Raises `ValueError`, which names the setting."""
+    to_others = settings.tls_to_others() if settings.reaches_others else None
+    if not settings.tls_cert:
+        return ServedTls(None, to_others)
+    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    return ServedTls(ServerTls(files, to_others), to_others)

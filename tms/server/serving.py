@@ -8,7 +8,6 @@ the others forward to it (`api.cluster.standby`). The schema registry is served 
 import asyncio
 import importlib.util
 import logging
-import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,13 +28,12 @@ from tms.core.cluster import Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
 from tms.core.store_features import FEATURES
-from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
-from tms.server.node import open_services
+from tms.server.opening import KnownSharding, open_served
 from tms.server.registry_part import OpenRegistry, RegistryPart, open_registry
-from tms.server.security_part import Security, SecurityFiles, read_security
+from tms.server.security_part import Security, SecurityFiles, ServedTls, read_security, read_tls
 from tms.server.stores import importing, look_at, open_metadata
 from tms.settings import Settings
 
@@ -49,7 +47,6 @@ with importing("api"):
     from api.http.context import Options
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
-    from api.http.tls import ServerTls
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -72,7 +69,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
-    tls, clock = _tls(settings), trusted(None, settings.limits())
+    tls, clock = read_tls(settings), trusted(None, settings.limits())
     security = read_security(settings, clock)
     urls: list[str] = []
 
@@ -116,7 +113,7 @@ class _Basis:
 
     settings: Settings
     clock: TrustedClock
-    tls: "_Tls"
+    tls: ServedTls
     security: SecurityFiles | None
     """None if everybody may do everything."""
 
@@ -134,7 +131,8 @@ class _Basis:
         if opened is not None:
             schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
             stack.push_async_callback(schemas.close)
-        return _Parts(self.settings, self.clock, self.tls, security, schemas)
+        sharding = KnownSharding(self.settings)
+        return _Parts(self.settings, self.clock, self.tls, security, schemas, sharding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +141,18 @@ class _Parts:
 
     settings: Settings
     clock: TrustedClock
-    tls: "_Tls"
+    tls: ServedTls
     security: Security | None
     """None if everybody may do everything."""
     schemas: RegistryPart | None
     """None without its extra."""
+    sharding: KnownSharding
 
-    def options(self, registry: CollectorRegistry, cluster: Cluster | None = None) -> Options:
+    def options(
+        self,
+        registry: CollectorRegistry,
+        cluster: Cluster | None = None,
+    ) -> Options:
         """Return what the service's application is made with."""
         return Options(
             registry=registry,
@@ -157,6 +160,7 @@ class _Parts:
             topic_info=self.settings.topic_info,
             callers=Callers(self.settings.own_hosts),
             cluster=cluster,
+            sharding=self.sharding,
             access=None if self.security is None else self.security.access,
             certificates=() if self.tls.own is None else self.tls.own.certificates,
         )
@@ -171,7 +175,8 @@ class _Parts:
             return app
         from api.console.application import beside  # noqa: PLC0415  an extra
 
-        return beside(app, is_read_only=self.settings.console == "read-only")
+        registry = None if self.schemas is None else self.schemas.schemas
+        return beside(app, is_read_only=self.settings.console == "read-only", registry=registry)
 
     def listeners(self, app: App) -> list[ListeningAddress]:
         """Return where a server listens: for all, and for the registry alone if it is told to."""
@@ -184,41 +189,22 @@ class _Parts:
             self.security.audited.attach(messaging)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tls:
-    """The TLS of a server."""
-
-    own: ServerTls | None
-    """With its clients; None without a certificate."""
-    to_others: ssl.SSLContext | None
-    """With other servers; None if it asks none."""
-
-
-def _tls(settings: Settings) -> _Tls:
-    """Read certificates and keys. Raises `ValueError`, which names the setting."""
-    to_others = settings.tls_to_others() if settings.reaches_others else None
-    if not settings.tls_cert:
-        return _Tls(None, to_others)
-    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-    return _Tls(ServerTls(files, to_others), to_others)
-
-
 async def _serve(basis: _Basis, on_started: OnStarted) -> None:
     settings, registry = basis.settings, _registry()
     async with AsyncExitStack() as stack:
         opened = await open_registry(settings, basis.clock, stack)
-        services = await open_services(
-            settings.store,
-            clock=basis.clock,
-            settings=settings,
-            registry=registry,
+        services = await open_served(
+            settings,
+            basis.clock,
+            registry,
             values=None if opened is None else opened.values,
             may_block_loop=True,
         )
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.messaging)
-        app = parts.with_console(create_app(services, settings.limits(), **parts.options(registry)))
+        options = parts.options(registry)
+        app = parts.with_console(create_app(services, settings.limits(), **options))
         await stack.enter_async_context(app.context.watch.at_work())
         if parts.schemas is not None:
             parts.schemas.register(registry)
@@ -345,11 +331,10 @@ class _Part:
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
         """Open the services, and serve by them."""
         settings, registry = self._settings, _registry()
-        services = await open_services(
-            settings.store,
-            clock=self._parts.clock,
-            settings=settings,
-            registry=registry,
+        services = await open_served(
+            settings,
+            self._parts.clock,
+            registry,
             values=self._values,
             lease=lease,
             instances=self._instances,
@@ -363,7 +348,7 @@ class _Part:
             self._schemas.register(registry)
             self._schemas.attach(services.messaging)
         self._app.lead(self._parts.with_schemas(app), partial(getattr, lease, "left_s"))
-        raising = raising_when_all_know(self._instances, services.shard.raise_format)
+        raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             async with app.context.watch.at_work():
                 yield

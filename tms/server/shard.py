@@ -5,7 +5,7 @@
 2. They are closed in the other order, all of them, whatever one of them raises. The tables stay
    open: whoever opened them closes them.
 
-A process has one shard today. The parts that it would share between several are its `Process`.
+The parts that a process shares between several shards are its `Process`.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.trusted_clock import TrustedClock
+from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
@@ -74,6 +75,8 @@ class Process(NamedTuple):
     """Checks and decodes values; None if no registry is installed."""
     may_block_loop: bool
     """Whether its event loop serves nothing else."""
+    cache: CacheBudget | None = None
+    """The memory that its shards' recent messages take together; None: each shard has its own."""
 
 
 class Upkeep(NamedTuple):
@@ -163,6 +166,7 @@ async def open_shard(
             mark=mark,
             access=access,
             may_block_loop=process.may_block_loop,
+            cache=process.cache,
         )
         last_first.push_async_callback(engine.close)
         services = _services(engine, process, recover, recovered)

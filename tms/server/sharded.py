@@ -1,34 +1,48 @@
 """The services of a process on a sharded store: each shard as a lone server has it, and the ways.
 
-1. Shards are opened one after another, and closed in the other order, whatever one of them raises.
-2. They share the clock, the namespaces and the metrics' registry, and have equal parts of the
-   cache's memory. Other limits hold for each shard.
+1. The stores of shards are opened together, because each may have to wait for a dead server's
+   calls. Then shards are opened one after another, and closed in the other order, whatever one of
+   them raises. If one does not open, none is.
+2. All are under one lease, if there is any. They share the clock, the namespaces, the metrics'
+   registry and the cache's memory, and have equal parts of the connections to HBase. Other limits
+   hold for each shard.
 3. What is asked of a topic or a transaction goes to its shard (`tms.sharding`).
 """
 
 import asyncio
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import cast
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.cleanup import Cleanup
+from tms.core.cluster import HeldLease
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
+from tms.core.payload_values import PayloadValues
 from tms.core.ranges import Ranges
-from tms.core.shards import OwnIds, Sharding, check_shard
+from tms.core.shards import OneShard, OwnIds, Sharding, check_shard
 from tms.core.store_access import StoreAccess
+from tms.core.store_url import url_of_shard
 from tms.core.subscriptions import Subscriptions
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
-from tms.namespaces.opening import DeclaredNamespaces
+from tms.core.trusted_clock import TrustedClock
+from tms.messaging.cache import CacheBudget
+from tms.messaging.features import Instances
+from tms.messaging.store_runtime import CACHE_BYTES_TOLD
+from tms.metadata.interface import MetadataStore
+from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
 from tms.registry.log import WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
+from tms.server.stores import open_metadata, open_tables
+from tms.settings import Settings
 from tms.sharding.groups import ShardedGroups
 from tms.sharding.messaging import ServedMessaging, ShardedMessaging
 from tms.sharding.metrics import ShardMetrics
@@ -72,6 +86,17 @@ class ShardedServices:
             inspection=one.inspection,
         )
 
+    async def raise_format(self) -> None:
+        """Record the present format of each shard. Raises `StoreUnavailable`."""
+        for shard in self.shards:
+            await shard.raise_format()
+
+    def stop_waiting(self) -> None:
+        """Let polls and takes that wait answer now, and from now on at once."""
+        self.messaging.stop_waiting()
+        for shard in self.shards:
+            shard.groups.stop_waiting()
+
     async def refresh_lags(self) -> None:
         """Look how far readers are behind; a bounded time."""
         for shard in self.shards:
@@ -111,12 +136,71 @@ def _elsewhere() -> AsyncTransactions:
     return cast("AsyncTransactions", TransactionsOfOthers())
 
 
+async def open_shards(
+    store: str,
+    sharding: Sharding,
+    clock: TrustedClock,
+    settings: Settings,
+    registry: CollectorRegistry,
+    *,
+    values: PayloadValues | None,
+    lease: HeldLease | None = None,
+    instances: Instances | None = None,
+    may_block_loop: bool = False,
+) -> ShardedServices:
+    """Return the services on the shards of `store`, `hbase://…`; close them when done.
+
+    The arguments are those of `tms.server.node.open_services`. Raises as that, and
+    `StoreFormatUnknown` where a shard is not as `sharding` has it.
+    """
+    count, limits = sharding.shards, settings.limits()
+    part = {
+        "hbase_connections": max(2, 2 * settings.hbase_connections // count),
+        "cleanup_workers": min(1, settings.cleanup_workers),
+    }
+    share = settings.model_copy(update=part)
+
+    def open_one(shard: int) -> Opened:
+        url, expected = url_of_shard(store, shard), OneShard(shard, sharding)
+        tables = open_tables(url, share, takes_over=True, lease=lease, shard=expected)
+        return tables, Upkeep(url, tables.store, share)
+
+    async def open_beside(url: str, _: bool) -> MetadataStore:  # noqa: FBT001  a Callable
+        return await open_metadata(url, settings)
+
+    opened = await asyncio.to_thread(_open_all, open_one, count)
+    try:
+        namespaces = await open_namespaces(settings.metadata, store, limits, open_beside)
+    except BaseException:
+        _close(opened)
+        raise
+    process = Process(limits, clock, registry, namespaces, values, may_block_loop)
+    return await open_sharded(opened, sharding, process, lease=lease, instances=instances)
+
+
+def _open_all(open_one: Callable[[int], Opened], count: int) -> list[Opened]:
+    """Return all that is opened, in as many threads. If one raises, close the others."""
+    with ThreadPoolExecutor(count, "tms-open") as threads:
+        opening = [threads.submit(open_one, shard) for shard in range(count)]
+    try:
+        return [each.result() for each in opening]
+    except BaseException:
+        _close([each.result() for each in opening if each.exception() is None])
+        raise
+
+
+def _close(opened: Sequence[Opened]) -> None:
+    for tables, _ in opened:
+        tables.close()
+
+
 async def open_sharded(
     opened: Sequence[Opened],
     sharding: Sharding,
     process: Process,
     *,
-    access: StoreAccess = StoreAccess.CREATE,
+    lease: HeldLease | None = None,
+    instances: Instances | None = None,
 ) -> ShardedServices:
     """Return the services on shards, which close with them, also where this fails.
 
@@ -129,8 +213,9 @@ async def open_sharded(
     values = process.values
     if values is None and importlib.util.find_spec("avro") is not None:
         values = schemas.values
-    limits = process.limits
-    share = replace(limits, cache_bytes_max=limits.cache_bytes_max // sharding.shards)
+    cache = CacheBudget(process.limits.cache_bytes_max)
+    gauge = Gauge("tms_cache_bytes", CACHE_BYTES_TOLD, registry=process.registry)
+    gauge.set_function(lambda: cache.used_bytes)
     registries = [CollectorRegistry() for _ in opened]
     shards: list[Shard] = []
     async with AsyncExitStack() as last_first:
@@ -140,9 +225,10 @@ async def open_sharded(
         for number, (tables, upkeep) in enumerate(opened):
             shard = await open_shard(
                 tables,
-                process._replace(limits=share, registry=registries[number], values=values),
-                lease=None,
-                access=access,
+                process._replace(registry=registries[number], values=values, cache=cache),
+                lease=lease,
+                instances=instances,
+                access=StoreAccess.CREATE,
                 upkeep=upkeep,
                 ids=OwnIds(number, sharding.shards),
             )

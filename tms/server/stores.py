@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tms.core.clock import SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.credentials import without_credentials
+from tms.core.shards import Sharding
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import (
     HBASE,
@@ -60,6 +61,9 @@ with importing("tables"), importing("cleanup"):
     from tables.sealing.tables import SealedTables
     from tables.store_tables import StoreTables
 
+    if TYPE_CHECKING:
+        from tables.hbase.opening import ExpectedShard
+
 
 def open_tables(
     store: str,
@@ -68,22 +72,24 @@ def open_tables(
     *,
     takes_over: bool = False,
     lease: HeldLease | None = None,
+    shard: "ExpectedShard" = None,
 ) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
     A folder is opened as `access` says. HBase's tables are never created here, and only a server
     raises their format.
     A server `takes_over`, also from one that died; nothing is asked of HBase where its `lease` is
-    over. Blocks while a LevelDB recovers, HBase is asked,
-    or, taking over there, a dead server's calls may be under way. Raises `StoreError`,
-    `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what HBase needs
-    is not installed.
+    over. One of several shards is opened only if it is the expected `shard`. Blocks while a LevelDB
+    recovers, HBase is asked, or, taking over there, a dead server's calls may be under way. Raises
+    `StoreError`, `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what
+    HBase needs is not installed.
     """
     kind = kind_of(store)
     if kind is None and not has_scheme(store, HBASE):  # whose own error says what is missing
         shown = without_credentials(store)
         raise ValueError(f"{shown!r} is not a store: give {written()}")
-    return WAYS[HBASE if kind is None else kind](Asked(store, settings, access, lease, takes_over))
+    asked = Asked(store, settings, access, lease, takes_over, shard)
+    return WAYS[HBASE if kind is None else kind](asked)
 
 
 class Asked(NamedTuple):
@@ -94,6 +100,7 @@ class Asked(NamedTuple):
     access: StoreAccess
     lease: HeldLease | None
     takes_over: bool
+    shard: "ExpectedShard"
 
 
 def _open_leveldb(asked: Asked) -> StoreTables:
@@ -118,6 +125,7 @@ def _open_hbase(asked: Asked) -> StoreTables:
     token = 0 if lease is None else lease.token
     opened = open_store(
         asked.store,
+        shard=asked.shard,
         takes_over=asked.takes_over,
         token=token,
         is_last=lambda: lease is None or lease.is_last,
@@ -162,20 +170,41 @@ async def open_metadata(
 
 
 def inspect(store: str) -> Partwise:
-    """Open a store to look into it; close what is returned. Raises as `open_tables`."""
+    """Open a store, or one shard, to look into it; close what is returned.
+
+    Raises as `open_tables`.
+    """
     settings = Settings.model_construct()
-    opened = open_tables(store, settings, StoreAccess.READ).store
+    opened = open_tables(store, settings, StoreAccess.READ, shard="any").store
     return Partwise(opened, settings.limits(), SystemClock())
 
 
-def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None) -> Any:
-    """Create the tables of `store`, which is `hbase://…`: `tables.hbase.creation.create`.
+def sharding_of(store: str, settings: Settings) -> Sharding | None:
+    """Return how `store` is divided; None if it has no shards.
+
+    Raises as `open_tables`, and on HBase also if it is not there.
+    """
+    if not has_scheme(store, HBASE):
+        return None
+    from tables.hbase.opening import sharding_of as recorded  # noqa: PLC0415  an extra
+
+    return recorded(store, **hbase_options(settings))
+
+
+def create_tables(
+    store: str,
+    settings: Settings,
+    admin: tuple[str, int] | None,
+    sharding: Sharding | None = None,
+    on_shard: Callable[[int, int], object] = lambda _done, _all: None,
+) -> Any:
+    """Create the tables of `store`, which is `hbase://…`: `tables.hbase.creation.create_as_told`.
 
     Raises as that and as `open_tables`.
     """
     from tables.hbase.opening import create_store  # noqa: PLC0415  as above
 
-    return create_store(store, admin, **hbase_options(settings))
+    return create_store(store, admin, sharding, on_shard, **hbase_options(settings))
 
 
 def release_store(store: str, settings: Settings) -> bool:

@@ -36,16 +36,6 @@ def check_recordable(connection: sqlite3.Connection) -> None:
         raise ValueError(f"{virtual[0]} is a virtual table, whose changes cannot be recorded")
 
 
-def may_be_deferred(connection: sqlite3.Connection) -> bool:
-    """Whether a foreign key that leads nowhere may be noticed at the commit only."""
-    if not connection.execute("PRAGMA foreign_keys").fetchone()[0]:
-        return False
-    if connection.execute("PRAGMA defer_foreign_keys").fetchone()[0]:
-        return True
-    query = "SELECT 1 FROM main.sqlite_schema WHERE sql LIKE '%DEFERRED%'"
-    return connection.execute(query).fetchone() is not None
-
-
 def begin_recording(connection: sqlite3.Connection) -> None:
     """Record the changes of all tables from now on."""
     connection.execute("CREATE TEMP TABLE tms_changes (n INTEGER PRIMARY KEY, statement TEXT)")

@@ -10,10 +10,10 @@
 Attempts are empty if all are 1.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tms.core.groups import LimitedBy, Refusal, RefusedMessage, Settled, Taken
-from tms.wire.avro import AvroReader, array, number, optional, sized
+from tms.wire.avro import AvroReader, array, invalid, number, optional, sized
 from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA
 from tms.wire.avro_runs import AvroRunsDecoder
 
@@ -45,6 +45,8 @@ TAKEN_SCHEMA: Final[dict[str, Any]] = {
         {"name": "messages", "type": CONSUME_FRAMES_SCHEMA},
     ],
 }
+
+Reason = TypeVar("Reason", LimitedBy, Refusal)
 
 
 def encode_taken(taken: Taken) -> bytes:
@@ -83,13 +85,15 @@ def decode_taken(answer: bytes) -> Taken:
     reader = AvroReader(answer)
     delivery = reader.number() if reader.has_value() else None
     lease_s = reader.number() / 1000
-    limited_by = LimitedBy(reader.text()) if reader.has_value() else None
+    limited_by = _one_of(LimitedBy, reader.text()) if reader.has_value() else None
     stopped_at = reader.number() if reader.has_value() else None
     attempts = [reader.number() for _ in reader.items()]
     settled = reader.number()
     refused = [
         RefusedMessage(
-            reader.number(), reader.sized() if reader.has_value() else None, Refusal(reader.text())
+            reader.number(),
+            reader.sized() if reader.has_value() else None,
+            _one_of(Refusal, reader.text()),
         )
         for _ in reader.items()
     ]
@@ -97,6 +101,15 @@ def decode_taken(answer: bytes) -> Taken:
     block = messages.feed(reader.rest())
     messages.close()
     blocks = (block,) if block.count else ()
+    if attempts and len(attempts) != block.count:
+        raise invalid("not one attempt for each message")
     return Taken(
         delivery, lease_s, blocks, attempts, limited_by, stopped_at, Settled(settled, refused)
     )
+
+
+def _one_of(kind: type[Reason], text: str) -> Reason:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise invalid(str(error)) from None

@@ -43,15 +43,18 @@ from tms.wire.json_messages import (
     are_all_text,
     encode_rows,
     given_bodies,
+    given_of,
     given_payloads,
     given_values,
 )
 from tms.wire.json_ranges import IsolationName
-from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_of
-from tms.wire.json_transactions import AdvanceBody, advances_of
+from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies, commit_acks_of
+from tms.wire.json_transactions import AdvanceBody, advances_bodies, advances_of
 from tms.wire.json_values import (
     check_body,
     decode,
+    decode_answer,
+    decoder_of,
     encode,
     from_base64,
     int64,
@@ -178,17 +181,12 @@ class _Outer(msgspec.Struct):
 
 
 _LONG_BYTES = 1_000
-_publish_decoder = msgspec.json.Decoder(PublishBody)
-_publish_all_decoder = msgspec.json.Decoder(PublishAllBody)
-_rollback_decoder = msgspec.json.Decoder(RollbackBody)
-_poll_decoder = msgspec.json.Decoder(PollBody)
-_outer_decoder = msgspec.json.Decoder(_Outer)
 
 
 def _check_names(body: bytes, messages: Sequence[Any]) -> None:
     """Raise as `check_body`; an array of texts, in which are no names, is not parsed again."""
     if len(body) > _LONG_BYTES and are_all_text(messages):
-        array = bytes(_outer_decoder.decode(body).messages)
+        array = bytes(decoder_of(_Outer).decode(body).messages)
         at = body.index(b"[")
         if body.startswith(array, at):
             body = body[:at] + b"0" + body[at + len(array) :]
@@ -212,7 +210,7 @@ class JsonFormat:
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
         """Return what a publish or store asks, in steps that others may have their turn between."""
-        value = decode(_publish_decoder, body, check=False)
+        value = decode(PublishBody, body, check=False)
         messages = value.messages
         if len(messages) > messages_max:
             raise too_many_messages(len(messages), messages_max)
@@ -233,9 +231,21 @@ class JsonFormat:
             bodies += some
         return PublishRequest(pointer, bodies, values)
 
+    def encode_publish_all(self, request: PublishAllRequest) -> bytes:
+        """Return the body of a publish to several topics, for the client; bytes as text."""
+        carried, topics = request.carried, request.topics.items()
+        told = {
+            "topics": {name: [*map(given_of, bodies)] for name, bodies in topics},
+            "owner": request.owner,
+            "sequence": request.sequence,
+            "advances": advances_bodies(carried.advances),
+            "acks": commit_acks_bodies(carried.acks),
+        }
+        return encode(told)
+
     def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
         """Return the content of a publish to several topics."""
-        value = decode(_publish_all_decoder, body)
+        value = decode(PublishAllBody, body)
         count = sum(map(len, value.topics.values()))
         if count > messages_max:
             raise too_many_messages(count, messages_max)
@@ -250,6 +260,11 @@ class JsonFormat:
         """Return the answer to a publish to several topics."""
         return encode(PublishedAllBody(str(published.write_pointer), published.is_duplicate))
 
+    def decode_published_all(self, answer: bytes) -> AllPublished:
+        """Return the answer to a publish to several topics, for the client."""
+        told = decode_answer(PublishedAllBody, answer)
+        return AllPublished(int(told.transaction_id), is_duplicate=told.duplicate)
+
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
         return encode(_rollback_body(published))
@@ -260,7 +275,7 @@ class JsonFormat:
 
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
-        value = decode(_rollback_decoder, body)
+        value = decode(RollbackBody, body)
         bounds = value.rollbackRange
         return RollbackRange(
             _pointer_of(value.transactionWritePointer),
@@ -272,7 +287,7 @@ class JsonFormat:
 
     def decode_poll(self, body: bytes) -> PollRequest:
         """Return what a poll asks. An empty body asks for the oldest messages."""
-        value = decode(_poll_decoder, body or b"{}")
+        value = decode(PollBody, body or b"{}")
         start = untagged(value.startFrom, "bytes", "long")
         start = parse_id(start) if isinstance(start, str) else start
         limit = untagged(value.limit, "int")

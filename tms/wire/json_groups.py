@@ -34,9 +34,6 @@ from tms.wire.json_subscriptions import PositionBody
 from tms.wire.json_takes import LeaseS, Limit, hex_of, id_of
 from tms.wire.json_values import decode, decode_answer, encode
 
-"""How many messages one list may name."""
-
-
 Place = Annotated[
     str,
     described_by(
@@ -72,10 +69,11 @@ class GroupChangesBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewGroupBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A new group; null is before the oldest message."""
+    """A new group; it begins before the oldest message, unless `after` or `time_ms` says where."""
 
     kind: Annotated[Literal["shared"], described_by({"const": "shared"})]
     after: Place | None = None
+    time_ms: TimeMs | None = None
     order: OrderName = Order.NONE
     lease_s: LeaseS = DEFAULTS.lease_s
     retry_s: Wait = DEFAULTS.retry_s
@@ -165,15 +163,7 @@ class NewSubscription(NamedTuple):
     after: Position
 
 
-_decoder = msgspec.json.Decoder
-_kind_decoder = _decoder(_KindBody)
-_new_decoder = _decoder(NewPositionBody)
-_new_group_decoder = _decoder(NewGroupBody)
-_changes_decoder = _decoder(GroupChangesBody)
-_group_decoder = _decoder(GroupBody)
-_members_decoder = _decoder(list[MemberBody])
-_open_decoder = _decoder(list[OpenBody])
-_seek_decoder = _decoder(SeekBody)
+_ONE_PLACE = "either after or time_ms"
 _ENDS = tuple(each.value for each in SeekTo)
 _SETTINGS = ("order", "lease_s", "retry_s", "retry_s_max", "open_max", "member_max", "paused")
 
@@ -184,9 +174,7 @@ def _given(body: msgspec.Struct) -> dict[str, Any]:
 
 
 def encode_new_group(settings: GroupSettings, after: Position) -> bytes:
-    """Return the body that creates a group. Raises `InvalidRequest` if it begins at a time."""
-    if isinstance(after, int):
-        raise InvalidRequest("invalid_group", time_ms=after, expected="a seek after it is created")
+    """Return the body that creates a group."""
     given = {name: getattr(settings, name) for name in _SETTINGS}
     return encode(NewGroupBody(kind="shared", **_place(after), **given))
 
@@ -195,12 +183,14 @@ def decode_new(body: bytes) -> NewSubscription:
     """Return a new subscription. An empty body: a position before the oldest message."""
     if not body:
         return NewSubscription(None, SeekTo.START)
-    if decode(_kind_decoder, body).kind != "shared":
-        after = decode(_new_decoder, body).after
+    if decode(_KindBody, body).kind != "shared":
+        after = decode(NewPositionBody, body).after
         return NewSubscription(None, SeekTo.START if after is None else parse_id(after))
-    value = decode(_new_group_decoder, body)
+    value = decode(NewGroupBody, body)
     settings = GroupSettings(*(getattr(value, name) for name in _SETTINGS))
-    return NewSubscription(settings, _position(value.after or "start"))
+    if value.after is not None and value.time_ms is not None:
+        raise InvalidRequest("invalid_body", format="json", expected=_ONE_PLACE)
+    return NewSubscription(settings, _position(value.after, value.time_ms))
 
 
 def _place(to: Position) -> dict[str, Any]:
@@ -209,8 +199,10 @@ def _place(to: Position) -> dict[str, Any]:
     return {"time_ms": to} if isinstance(to, int) else {"after": to.hex()}
 
 
-def _position(place: str) -> bytes | SeekTo:
-    return SeekTo(place) if place in _ENDS else parse_id(place)
+def _position(after: str | None, time_ms: int | None) -> Position:
+    if after is None:
+        return SeekTo.START if time_ms is None else time_ms
+    return SeekTo(after) if after in _ENDS else parse_id(after)
 
 
 def encode_seek(to: Position) -> bytes:
@@ -220,10 +212,10 @@ def encode_seek(to: Position) -> bytes:
 
 def decode_seek(body: bytes) -> Position:
     """Return the place of a seek."""
-    value = decode(_seek_decoder, body)
+    value: Any = decode(SeekBody, body)
     if (value.after is None) == (value.time_ms is None):
-        raise InvalidRequest("invalid_body", format="json", expected="either after or time_ms")
-    return int(value.time_ms) if value.after is None else _position(value.after)
+        raise InvalidRequest("invalid_body", format="json", expected=_ONE_PLACE)
+    return _position(value.after, value.time_ms)
 
 
 def encode_changes(changes: Mapping[str, Any], expected_version: int | None) -> bytes:
@@ -233,7 +225,7 @@ def encode_changes(changes: Mapping[str, Any], expected_version: int | None) -> 
 
 def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
     """Return the settings to change, and the version that is expected."""
-    value = decode(_changes_decoder, body)
+    value = decode(GroupChangesBody, body)
     return _given(value), value.expected_version
 
 
@@ -268,7 +260,7 @@ def encode_group(group: Group) -> bytes:
 
 def decode_group(answer: bytes, topic_id: TopicId) -> Group:
     """Return the group that a server told."""
-    told = decode_answer(_group_decoder, answer)
+    told = decode_answer(GroupBody, answer)
     state, settings = told.state, told.settings
     return Group(
         topic_id,
@@ -306,7 +298,7 @@ def decode_members(answer: bytes) -> list[GroupMember]:
     """Return the members that a server told."""
     return [
         GroupMember(each.name, each.principal, each.holds, each.since_ms, each.seen_ms)
-        for each in decode_answer(_members_decoder, answer)
+        for each in decode_answer(list[MemberBody], answer)
     ]
 
 
@@ -324,5 +316,5 @@ def decode_open(answer: bytes) -> list[OpenMessage]:
     """Return the open messages that a server told."""
     return [
         OpenMessage(parse_id(each.id), each.attempts, each.state, each.member, each.until_ms)
-        for each in decode_answer(_open_decoder, answer)
+        for each in decode_answer(list[OpenBody], answer)
     ]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.frame import bodies_of, encode_body
+from tms.core.frame import FramedBody, bodies_of, encode_body, read_frame
 from tms.core.message import Message, MessageBlock, published_ms
 from tms.core.payload_values import GivenValue
 from tms.wire.json_fields import (
@@ -120,6 +120,21 @@ def given_bodies(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
     if are_all_text(messages):
         return [bytes_of(message, base64_only=base64_only) for message in messages]
     return bodies_of([_body_of(message, base64_only=base64_only) for message in messages])
+
+
+def given_of(body: bytes) -> JsonBytes | dict[str, Any]:
+    """Return the JSON value by which a request gives a body."""
+    if type(body) is not FramedBody:
+        return json_of(body, base64_only=False)
+    frame = read_frame(body)
+    payload = json_of(body[frame.end :], base64_only=False) if frame.has_payload else None
+    given: dict[str, Any] = {"payload": payload}
+    if frame.key is not None:
+        given["key"] = json_of(frame.key, base64_only=False)
+    if frame.headers:
+        headers = frame.headers.items()
+        given["headers"] = {name: json_of(value, base64_only=False) for name, value in headers}
+    return given
 
 
 def given_payloads(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:

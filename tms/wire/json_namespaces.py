@@ -88,14 +88,9 @@ class NamespaceBody(msgspec.Struct):
     rules: RulesBody
 
 
-_settings_decoder = msgspec.json.Decoder(SettingsBody)
-_namespace_decoder = msgspec.json.Decoder(NamespaceBody)
-_namespaces_decoder = msgspec.json.Decoder(list[NamespaceBody])
-
-
 def decode_settings(body: bytes) -> NamespaceSettings:
     """Return what a body asks for; an empty one for nothing. Raises `InvalidRequest`."""
-    given = decode(_settings_decoder, body or b"{}", code="invalid_namespace_settings")
+    given = decode(SettingsBody, body or b"{}", code="invalid_namespace_settings")
     return NamespaceSettings(**msgspec.structs.asdict(given))
 
 
@@ -131,12 +126,12 @@ def encode_namespaces(namespaces: Iterable[Namespace]) -> bytes:
 
 def decode_namespace(answer: bytes) -> Namespace:
     """Return what a server has answered. Raises `InternalError`."""
-    return _namespace_of(decode_answer(_namespace_decoder, answer))
+    return _namespace_of(decode_answer(NamespaceBody, answer))
 
 
 def decode_namespaces(answer: bytes) -> list[Namespace]:
     """Return what a server has answered. Raises `InternalError`."""
-    return [_namespace_of(value) for value in decode_answer(_namespaces_decoder, answer)]
+    return [_namespace_of(value) for value in decode_answer(list[NamespaceBody], answer)]
 
 
 def _namespace_of(told: NamespaceBody) -> Namespace:

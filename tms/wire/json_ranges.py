@@ -84,12 +84,6 @@ class ReachBody(msgspec.Struct):
     bytes: Count
 
 
-_asked_decoder = msgspec.json.Decoder(RangesAskedBody)
-_ranges_decoder = msgspec.json.Decoder(RangesBody)
-_splits_decoder = msgspec.json.Decoder(SplitsBody)
-_reach_decoder = msgspec.json.Decoder(ReachBody)
-
-
 def encode_asked(names: Collection[str], isolation: Isolation) -> bytes:
     """Return the body that asks for the ranges of the topics of these names."""
     return encode({"topics": list(names), "isolation": isolation})
@@ -97,7 +91,7 @@ def encode_asked(names: Collection[str], isolation: Isolation) -> bytes:
 
 def decode_asked(body: bytes) -> tuple[list[str], Isolation]:
     """Return the names of topics asked for, and which messages count."""
-    asked = decode(_asked_decoder, body)
+    asked = decode(RangesAskedBody, body)
     return asked.topics, Isolation(asked.isolation)
 
 
@@ -118,7 +112,7 @@ def encode_ranges(ranges: TopicRanges) -> bytes:
 
 def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
     """Return what was told of the topics asked for, by name."""
-    told = decode(_ranges_decoder, body)
+    told = decode(RangesBody, body)
     topics = {
         topic_id: None
         if (found := told.topics.get(name)) is None
@@ -141,7 +135,7 @@ def encode_splits(splits: Sequence[Split]) -> bytes:
 
 def decode_splits(body: bytes) -> list[Split]:
     """Return the parts that were told."""
-    ranges = decode(_splits_decoder, body).ranges
+    ranges = decode(SplitsBody, body).ranges
     return [Split(parse_id(part.start), parse_id(part.end), part.bytes) for part in ranges]
 
 
@@ -152,5 +146,5 @@ def encode_reach(reach: Reach) -> bytes:
 
 def decode_reach(body: bytes) -> Reach:
     """Return how far a range was told to reach."""
-    told = decode(_reach_decoder, body)
+    told = decode(ReachBody, body)
     return Reach(parse_id(told.end), told.messages, told.bytes)

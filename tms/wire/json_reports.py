@@ -61,12 +61,6 @@ class SizeBody(msgspec.Struct):
     size: Count
 
 
-_info_decoder = msgspec.json.Decoder(OneInfoBody)
-_infos_decoder = msgspec.json.Decoder(list[InfoBody])
-_owners_decoder = msgspec.json.Decoder(list[OwnerBody])
-_size_decoder = msgspec.json.Decoder(SizeBody)
-
-
 def _info_body(info: TransactionInfo) -> OneInfoBody:
     return OneInfoBody(
         transaction_id=str(info.transaction_id),
@@ -110,7 +104,7 @@ def encode_info(info: TransactionInfo, transaction: bytes | None = None) -> byte
 
 def decode_info(body: bytes) -> tuple[TransactionInfo, bytes | None]:
     """Return what was told of a transaction, and the codec's bytes, where they are there."""
-    value = decode(_info_decoder, body)
+    value = decode(OneInfoBody, body)
     return _info_of(value), None if value.transaction is msgspec.UNSET else value.transaction
 
 
@@ -121,7 +115,7 @@ def encode_infos(infos: Iterable[TransactionInfo]) -> bytes:
 
 def decode_infos(body: bytes) -> list[TransactionInfo]:
     """Return what was told of transactions."""
-    return [_info_of(value) for value in decode(_infos_decoder, body)]
+    return [_info_of(value) for value in decode(list[InfoBody], body)]
 
 
 def encode_owners(owners: Iterable[OwnerInfo]) -> bytes:
@@ -147,7 +141,7 @@ def decode_owners(body: bytes) -> list[OwnerInfo]:
             **msgspec.structs.asdict(told)
             | {"transaction_id": pointer_of(told.transaction_id, "transaction_id")}
         )
-        for told in decode(_owners_decoder, body)
+        for told in decode(list[OwnerBody], body)
     ]
 
 
@@ -158,5 +152,4 @@ def encode_size(count: int) -> bytes:
 
 def decode_size(body: bytes) -> int:
     """Return what was told of the size of the invalid list."""
-    told: SizeBody = decode(_size_decoder, body)
-    return told.size
+    return decode(SizeBody, body).size

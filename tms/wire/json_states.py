@@ -1,7 +1,7 @@
-"""How cleanup, the cluster and the clock stand, in JSON: the fields of their states in `tms.core`.
+"""How cleanup stands, in JSON, and the step of a clock that is accepted.
 
-And the step of a clock that is accepted. Write pointers are text (`json_ids`), as which the decoder
-takes them too.
+The fields are those of `tms.core.cleanup`. Write pointers are text (`json_ids`), as which the
+decoder takes them too. The states of the cluster and the clock are JSON as they are.
 """
 
 from typing import Annotated, Any
@@ -9,23 +9,15 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.cleanup import CleanupState
-from tms.core.cluster import ClusterState
 from tms.core.inspection import Bounds
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.trusted_clock import ClockState
-from tms.wire.json_values import decode, decode_answer, encode
+from tms.wire.json_values import decode_answer
 
 
 class StepBody(msgspec.Struct, forbid_unknown_fields=True):
     """A step that is accepted."""
 
     step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
-
-
-_step_decoder = msgspec.json.Decoder(StepBody)
-_clock_decoder = msgspec.json.Decoder(ClockState)
-_cleanup_decoder = msgspec.json.Decoder(CleanupState, strict=False)
-_cluster_decoder = msgspec.json.Decoder(ClusterState)
 
 
 def told_bounds(bounds: Bounds | CleanupState) -> dict[str, Any]:
@@ -40,45 +32,6 @@ def told_bounds(bounds: Bounds | CleanupState) -> dict[str, Any]:
     return told
 
 
-def encode_cleanup(state: CleanupState) -> bytes:
-    """Return how it stands."""
-    return encode(told_bounds(state))
-
-
-def encode_clock(state: ClockState) -> bytes:
-    """Return how it stands."""
-    return encode(state)
-
-
-def encode_cluster(state: ClusterState) -> bytes:
-    """Return how it stands."""
-    return encode(state)
-
-
 def decode_cleanup(answer: bytes) -> CleanupState:
     """Return what a server has answered. Raises `InternalError`."""
-    state: CleanupState = decode_answer(_cleanup_decoder, answer)
-    return state
-
-
-def decode_cluster(answer: bytes) -> ClusterState:
-    """Return what a server has answered. Raises `InternalError`."""
-    state: ClusterState = decode_answer(_cluster_decoder, answer)
-    return state
-
-
-def decode_clock(answer: bytes) -> ClockState:
-    """Return what a server has answered. Raises `InternalError`."""
-    state: ClockState = decode_answer(_clock_decoder, answer)
-    return state
-
-
-def encode_step(step_s: int) -> bytes:
-    """Return the body that accepts a step of so many seconds."""
-    return encode(StepBody(step_s))
-
-
-def decode_step(body: bytes) -> int:
-    """Return the step that is accepted. Raises `InvalidRequest` (invalid_step)."""
-    asked: StepBody = decode(_step_decoder, body, code="invalid_step")
-    return asked.step_s
+    return decode_answer(CleanupState, answer, strict=False)

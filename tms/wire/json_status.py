@@ -2,8 +2,9 @@
 
 import msgspec
 
+from tms.core.errors import InternalError
 from tms.core.status import ServerStatus
-from tms.wire.json_values import decode_answer, encode
+from tms.wire.json_values import encode
 
 _decoder = msgspec.json.Decoder(ServerStatus, strict=False)
 
@@ -18,5 +19,7 @@ def encode_status(status: ServerStatus) -> bytes:
 
 def decode_status(answer: bytes) -> ServerStatus:
     """Return what a server has answered. Raises `InternalError`."""
-    status: ServerStatus = decode_answer(_decoder, answer)
-    return status
+    try:
+        return _decoder.decode(answer)
+    except msgspec.MsgspecError as error:
+        raise InternalError(reason=str(error)) from None

@@ -33,12 +33,6 @@ class SubscriptionBody(msgspec.Struct):
     kind: SubscriptionKind = SubscriptionKind.SINGLE
 
 
-_position_decoder = msgspec.json.Decoder(PositionBody)
-_move_decoder = msgspec.json.Decoder(MoveBody)
-_subscription_decoder = msgspec.json.Decoder(SubscriptionBody)
-_subscriptions_decoder = msgspec.json.Decoder(list[SubscriptionBody])
-
-
 def encode_position(after: bytes | None) -> bytes:
     """Return the body that creates a subscription."""
     return encode(PositionBody(None if after is None else after.hex()))
@@ -46,7 +40,7 @@ def encode_position(after: bytes | None) -> bytes:
 
 def decode_position(body: bytes) -> bytes | None:
     """Return the position of a new subscription. An empty body: before the oldest message."""
-    after = decode(_position_decoder, body).after if body else None
+    after = decode(PositionBody, body).after if body else None
     return None if after is None else parse_id(after)
 
 
@@ -57,7 +51,7 @@ def encode_move(advance: Advance) -> bytes:
 
 def decode_move(body: bytes, topic_id: TopicId, name: str) -> Advance:
     """Return the move of a subscription of a topic."""
-    value = decode(_move_decoder, body)
+    value = decode(MoveBody, body)
     return Advance(topic_id, name, parse_id(value.after), value.expected_version)
 
 
@@ -83,7 +77,7 @@ def encode_subscription(subscription: SubscriptionPosition) -> bytes:
 
 def decode_subscription(answer: bytes, topic_id: TopicId) -> SubscriptionPosition:
     """Return the subscription of a topic that was answered."""
-    return _subscription_of(decode_answer(_subscription_decoder, answer), topic_id)
+    return _subscription_of(decode_answer(SubscriptionBody, answer), topic_id)
 
 
 def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes:
@@ -93,5 +87,5 @@ def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes
 
 def decode_subscriptions(answer: bytes, topic_id: TopicId) -> list[SubscriptionPosition]:
     """Return the list of a topic's subscriptions that was answered."""
-    told = decode_answer(_subscriptions_decoder, answer)
+    told = decode_answer(list[SubscriptionBody], answer)
     return [_subscription_of(each, topic_id) for each in told]

@@ -24,6 +24,7 @@ from tms.core.groups import (
     Settled,
     Take,
     Taken,
+    kept_of,
 )
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import parse_id
@@ -39,8 +40,6 @@ from tms.wire.json_fields import (
     reference,
 )
 from tms.wire.json_values import Int64, decode, decode_answer, encode
-
-_decoder = msgspec.json.Decoder
 
 IDS_MAX = 10_000
 _PARTS_MAX = 1_000
@@ -185,17 +184,12 @@ class CommitAcksBody(msgspec.Struct, forbid_unknown_fields=True):
     ids: Ids
 
 
-_settle_decoder = _decoder(SettleBody)
-_settled_decoder = _decoder(SettledBody)
-_take_decoder = _decoder(TakeBody)
-
-
 def _parts_of(settle: Settle) -> dict[str, Any]:
     """Return the fields of a settle."""
     return {
         "acks": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.acks],
         "nacks": [
-            NacksBody(each.delivery, _hexes(each.ids), each.delay_s, each.reason)
+            NacksBody(each.delivery, _hexes(each.ids), each.delay_s, kept_of(each.reason))
             for each in settle.nacks
         ],
         "release": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.releases],
@@ -231,7 +225,7 @@ def encode_settle(member: str, settle: Settle) -> bytes:
 
 def decode_settle(body: bytes) -> tuple[str, Settle]:
     """Return a member, and what it settles."""
-    value = decode(_settle_decoder, body)
+    value = decode(SettleBody, body)
     return value.member, _settle_of(value)
 
 
@@ -246,7 +240,7 @@ def encode_settled(settled: Settled) -> bytes:
 
 def decode_settled(answer: bytes) -> Settled:
     """Return what a settle answered."""
-    told = decode_answer(_settled_decoder, answer)
+    told = decode_answer(SettledBody, answer)
     refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
     return Settled(told.settled, refused)
 
@@ -269,7 +263,7 @@ def encode_take(take: Take) -> bytes:
 
 def decode_take(body: bytes) -> Take:
     """Return a take."""
-    value = decode(_take_decoder, body)
+    value = decode(TakeBody, body)
     settle = Settle() if value.settle is msgspec.UNSET else _settle_of(value.settle)
     return Take(
         value.member,
@@ -298,7 +292,7 @@ def encode_taken_head(taken: Taken) -> bytes:
 
 def decode_taken_head(head: bytes) -> Taken:
     """Return the answer to a take, without its messages."""
-    told = decode_answer(_head_decoder, head)
+    told = decode_answer(TakenHeadBody, head)
     refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
     return Taken(
         told.delivery,
@@ -309,9 +303,6 @@ def decode_taken_head(head: bytes) -> Taken:
         None if told.stopped_at is None else int(told.stopped_at),
         Settled(told.settled, refused),
     )
-
-
-_head_decoder = _decoder(TakenHeadBody)
 
 
 def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:

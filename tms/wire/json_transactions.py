@@ -4,7 +4,7 @@ The answers to GET are in `json_reports`.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -143,15 +143,6 @@ class TruncatedBody(msgspec.Struct):
     truncated: Count
 
 
-_start_decoder = msgspec.json.Decoder(StartBody)
-_started_decoder = msgspec.json.Decoder(StartedBody)
-_changes_decoder = msgspec.json.Decoder(ChangesBody)
-_commit_decoder = msgspec.json.Decoder(CommitBody)
-_ended_decoder = msgspec.json.Decoder(EndedBody)
-_truncation_decoder = msgspec.json.Decoder(TruncationBody)
-_truncated_decoder = msgspec.json.Decoder(TruncatedBody)
-
-
 def encode_start(request: StartRequest) -> bytes:
     """Return the body of a start; its home is in the query."""
     return encode(StartBody(TYPE_NAMES[request.type], *request[1:7]))
@@ -161,7 +152,7 @@ def decode_start(body: bytes) -> StartRequest:
     """Return the wishes of a start. An empty body has none."""
     if not body:
         return _DEFAULT_START
-    value = decode(_start_decoder, body)
+    value = decode(StartBody, body)
     return StartRequest(
         type=TYPES[value.type],
         timeout_s=value.timeout_s,
@@ -187,7 +178,7 @@ def encode_started(transaction: Transaction, *, with_codec: bool) -> bytes:
 
 def decode_started(answer: bytes) -> Transaction:
     """Return the transaction that a start or a checkpoint answered with its codec."""
-    codec = decode_answer(_started_decoder, answer).transaction
+    codec = decode_answer(StartedBody, answer).transaction
     return decode_transaction(b"" if codec is msgspec.UNSET else codec)
 
 
@@ -201,26 +192,31 @@ def decode_changes(body: bytes, changes_max: int, *, base64_only: bool) -> list[
 
     `base64_only` says how strings are read, as in `JsonFormat`.
     """
-    changes = decode(_changes_decoder, body).changes
+    changes = decode(ChangesBody, body).changes
     if len(changes) > changes_max:
         raise TooLarge("too_many_changes", count=len(changes), transaction_changes_max=changes_max)
     return [bytes_of(value, base64_only=base64_only) for value in changes]
+
+
+def advances_bodies(advances: Iterable[Advance]) -> list[AdvanceBody]:
+    """Return the moves of positions as they are told."""
+    return [
+        AdvanceBody(
+            advance.topic_id.namespace,
+            advance.topic_id.name,
+            advance.name,
+            advance.after.hex(),
+            advance.expected_version,
+        )
+        for advance in advances
+    ]
 
 
 def encode_commit(request: CommitRequest) -> bytes:
     """Return the body of a commit."""
     return encode(
         CommitBody(
-            [
-                AdvanceBody(
-                    advance.topic_id.namespace,
-                    advance.topic_id.name,
-                    advance.name,
-                    advance.after.hex(),
-                    advance.expected_version,
-                )
-                for advance in request.advances
-            ],
+            advances_bodies(request.advances),
             [
                 StoredBody(
                     stored.topic_id.namespace, stored.topic_id.name, str(stored.write_pointer)
@@ -249,7 +245,7 @@ def decode_commit(body: bytes) -> CommitRequest:
     """Return what is to be done with a commit. An empty body asks for nothing."""
     if not body:
         return NOTHING
-    value = decode(_commit_decoder, body)
+    value = decode(CommitBody, body)
     publish = [
         Stored(
             TopicId(stored.namespace, stored.topic),
@@ -267,8 +263,7 @@ def encode_ended(status: TransactionStatus) -> bytes:
 
 def decode_ended(answer: bytes) -> TransactionStatus:
     """Return the status that an abort answered."""
-    status: TransactionStatus = decode_answer(_ended_decoder, answer).status
-    return status
+    return decode_answer(EndedBody, answer).status
 
 
 def encode_truncation(*, ids: Iterable[int] | None = None, before_ms: int | None = None) -> bytes:
@@ -278,7 +273,7 @@ def encode_truncation(*, ids: Iterable[int] | None = None, before_ms: int | None
 
 def decode_truncation(body: bytes) -> list[int] | int:
     """Return the ids, or the time in ms, of a truncation."""
-    value = decode(_truncation_decoder, body)
+    value: Any = decode(TruncationBody, body)
     ids, before_ms = value.ids, value.before_ms
     if (ids is None) == (before_ms is None):
         raise InvalidRequest("invalid_body", format="json", expected="either ids or before_ms")
@@ -296,4 +291,4 @@ def encode_truncated(count: int) -> bytes:
 
 def decode_truncated(answer: bytes) -> int:
     """Return how many a truncation took off the list, as it answered."""
-    return int(decode_answer(_truncated_decoder, answer).truncated)
+    return decode_answer(TruncatedBody, answer).truncated

@@ -8,7 +8,9 @@ is always base64, a message id 40 lower-case hexadecimal digits. Avro's tagged u
 
 import base64
 import binascii
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -16,19 +18,24 @@ from tms.core.errors import InternalError, InvalidRequest
 from tms.core.limits import INT64_MAX
 from tms.wire.json_names import check_names
 
+T = TypeVar("T")
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 JsonBytes = str | dict[str, str]
 
 encode = msgspec.json.Encoder().encode
 
 
-def decode(decoder: Any, body: bytes, *, code: str = "invalid_body", check: bool = True) -> Any:
-    """Return the value that a decoder of msgspec makes of a body. Raises `InvalidRequest` (`code`).
+decoder_of: Callable[..., msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
+"""Returns the decoder of a type, made once; if it is not `strict`, it takes text as numbers."""
+
+
+def decode(kind: type[T], body: bytes, *, code: str = "invalid_body", check: bool = True) -> T:
+    """Return the value of a type that a body has. Raises `InvalidRequest` (`code`).
 
     Without the `check` an object may have a name twice, and the last one counts.
     """
     try:
-        value = decoder.decode(body)
+        value: T = decoder_of(kind).decode(body)
         if check:
             check_names(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -44,12 +51,13 @@ def check_body(body: bytes) -> None:
         raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
 
 
-def decode_answer(decoder: Any, answer: bytes) -> Any:
-    """Return what a decoder of msgspec makes of a server's answer. Raises `InternalError`."""
+def decode_answer(kind: type[T], answer: bytes, *, strict: bool = True) -> T:
+    """Return the value of a type that a server's answer has. Raises `InternalError`."""
     try:
-        return decoder.decode(answer)
+        value: T = decoder_of(kind, strict=strict).decode(answer)
     except msgspec.MsgspecError as error:
         raise InternalError(reason=str(error)) from None
+    return value
 
 
 def untagged(value: Any, *tags: str) -> Any:

@@ -1,6 +1,7 @@
 // Draws the charts of a page by uPlot: each element with data-chart has its points there.
 "use strict";
 (() => {
+  const HOUR_S = 3600;
   const scales = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const spans = [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"]];
 
@@ -25,7 +26,7 @@
       width: element.clientWidth,
       height: 200,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
-      scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), (most ?? 0) > 0 ? most * 1.1 : 1] } },
+      scales: { x: { range: (_, least, most) => [most - HOUR_S, most] }, y: { range: (_, least, most) => [Math.min(0, least ?? 0), (most ?? 0) > 0 ? most * 1.1 : 1] } },
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(11, 16)) }, { ...axis, size: 80, values: (_, ticks) => ticks.map((tick) => told(tick, unit)) }],
       series: [{ label: "time", value: (_, at) => at === null ? "-" : clock(at).slice(11, 19) }, ...names.map((label, at) => ({
         label, stroke: strokes[at], width: 2, spanGaps: true, value: (_, value) => told(value, unit),

@@ -11,7 +11,9 @@ from api.cluster.forwarding import Forwarder
 from api.cluster.standby import ClusterApp
 from tests.api.rest import Live, Wire, live, serving
 from tms.core.cluster import ClusterState, Instance, Role
+from tms.core.errors import TmsError
 from tms.core.limits import Limits
+from tms.core.shards import Sharding
 
 ID = 7
 LIMITS = Limits(request_body_s_max=1.0)
@@ -31,10 +33,24 @@ class Known:
         return STATE
 
 
+class SharedStore:
+    """The store, as far as one who stands by reads it."""
+
+    sharding: Sharding | TmsError | None = None
+
+    async def find(self) -> Sharding | None:
+        if isinstance(self.sharding, TmsError):
+            raise self.sharding
+        return self.sharding
+
+
 class Second:
     """A server that stands by, and a client of it."""
 
-    def __init__(self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient) -> None:
+    def __init__(
+        self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient, store: SharedStore
+    ) -> None:
+        self.store = store
         self.forwarder = forwarder
         self.app = app
         self.http = http
@@ -53,7 +69,8 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
     forwarder = Forwarder(ID)
-    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
+    store = SharedStore()
+    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known(), sharding=store.find))
     forwarder.forward_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),
@@ -61,5 +78,5 @@ async def second(leader: Live) -> AsyncIterator[Second]:
             base_url=url, headers={"accept-encoding": "identity"}, trust_env=False
         ) as http,
     ):
-        yield Second(forwarder, app, http)
+        yield Second(forwarder, app, http, store)
     await forwarder.close()

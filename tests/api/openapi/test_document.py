@@ -45,6 +45,7 @@ AT_OPENING = {
     "store_locked",
     "store_not_found",
     "store_of_a_cluster",
+    "store_sharded",
 }
 """Raised before there is a server."""
 WITHOUT_SERVER = {"checkpoint_behind", "copy_refused", "data_lost", "invalid_option", "invalid_row"}

@@ -231,6 +231,32 @@ async def test_who_grants_is_told_with_what(pair: Pair, way: str) -> None:
     assert "shop" in (await told("GET", asked))[1]["about"]
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_drops_the_open_messages_of_a_group_is_told_each_time(
+    pair: Pair, way: str
+) -> None:
+    server, ann, group = pair.servers[way], await pair.token("ann"), f"{TOPIC}/subscriptions/g"
+    await pair.services.messaging.create_topic(T)
+    await pair.allow("ann", Action.SUBSCRIBE)
+    asked: list[tuple[str, str, Any, list[str]]] = [
+        ("PUT", group, {"kind": "shared"}, ["createSubscription"]),
+        ("GET", group, None, []),
+        ("POST", f"{group}/seek", {"after": "end"}, ["seekGroup"]),
+        ("POST", f"{group}/seek", {"after": "start"}, ["seekGroup"]),
+        ("DELETE", group, None, ["deleteSubscription"]),
+        ("PUT", group, {"kind": "shared"}, []),
+    ]
+    for method, at, given, operations in asked:
+        told_of(pair)
+        answer = await server.http.request(method, at, json=given, headers=ann)
+        assert answer.status_code == 200, answer.text
+        told = told_of(pair)
+        assert [each["operation"] for each in told] == operations
+        for each in told:
+            found = (each["action"], each["effect"], each["resource"], each["about"])
+            assert found == ("subscribe", "allow", "ns:t", "subscription g")
+
+
 # What somebody may do with one right, and could do with another.
 
 

@@ -8,7 +8,7 @@ there, and in the end a good worker gets all the rest, each once.
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC
+from tests.messaging.groups.followed import Followed, Given
 from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, TmsError
 from tms.core.frame import bodies_of, encode_body
@@ -41,14 +42,6 @@ MEMBERS = st.sampled_from(["a", "b", "c"])
 KEYS = st.lists(st.sampled_from([b"k", b"l", None]), min_size=1, max_size=4)
 
 
-class Given(NamedTuple):
-    """What a member once got."""
-
-    member: str
-    delivery: int
-    messages: list[Message]
-
-
 class GroupServiceMachine(RuleBasedStateMachine):
     """Subclasses give the store."""
 
@@ -71,12 +64,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         """Transactions in progress, and what they published."""
         self.unsure: set[int] = set()
         """Transactions whose commit had no answer."""
-        self.given: list[Given] = []
-        self.seen: dict[bytes, bytes] = {}
-        """Ids of all that was given, and their payloads."""
-        self.acknowledged: list[bytes] = []
-        self.maybe: set[bytes] = set()
-        """Ids whose ack had no answer."""
+        self.followed = Followed()
         self.pairs: list[tuple[bytes, list[bytes]]] = []
         """The message of a commit without an answer, and the ids that it acknowledged."""
         self.run(self.start())
@@ -135,18 +123,18 @@ class GroupServiceMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 3), dies=st.sampled_from([None, None, "before", "after"]))
     def bill(self, back: int, dies: str | None) -> None:
         """Publish and acknowledge in one commit, perhaps late."""
-        if not self.given:
+        if not self.followed.given:
             self.take([None], "a", 1, False)
-        if not self.given:
+        if not self.followed.given:
             return  # behind a transaction in progress
         if len(self.open) < 2:
             self.begin_transaction()
-        self.commit_with(max(self.open), self.given[-1 - min(back, len(self.given) - 1)], dies)
+        self.commit_with(max(self.open), self.followed.latest(back), dies)
 
     def commit_with(self, transaction_id: int, given: Given | None, dies: str | None) -> None:
         acks, ids = [], []
         if given is not None:
-            ids = [one.id for one in given.messages]
+            ids = given.ids
             acks = [CommitAcks(TOPIC, "g", given.member, given.delivery, ids)]
         request = CommitRequest(acks=acks)
         work = self.services.transactions.commit(transaction_id, request)
@@ -158,11 +146,12 @@ class GroupServiceMachine(RuleBasedStateMachine):
         if isinstance(answer, TmsError):
             self.unsure.add(transaction_id)
             self.doubtful[payload] = None
-            self.maybe |= set(ids)
+            self.followed.acked(ids, answer)
             self.pairs.append((payload, ids))
             return
         self.committed[payload] = None
-        self.acknowledge(ids)
+        self.followed.acknowledge(ids)
+        self.check_pairs(ids)
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -194,25 +183,17 @@ class GroupServiceMachine(RuleBasedStateMachine):
         return self.run(self.services.groups.take(TOPIC, "g", take))
 
     def note(self, member: str, taken: Taken) -> list[Message]:
-        messages = [message for block in taken.blocks for message in block]
-        assert (taken.delivery is None) == (not messages)
-        for one in messages:
-            assert one.payload in {**self.committed, **self.doubtful}, "not committed"
-            assert one.id not in self.acknowledged, "it was acknowledged"
-            assert self.seen.setdefault(one.id, one.payload) == one.payload
-        if taken.delivery is not None:
-            self.given.append(Given(member, taken.delivery, messages))
-        return messages
+        return self.followed.note(member, taken, {*self.committed, *self.doubtful})
 
-    @precondition(lambda self: self.given)
+    @precondition(lambda self: self.followed.given)
     @rule(
         data=st.data(),
         how=st.sampled_from(["ack", "ack", "nack", "release", "extend"]),
         dies=st.sampled_from([None, None, None, "before", "after"]),
     )
     def settle(self, data: Any, how: str, dies: str | None) -> None:
-        given = data.draw(st.sampled_from(self.given[-4:]))
-        ids = [one.id for one in given.messages][data.draw(st.integers(0, 2)) :]
+        given = data.draw(st.sampled_from(self.followed.given[-4:]))
+        ids = given.ids[data.draw(st.integers(0, 2)) :]
         settle = {
             "ack": Settle(acks=[Acks(given.delivery, ids)]),
             "nack": Settle(nacks=[Nacks(given.delivery, ids)]),
@@ -221,22 +202,16 @@ class GroupServiceMachine(RuleBasedStateMachine):
         }[how]
         work = self.services.groups.settle(TOPIC, "g", given.member, settle)
         done = self.under(work, dies)
-        if how != "ack":
-            return
-        if isinstance(done, TmsError):
-            self.maybe |= set(ids)
-            return
-        refused = {one.id for one in done.refused}
-        self.acknowledge([one for one in ids if one not in refused])
+        if how == "ack":
+            self.check_pairs(self.followed.acked(ids, done))
 
-    def acknowledge(self, ids: list[bytes]) -> None:
-        assert not set(ids) & set(self.acknowledged), "acknowledged twice"
+    def check_pairs(self, ids: list[bytes]) -> None:
+        """Check commits without an answer whose messages are acknowledged now."""
         for payload, pair in self.pairs:
             if set(pair) & set(ids):
                 # Its acks do not hold, so neither does it.
                 self.committed.pop(payload, None)
-                assert payload not in self.seen.values(), "half of a commit is there"
-        self.acknowledged += ids
+                assert payload not in self.followed.seen.values(), "half of a commit is there"
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
@@ -250,12 +225,13 @@ class GroupServiceMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 3), dies=st.sampled_from(["before", "after"]))
     def ack_while_the_store_dies(self, back: int, dies: str) -> None:
-        if self.given:
-            given = self.given[-1 - min(back, len(self.given) - 1)]
+        given = self.followed.latest(back)
+        if given is not None:
             settle = Settle(acks=[Acks(given.delivery)])
             work = self.services.groups.settle(TOPIC, "g", given.member, settle)
-            assert isinstance(self.under(work, dies), TmsError)
-            self.maybe |= {one.id for one in given.messages}
+            answer = self.under(work, dies)
+            assert isinstance(answer, TmsError)
+            self.followed.acked(given.ids, answer)
 
     @rule()
     def restart(self) -> None:
@@ -291,11 +267,11 @@ class GroupServiceMachine(RuleBasedStateMachine):
             self.clock.advance(6000)
             messages = self.note("good", self.taken(Take("good", 100)))
             if messages:
-                given = self.given[-1]
+                given = self.followed.given[-1]
                 acks = Settle(acks=[Acks(given.delivery)])
                 done = self.run(self.services.groups.settle(TOPIC, "g", "good", acks))
                 assert (done.settled, done.refused) == (len(messages), [])
-                self.acknowledge([one.id for one in messages])
+                self.check_pairs(self.followed.acked(given.ids, done))
                 continue
             shown = self.run(self.services.groups.group(TOPIC, "g")).state
             assert shown.stopped_at is None
@@ -303,7 +279,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
                 break
         else:
             raise AssertionError("messages are never given")
-        settled = {self.seen[one] for one in self.acknowledged}
-        perhaps = {self.seen[one] for one in self.maybe}
+        settled = {self.followed.seen[one] for one in self.followed.acknowledged}
+        perhaps = {self.followed.seen[one] for one in self.followed.maybe}
         lost = set(self.committed) - settled - perhaps
         assert not lost, "never given"

@@ -7,7 +7,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.messaging.groups.group_machine import GroupMachine, T
+from tests.messaging.groups.group_machine import ByKey, GroupMachine, T, Unordered
 from tms.core.errors import StoreCorrupt
 from tms.core.message import MessageId
 from tms.messaging.groups.edits import (
@@ -75,7 +75,8 @@ def test_rows_come_back_and_damage_is_found(given_edits: list[ReadEdit]) -> None
             decode_row(damaged, by_key=True)
 
 
-def test_the_rules_hold_whatever_members_do() -> None:
+@pytest.mark.parametrize("machine", [Unordered, ByKey])
+def test_the_rules_hold_whatever_members_do(machine: type[GroupMachine]) -> None:
     run_state_machine_as_test(
-        GroupMachine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=30, stateful_step_count=40, deadline=None)
     )

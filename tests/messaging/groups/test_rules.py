@@ -5,67 +5,27 @@ from collections.abc import Callable
 import pytest
 
 from tests.messaging.groups.group_machine import MEMBERS, GroupMachine
+from tests.messaging.groups.rules_off import (
+    without_floor,
+    without_late_acks,
+    without_leaving,
+    without_refusal,
+    without_release_behind,
+    without_wait,
+)
 from tms.core.groups import Acks, Nacks, Order, Refusal, Settle
-from tms.messaging.groups import commands, state
 from tms.messaging.groups.commands import Taker
-
-
-def _without_refusal(reason: Refusal) -> Callable[[pytest.MonkeyPatch], None]:
-    def switch_off(patch: pytest.MonkeyPatch) -> None:
-        refusal = commands.GroupCommands._refusal
-
-        def lenient(self: commands.GroupCommands, *given: object) -> Refusal | None:
-            found = refusal(self, *given)  # type: ignore[arg-type]
-            return None if found is reason and given[0] in self.state.open else found
-
-        patch.setattr(commands.GroupCommands, "_refusal", lenient)
-
-    return switch_off
-
-
-def _without_release_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commands.GroupCommands, "_behind", lambda _, ids: (list(ids), []))
-
-
-def _without_wait(patch: pytest.MonkeyPatch) -> None:
-    """A message that waits, and whose turn comes too early, is lost for ever."""
-    make_due = state.OpenMessages.make_due
-    patch.setattr(state.OpenMessages, "make_due", lambda self, _: make_due(self, 0))
-
-
-def _without_late_acks(patch: pytest.MonkeyPatch) -> None:
-    refusal = commands.GroupCommands._refusal
-
-    def strict(
-        self: commands.GroupCommands, each: bytes, number: int, *given: object
-    ) -> Refusal | None:
-        if number not in self.state.deliveries:
-            return Refusal.LEASE_LOST
-        return refusal(self, each, number, *given)  # type: ignore[arg-type]
-
-    patch.setattr(commands.GroupCommands, "_refusal", strict)
-
-
-def _without_floor(patch: pytest.MonkeyPatch) -> None:
-    seek = commands.GroupCommands.seek
-
-    def without(self: commands.GroupCommands, through: bytes | None, now_ms: int) -> None:
-        seek(self, through, now_ms)
-        self.state.floor = 0
-
-    patch.setattr(commands.GroupCommands, "seek", without)
-
-
-def _without_leaving(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commands.GroupCommands, "begin_anew", lambda *_: None)
 
 
 class Story(GroupMachine):
     """The acts of the model, one after another by hand; its invariants are looked at after each."""
 
+    order: Order  # type: ignore[misc]  # each story gives it
+
     def __init__(self, order: Order = Order.NONE) -> None:
         super().__init__()
-        self.begin(order=order, member_max=1_000)
+        self.order = order
+        self.begin(member_max=1_000)
 
     def read(self, *keys: int) -> list[bytes]:
         self.publish(keys=list(keys))
@@ -73,7 +33,7 @@ class Story(GroupMachine):
 
     def lease(self, member: Taker, limit: int) -> int:
         before = len(self.given)
-        self.take(member=member, limit=limit, part=limit)
+        self.take(keys=[], member=member, limit=limit, part=limit)
         assert len(self.given) == before + 1
         number, holder, ids = self.given[-1]
         assert (holder, len(ids)) == (member, limit)
@@ -160,13 +120,13 @@ def who_begins_anew_gives_back_what_it_had() -> None:
 
 
 STORIES: dict[Callable[[], None], Callable[[pytest.MonkeyPatch], None]] = {
-    a_key_is_acknowledged_in_order: _without_refusal(Refusal.EARLIER_OPEN),
-    only_the_newest_holder_counts: _without_refusal(Refusal.LEASE_LOST),
-    a_late_ack_counts_if_nobody_has_the_message: _without_late_acks,
-    what_is_behind_a_failure_goes_back: _without_release_behind,
-    a_message_that_failed_is_given_when_its_wait_is_over: _without_wait,
-    acks_from_before_a_seek_are_refused: _without_floor,
-    who_begins_anew_gives_back_what_it_had: _without_leaving,
+    a_key_is_acknowledged_in_order: without_refusal(Refusal.EARLIER_OPEN),
+    only_the_newest_holder_counts: without_refusal(Refusal.LEASE_LOST),
+    a_late_ack_counts_if_nobody_has_the_message: without_late_acks,
+    what_is_behind_a_failure_goes_back: without_release_behind,
+    a_message_that_failed_is_given_when_its_wait_is_over: without_wait,
+    acks_from_before_a_seek_are_refused: without_floor,
+    who_begins_anew_gives_back_what_it_had: without_leaving,
 }
 
 

@@ -10,7 +10,7 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tms.core.caller import Caller
-from tms.core.commits import CommitRequest
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     AckRefused,
     InvalidRequest,
@@ -103,6 +103,29 @@ async def test_a_group_stops_at_a_transaction_in_progress_and_passes_what_was_ro
     await world.services.messaging.rollback(TOPIC, published.rollback_range)
     await transactions.abort(tx.transaction_id)
     assert payloads(await waiting) == [b"behind"]
+
+
+async def test_a_group_that_stops_behind_what_was_stored_knows_that_it_is_settled(
+    world: World,
+) -> None:
+    transactions, messaging = world.services.transactions, world.services.messaging
+    stored = await transactions.start(StartRequest())
+    await messaging.store(TOPIC, [b"one", b"two"], stored.write_pointer)
+    request = CommitRequest(publish=[Stored(TOPIC, stored.write_pointer)])
+    await transactions.commit(stored.transaction_id, request)
+    taken = await world.take(messages=2)
+    acks = [Acks(number(taken), ids(taken))]
+    assert await world.settle(acks=acks) == []
+    held_up = await transactions.start(StartRequest())
+    await messaging.publish(TOPIC, [b"three"], held_up.write_pointer)
+
+    assert (await world.take()).limited_by is LimitedBy.TRANSACTION
+    assert await world.settle(acks=acks) == [Refusal.SETTLED] * 2
+    shown = await world.services.groups.group(TOPIC, "g")
+    assert shown.state.through == ids(taken)[-1]
+    await transactions.abort(held_up.transaction_id)
+    await world.publish(b"four")
+    assert payloads(await world.take(messages=9)) == [b"four"]
 
 
 async def test_a_lease_that_ends_counts_an_attempt_and_a_late_ack_counts_if_nobody_has_it(

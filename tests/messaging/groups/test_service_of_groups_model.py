@@ -1,71 +1,8 @@
 """Groups on a whole service, on both stores: whatever dies, each message is settled once."""
 
-import shutil
-import tempfile
-from pathlib import Path
-
 from hypothesis import Phase, settings
 
-from tables.leveldb import LevelDBStore
-from tables.store_tables import StoreTables
-from tests.messaging.conftest import FaultyStore
-from tests.messaging.groups.service_of_groups_machine import GroupServiceMachine
-from tms.core.errors import OutcomeUnknown
-from tms.core.groups import Order
-from tms.core.tables import Batch
-
-
-class KeptStore(FaultyStore):
-    """A memory store that goes on after it was closed."""
-
-    def close(self) -> None:
-        """Keep all."""
-
-
-class FaultyLevelDB(LevelDBStore):
-    """A store on disk whose writes can be made to fail."""
-
-    writes_fail = False
-    writes_happen_all_the_same = False
-
-    def write(self, batch: Batch) -> None:
-        if not self.writes_fail or self.writes_happen_all_the_same:
-            super().write(batch)
-        if self.writes_fail:
-            raise OutcomeUnknown(reason="made to fail")
-
-
-class InMemory(GroupServiceMachine):
-    def open_store(self) -> StoreTables:
-        if not hasattr(self, "store"):
-            self.store = KeptStore()
-        return StoreTables(self.store)
-
-
-class OnLevelDB(GroupServiceMachine):
-    def open_store(self) -> StoreTables:
-        if not hasattr(self, "folder"):
-            self.folder = Path(tempfile.mkdtemp(prefix="tms-groups-"))
-        self.store = FaultyLevelDB(self.folder / "data", sync=False)
-        return StoreTables(self.store)
-
-    def teardown(self) -> None:
-        super().teardown()
-        if hasattr(self, "folder"):
-            shutil.rmtree(self.folder)
-
-
-class Unordered(InMemory):
-    order = Order.NONE
-
-
-class ByKey(InMemory):
-    order = Order.KEY
-
-
-class ByKeyOnLevelDB(OnLevelDB):
-    order = Order.KEY
-
+from tests.messaging.groups.stores_of_groups import ByKey, ByKeyOnLevelDB, Unordered
 
 # What fails is not made smaller: each step may recover a service, so that takes minutes.
 SETTINGS = settings(

@@ -4,11 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.hbase.layout import Place, Recorded, Salt, format_row, parse, recorded_format
+from tables.hbase.layout import (
+    Place,
+    Recorded,
+    Salt,
+    format_row,
+    parse,
+    recorded_format,
+    recorded_shards,
+)
 from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix, topic_start
 from tables.store import ALL_TABLES, BOUND, MESSAGE, METADATA, TRANSACTION
-from tms.core.errors import StoreFormatUnknown
+from tms.core.errors import StoreFormatUnknown, StoreSharded
+from tms.core.shards import OneShard, ShardBy, Sharding
+from tms.core.store_url import url_of_shard
 from tms.core.topic import TopicId
 
 KEYS = st.binary(min_size=1, max_size=6) | st.sampled_from([b"a:b:c", b"a:b:d", b"a:c:", b"::"])
@@ -122,9 +132,57 @@ def test_a_store_is_of_the_present_format_with_the_features_that_were_used() -> 
         (b'{"buckets": 4, "features": 1, "format": 3}', "`tms init` creates one"),
         (b'{"buckets": 4, "features": ["x", "groups"], "format": 3}', "unknown=.'x'.*a later"),
         (b'{"buckets": 4, "features": ["groups"], "format": 2}', "unknown=.'features'"),
-        (b'{"buckets": 4, "by": "topic", "format": 3, "shards": 4}', "'by', 'shards'"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "of": 1, "shards": 4}', "unknown=.'of'"),
+        (b'{"by": "topic", "format": 3, "shards": 4}', "`tms init` creates one"),
+        (b'{"buckets": 4, "by": "topic", "format": 2, "shard": 1, "shards": 4}', "'by', 'shard',"),
+        (b'{"by": "hash", "format": 3, "shards": 4}', "does not know shards like these.*by=hash"),
+        (b'{"by": "topic", "format": 3, "shards": 65}', "shards like these.*shards=65"),
+        (b'{"by": "topic", "format": 3, "shards": 1}', "shards like these"),
+        (b'{"by": "topic", "format": 3, "shards": "4"}', "shards like these"),
+        (b'{"by": ["topic"], "format": 3, "shards": 4}', "shards like these"),
+        (b'{"by": "topic", "format": 3}', "shards like these"),
+        (b'{"format": 3, "shards": 4}', "shards like these"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "shard": 4, "shards": 4}', "like these"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "shard": -1, "shards": 4}', "like these"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "shard": true, "shards": 4}', "like these"),
+        (b'{"buckets": 4, "by": "topic", "format": 3, "shard": 1}', "like these"),
+        (b'{"by": "topic", "format": 3, "shard": 1, "shards": 4}', "`tms init` creates one"),
     ],
 )
 def test_what_is_recorded_otherwise_is_refused(row: bytes | None, said: str) -> None:
     with pytest.raises(StoreFormatUnknown, match=said):
         recorded_format(Place("h", 1, "p", 4), row)
+
+
+WHOLE = b'{"buckets": 1, "by": "namespace", "format": 3, "shards": 16}'
+SHARD_3 = b'{"buckets": 1, "by": "namespace", "format": 3, "shard": 3, "shards": 16}'
+
+
+def test_a_store_with_shards_is_of_them_all_and_has_no_rows_of_its_own() -> None:
+    place = Place("h", 1, "p", None)
+    assert format_row(1, shard=Sharding(16)) == WHOLE
+    assert recorded_shards(place, WHOLE) == Sharding(16)
+    with pytest.raises(StoreSharded) as refused:
+        recorded_format(place, WHOLE)
+    assert refused.value.detail == {"prefix": "p", "by": "namespace", "shards": 16}
+    for row in (None, b"", SHARD_3, FORMAT_1, format_row(4)):
+        assert recorded_shards(place, row) is None
+
+
+def test_a_shard_says_which_it_is_whatever_features_it_gets() -> None:
+    place, shard = Place("h", 1, "p.3", None), OneShard(3, Sharding(16))
+    assert format_row(1, shard=shard) == SHARD_3
+    assert recorded_format(place, SHARD_3) == Recorded(1, frozenset(), is_raised=True, shard=shard)
+    by_topic = OneShard(0, Sharding(2, ShardBy.TOPIC))
+    row = format_row(4, ["groups"], by_topic)
+    assert row == (
+        b'{"buckets": 4, "by": "topic", "features": ["groups"], "format": 3, '
+        b'"shard": 0, "shards": 2}'
+    )
+    assert recorded_format(place, row).shard == by_topic
+
+
+def test_a_shard_is_beside_its_store() -> None:
+    for url in ("hbase://h:1/tms", "hbase://h:1/ns:tms?buckets=4"):
+        assert parse(url_of_shard(url, 12)) == parse(url).of_shard(12)
+    assert parse("hbase://h:1/tms").of_shard(3).name_of(MESSAGE) == b"tms.3_message"

@@ -36,7 +36,7 @@ TmsError
 │   └── AnswerLost, ServerSilent  raised by the client only
 ├── PayloadUndecodable            raised by the client only
 ├── StoreError                    an operator must act: the folder cannot be opened
-│   ├── StoreNotFound, StoreLocked, FolderUnusable, CopyRefused
+│   ├── StoreNotFound, StoreLocked, FolderUnusable, CopyRefused, StoreSharded
 │   ├── StoreCorrupt
 │   │   └── StoreFileLost, ValueUnreadable
 │   └── StoreFormatUnknown

@@ -1,4 +1,7 @@
-"""The exceptions of TMS, each with the code that it is raised with by default."""
+"""The exceptions of TMS. The default code of each is its only one in the catalogue.
+
+A class with several codes there, or none, names its default code.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -12,6 +15,12 @@ class TmsError(Exception):
     """Base of all errors of TMS."""
 
     code: ClassVar[str] = "internal"
+
+    def __init_subclass__(cls) -> None:
+        """Take the code from the catalogue, if the class has one there and does not name it."""
+        codes = [problem.code for problem in CATALOGUE.values() if problem.error == cls.__name__]
+        if len(codes) == 1:
+            [cls.code] = codes
 
     def __init__(self, code: str | None = None, /, **detail: Any) -> None:
         """Make the error `code` of the catalogue, by default the class's own, with `detail`."""
@@ -65,8 +74,6 @@ class NotPermitted(RequestError):
 class SchemaRefused(RequestError):
     """Raised when the schema registry refuses; `detail` has its `error_code`."""
 
-    code = "schema_refused"
-
 
 class PayloadRefused(RequestError):
     """Raised when a payload or a value does not fit its topic's schemas; `detail` says which."""
@@ -77,43 +84,29 @@ class PayloadRefused(RequestError):
 class PayloadUndecodable(TmsError):
     """Raised when a message that was read does not match its schema; `detail` has its `id`."""
 
-    code = "payload_undecodable"
-
 
 class TopicNotFound(RequestError):
     """Raised when the topic does not exist, or was deleted."""
-
-    code = "topic_not_found"
 
 
 class TransactionUnknown(RequestError):
     """Raised when a transaction was never started here, or ended too long ago to be known."""
 
-    code = "transaction_unknown"
-
 
 class SubscriptionNotFound(RequestError):
     """Raised when a topic has no subscription of that name."""
-
-    code = "subscription_not_found"
 
 
 class OwnerNotFound(RequestError):
     """Raised when an owner of transactions is not remembered."""
 
-    code = "owner_not_found"
-
 
 class PathNotFound(RequestError):
     """Raised when the metadata store has nothing at a path."""
 
-    code = "path_not_found"
-
 
 class NamespaceNotDeclared(RequestError):
     """Raised when the settings of a namespace are deleted that has none."""
-
-    code = "namespace_not_declared"
 
 
 class GrantNotFound(RequestError):
@@ -125,8 +118,6 @@ class GrantNotFound(RequestError):
 class DataLost(RequestError):
     """Raised by a reader when messages have expired before it read them, or their topic is gone."""
 
-    code = "data_lost"
-
 
 class Unavailable(TmsError):
     """Raised when nothing was done and the same call may succeed later."""
@@ -136,8 +127,6 @@ class Unavailable(TmsError):
 
 class QueueFull(Unavailable):
     """Raised when the publish queue has reached its bound."""
-
-    code = "queue_full"
 
 
 class RateExceeded(Unavailable):
@@ -149,8 +138,6 @@ class RateExceeded(Unavailable):
 class TooManyConnections(Unavailable):
     """Raised when the server has reached its limit of connections."""
 
-    code = "too_many_connections"
-
 
 class TooManyTransactions(Unavailable):
     """Raised when the limit of transactions in progress is reached."""
@@ -161,8 +148,6 @@ class TooManyTransactions(Unavailable):
 class DebugBusy(Unavailable):
     """Raised when the server is still making another debug report."""
 
-    code = "debug_busy"
-
 
 class StoreUnavailable(Unavailable):
     """Raised when the store cannot be read or written now: a full disk, a dead server."""
@@ -171,67 +156,45 @@ class StoreUnavailable(Unavailable):
 class Stopping(Unavailable):
     """Raised when the service is shutting down."""
 
-    code = "stopping"
-
 
 class RulesUnavailable(Unavailable):
     """Raised when the last known rules and tokens are too old for a decision."""
-
-    code = "rules_unavailable"
 
 
 class SchemasUnavailable(Unavailable):
     """Raised when the schema registry did not answer."""
 
-    code = "schemas_unavailable"
-
 
 class MetadataUnavailable(Unavailable):
     """Raised when the metadata store could not be reached; a write may have been carried out."""
-
-    code = "metadata_unavailable"
 
 
 class NoLeader(Unavailable):
     """Raised when a cluster has no leader now, or this server does not lead it any more."""
 
-    code = "no_leader"
-
 
 class MetadataClosed(Unavailable):
     """Raised when this process has closed a metadata store, or something that uses one."""
-
-    code = "metadata_closed"
 
 
 class ServerUnreachable(Unavailable):
     """Raised by the client when no connection could be made: the request was not sent."""
 
-    code = "server_unreachable"
-
 
 class OutcomeUnknown(TmsError):
     """Raised when a request may have been carried out, or not: a write or its answer was lost."""
-
-    code = "outcome_unknown"
 
 
 class AnswerLost(OutcomeUnknown):
     """Raised by the client when the answer to a request that only reads did not arrive."""
 
-    code = "answer_lost"
-
 
 class ServerSilent(OutcomeUnknown):
     """Raised by the client when a server accepts connections but has never answered."""
 
-    code = "server_silent"
-
 
 class NotTms(RequestError):
     """Raised by the client when the answer is not from TMS; `detail` has the answer."""
-
-    code = "not_tms"
 
 
 class StoreError(TmsError):
@@ -249,19 +212,13 @@ class StoreLocked(StoreError):
 class StoreNotFound(StoreError):
     """Raised when there is no store in a folder, and the caller may not create one."""
 
-    code = "store_not_found"
-
 
 class FolderUnusable(StoreError):
     """Raised when a data folder cannot be written now; `detail` says why."""
 
-    code = "folder_unusable"
-
 
 class CopyRefused(StoreError):
     """Raised when a store cannot be copied into another; `detail` says why, and what to do."""
-
-    code = "copy_refused"
 
 
 class StoreCorrupt(StoreError):
@@ -271,19 +228,22 @@ class StoreCorrupt(StoreError):
 class StoreFileLost(StoreCorrupt):
     """Raised when a file of a data folder is missing or too short; `detail` names it."""
 
-    code = "store_file_lost"
-
 
 class ValueUnreadable(StoreCorrupt):
     """Raised when a value of the metadata store is not valid at its path."""
 
-    code = "value_unreadable"
+
+class StoreSharded(StoreError):
+    """Raised when a store with several shards, or one of these, is opened as a whole store.
+
+    `detail` has `shards`, how many there are, and the rule `by`; with `shard` it is only that one.
+    """
+
+    code = "store_sharded"
 
 
 class StoreFormatUnknown(StoreError):
     """Raised when the data folder was written in a format this version does not know."""
-
-    code = "store_format_unknown"
 
 
 class InternalError(TmsError):

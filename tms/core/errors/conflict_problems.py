@@ -80,8 +80,8 @@ CONFLICT_PROBLEMS: Mapping[str, Mapping[str, str]] = {
     },
     "SubscriptionIsShared": {
         "subscription_is_shared": (
-            "The subscription is a group: take its messages, and settle them, instead of "
-            "moving a position."
+            "The subscription is a group, which has no position: take its messages and settle "
+            "them. A group is changed and deleted as one."
         ),
     },
     "SubscriptionIsSingle": {

@@ -40,7 +40,8 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "A query parameter has a value that is not allowed, or two contradict each other."
             ),
             "shard_required": (
-                "The store has several shards; say which one, by `?shard=` and its number."
+                "The store has several shards; say which one, by `?shard=` and its number, or by "
+                "the option --shard."
             ),
             "unknown_query_parameter": (
                 "The operation does not take this query parameter; `detail` lists the valid ones."

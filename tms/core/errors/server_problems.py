@@ -27,6 +27,13 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "`tms topic create` or `tms serve`."
             ),
         },
+        "StoreSharded": {
+            "store_sharded": (
+                "The store has several shards, so only `tms serve` opens it, and all of them "
+                "together: use it through that server. `tms debug` and `tms prune` take one "
+                "shard, by the store's URL with a dot and its number at the end."
+            ),
+        },
         "StoreCorrupt": {"store_corrupt": "Stored bytes are damaged."},
         "StoreFileLost": {
             "store_file_lost": (

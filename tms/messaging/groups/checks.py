@@ -13,6 +13,7 @@ from tms.core.groups import (
     Releases,
     Settle,
     Take,
+    check_delay,
 )
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import check_id
@@ -50,9 +51,7 @@ def check_settle(settle: Settle) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_message_id)."""
     _check_number("lease_s", settle.lease_s, 1, LEASE_S_MAX)
     for nacks in settle.nacks:
-        delay_s = nacks.delay_s
-        if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
-            raise InvalidRequest("invalid_group", delay_s=delay_s, delay_s_max=DELAY_S_MAX)
+        check_delay(nacks.delay_s)
     named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
     for each in named:
         for message_id in each.ids or ():

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tms.core.groups import (
-    REASON_BYTES_MAX,
     Acks,
     CommitAcks,
     GroupSettings,
@@ -25,6 +24,7 @@ from tms.core.groups import (
     Releases,
     Settle,
     Settled,
+    kept_of,
 )
 from tms.messaging.groups.edits import (
     Edit,
@@ -40,7 +40,8 @@ from tms.messaging.groups.edits import (
     encode_row,
     ids_in,
 )
-from tms.messaging.groups.state import Delivery, OpenMessages
+from tms.messaging.groups.open_entries import Delivery
+from tms.messaging.groups.state import OpenMessages
 
 _DOUBLINGS_MAX = 32
 
@@ -321,7 +322,7 @@ class GroupCommands:
         """Count an attempt of messages that are leased, and give back what is behind them."""
         failed, behind = self._behind(ids)
         delay_s = None if nacks is None else nacks.delay_s
-        reason = "" if nacks is None else _cut(nacks.reason)
+        reason = "" if nacks is None else kept_of(nacks.reason)
         waits: dict[int, list[bytes]] = {}
         for each in failed:
             wait_ms = self._back_off_ms(each) if delay_s is None else int(delay_s * 1000)
@@ -379,10 +380,12 @@ class GroupCommands:
 
     # -- time, and places
 
-    def end_leases(self, now_ms: int) -> None:
-        """Fail what is leased by deliveries whose leases have ended."""
-        for number in self.state.ended(now_ms):
+    def end_leases(self, now_ms: int) -> bool:
+        """Fail what is leased by deliveries whose leases have ended; return whether any has."""
+        ended = self.state.ended(now_ms)
+        for number in ended:
             self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
+        return bool(ended)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""
@@ -393,7 +396,3 @@ class GroupCommands:
 
 def _is_of(delivery: Delivery, member: Taker) -> bool:
     return delivery.member == member.name and delivery.principal == member.principal
-
-
-def _cut(reason: str) -> str:
-    return reason.encode()[:REASON_BYTES_MAX].decode(errors="ignore")

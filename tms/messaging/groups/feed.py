@@ -20,7 +20,7 @@ from tms.core.messaging import Page
 from tms.core.reading import Isolation, Reading
 from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
-from tms.messaging.groups.loaded import LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
 _SCATTERED = 4
@@ -62,6 +62,7 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
     blocks: list[MessageBlock] = []
     all_ids: list[bytes] = []
     asked = wanted
+    next_position: bytes | None = None
     while wanted > 0:
         left = min(room, commands.settings.open_max - len(state.open))
         if left <= 0:
@@ -69,11 +70,12 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
             reason = LimitedBy.OPEN_MAX if is_own else LimitedBy.SERVER
             return Fed(reason, None, blocks, all_ids)
         through, floor = state.through, state.floor
-        position = FIRST_ID if through is None else id_after(through)
+        position = next_position or (FIRST_ID if through is None else id_after(through))
         limit = min(max(wanted, READ_MIN), left)
         page = await read(group.state, Reading(position, limit, Isolation.COMMITTED))
         group.check_current()
         if (state.through, state.floor) != (through, floor):
+            next_position = None
             continue  # it was moved meanwhile
         ids, digests = _ids_of(page.blocks, by_key=state.by_key)
         keys = len(state.keys)
@@ -86,22 +88,29 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
         wanted -= len(state.keys) - keys if state.by_key else len(ids)
         if page.stopped_at is not None:
             return Fed(LimitedBy.TRANSACTION, page.stopped_at, blocks, all_ids)
-        if page.next_position is None:
+        next_position = page.next_position
+        if next_position is None:
             break
     return Fed(None, None, blocks, all_ids)
 
 
 def _through(page: Page, ids: Sequence[bytes], through: bytes | None) -> bytes | None:
-    """Return the last id that was looked at."""
-    if page.next_position is not None:
-        return id_before(page.next_position)
-    return ids[-1] if ids else through
+    """Return the last id that was looked at.
+
+    It never goes back: of messages that were stored, `id_before` gives the batch, and each of them
+    comes after that.
+    """
+    last = ids[-1] if ids else through
+    if page.next_position is None:
+        return last
+    before = id_before(page.next_position)
+    return before if last is None else max(before, last)
 
 
 def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes], list[bytes]]:
     """Return the ids of messages, and by key the digests of their keys."""
     if not by_key:
-        return [each for block in blocks for each in block.columns()[0]], []
+        return [each for block in blocks for each in block.ids()], []
     ids, digests = [], []
     for block in blocks:
         for message in block:

@@ -14,7 +14,7 @@ from tms.core.limits import MS_PER_S
 from tms.core.message import published_ms
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicId
-from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
 from tms.messaging.lags import Lag, SubscriptionLags, told
 from tms.messaging.store_runtime import StoreRuntime
 
@@ -66,7 +66,7 @@ class GroupLags:
                 self._turn += 1
 
     async def _look(self, name: _Name, stored: StoredPosition) -> None:
-        async with self._groups.held(*name) as group:
+        async with HeldGroup(self._groups, *name) as group:
             state = group.commands.state
             opened = len(state.open)
             oldest = next(iter(state.open), None)

@@ -13,9 +13,9 @@ Used from the event loop's thread alone.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Coroutine
+from contextlib import suppress
+from time import monotonic
 from typing import Any, Final
 
 from tms.core.clock import SessionTime
@@ -26,17 +26,16 @@ from tms.core.errors import (
     TmsError,
 )
 from tms.core.group_commit import Participant, Write
-from tms.core.group_log import GroupLog, StoredGroup
-from tms.core.groups import GroupMember, Order, Take, Taken
+from tms.core.group_log import StoredGroup
+from tms.core.groups import Order
 from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.messaging.groups.ahead import ReadAhead
-from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row, ids_in
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
-from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import Positions, SubscriptionService
 
@@ -47,75 +46,29 @@ _SNAPSHOT_BYTES_MIN: Final = 256 * 1024
 _DROP_ROWS: Final = 1_000
 _FLUSH_S: Final = 0.02
 _FLUSH_S_ELSEWHERE: Final = 0.1
-_SEEN_MAX: Final = 1_000
 
 _log = logging.getLogger(__name__)
 
 
-class WaitingTake:
-    """A take that waits for messages."""
+class HeldGroup:
+    """Gives a group, which stays in memory meanwhile. A generator would cost a take a tenth."""
 
-    def __init__(self, taker: Taker, take: Take) -> None:
-        self.taker = taker
-        self.take = take
-        self.is_gone = False
-        """Whether nobody waits for it any more."""
-        self.served: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
-        """None: look again, the group was read anew."""
-        self.short = Taken()
-        """The answer if its time is over."""
+    __slots__ = ("_group", "_groups", "_place")
 
+    def __init__(self, groups: "LoadedGroups", topic_id: TopicId, name: str) -> None:
+        self._groups = groups
+        self._place = topic_id, name
+        self._group: LoadedGroup | None = None
 
-class LoadedGroup:
-    """A group in memory."""
+    async def __aenter__(self) -> LoadedGroup:
+        group = self._group = await self._groups.find(*self._place)
+        group.in_use += 1
+        return group
 
-    def __init__(
-        self, state: TopicState, shared: SharedSubscription, commands: GroupCommands, log: GroupLog
-    ) -> None:
-        self.state = state
-        self.name = shared.name
-        self.created = shared.created
-        self.commands = commands
-        self.log = log
-        self.in_use = 0
-        self.used_s = 0.0
-        self.waiting: deque[WaitingTake] = deque()
-        self.ahead = ReadAhead()
-        self.reading = asyncio.Lock()
-        """Held by who reads on."""
-        self.attendant: asyncio.Task[None] | None = None
-        """Serves the takes that wait."""
-        self.bell: asyncio.Future[None] | None = None
-        self.is_dropped = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.timer_ms = 0
-        self.rows = 0
-        """Rows, and bytes, since the last snapshot."""
-        self.row_bytes = 0
-        self.snapshot_bytes = 0
-        self.frozen: tuple[int, Frozen] | None = None
-        """A snapshot to write once the flush is durable, and its number."""
-        self.snapshotting: asyncio.Task[None] | None = None
-        self.seen: dict[str, GroupMember] = {}
-
-    def check_current(self) -> None:
-        """Raise `StoreUnavailable`, `TopicNotFound` if it is not to be used any more."""
-        self.state.check_current()
-        if self.is_dropped:
-            raise StoreUnavailable(reason="the group was loaded again in the meantime; try again")
-
-    def ring(self) -> None:
-        """Have those who wait look again."""
-        if self.bell is not None and not self.bell.done():
-            self.bell.set_result(None)
-
-    def saw(self, taker: Taker, now_ms: int) -> None:
-        """Take note that a member has asked."""
-        before = self.seen.pop(taker.name, None)
-        since_ms = now_ms if before is None else before.since_ms
-        self.seen[taker.name] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
-        while len(self.seen) > _SEEN_MAX:
-            del self.seen[next(iter(self.seen))]
+    async def __aexit__(self, *_: object) -> None:
+        assert self._group is not None
+        self._group.in_use -= 1
+        self._group.used_s = monotonic()
 
 
 class _NoRows(Write):
@@ -145,8 +98,8 @@ class LoadedGroups(Participant):
         self._flush_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._has_joined = False
         self.time = SessionTime(engine.clock)
-        engine.writer.join(self)
 
     @property
     def loaded(self) -> list[LoadedGroup]:
@@ -158,9 +111,8 @@ class LoadedGroups(Participant):
         """How many messages are open in all groups in memory."""
         return sum([len(group.commands.state.open) for group in self._groups.values()])
 
-    @asynccontextmanager
-    async def held(self, topic_id: TopicId, name: str) -> AsyncIterator[LoadedGroup]:
-        """Give a group, which stays in memory meanwhile.
+    async def find(self, topic_id: TopicId, name: str) -> LoadedGroup:
+        """Return a group, loaded if it is not yet; `HeldGroup` keeps it in memory.
 
         Raises `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsSingle`, `StoreUnavailable`.
         """
@@ -169,12 +121,7 @@ class LoadedGroups(Participant):
             if group is not None:
                 self.drop(group)
             group = await self._load(topic_id, name)
-        group.in_use += 1
-        try:
-            yield group
-        finally:
-            group.in_use -= 1
-            group.used_s = self._loop.time()
+        return group
 
     async def _load(self, topic_id: TopicId, name: str) -> LoadedGroup:
         place = (topic_id, name)
@@ -190,6 +137,9 @@ class LoadedGroups(Participant):
     async def _read(self, topic_id: TopicId, name: str) -> LoadedGroup:
         """Return a group, read from its table."""
         engine = self._engine
+        if not self._has_joined:  # a server without groups does nothing for them in a flush
+            engine.writer.join(self)
+            self._has_joined = True
         if len(self._groups) >= engine.limits.topics_in_memory_max:
             self._drop_idle(0)
             if len(self._groups) >= engine.limits.topics_in_memory_max:
@@ -223,7 +173,7 @@ class LoadedGroups(Participant):
             group.row_bytes = sum(map(len, stored.rows))
             engine.states.hold(state)
         self._groups[topic_id, name] = group
-        group.used_s = self._loop.time()
+        group.used_s = monotonic()
         self.arm(group)
         if self._idle_timer is None:
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
@@ -354,7 +304,7 @@ class LoadedGroups(Participant):
 
     def _drop_idle(self, idle_s: float) -> None:
         """Forget groups that nobody has used for a while."""
-        before = self._loop.time() - idle_s
+        before = monotonic() - idle_s
         for group in self.loaded:
             is_used = group.in_use or group.waiting or group.snapshotting is not None
             if not is_used and group.used_s <= before and not self._is_busy(group):

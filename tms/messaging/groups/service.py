@@ -47,7 +47,7 @@ from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.checks import check_settings, check_settle, check_take
 from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.lags import GroupLags
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, shared_of
+from tms.messaging.groups.loaded import HeldGroup, LoadedGroups, shared_of
 from tms.messaging.groups.shown import group_shown, open_message_shown
 from tms.messaging.groups.takes import Takes
 from tms.messaging.groups.writes import (
@@ -211,7 +211,7 @@ class GroupService:
         """Lease messages to a member; wait up to `wait_s` seconds for the first one."""
         taker = Taker(check_member(take.member), caller.principal)
         check_take(take, wait_s)
-        settled = Settled(0)
+        settled = None
         if take.settle != NO_SETTLE:
             settled = await self.settle(topic_id, name, take.member, take.settle, caller=caller)
         deadline = monotonic() + min(wait_s, self._limits.poll_wait_s_max)
@@ -237,7 +237,7 @@ class GroupService:
                     if found is None:
                         continue
                     taken = found
-            return replace(taken, settled=settled)
+            return taken if settled is None else taken.with_settled(settled)
 
     async def settle(
         self, topic_id: TopicId, name: str, member: str, settle: Settle, *, caller: Caller = ANYBODY
@@ -279,11 +279,8 @@ class GroupService:
 
     # -- what is shown and checked
 
-    @asynccontextmanager
-    async def _held(self, topic_id: TopicId, name: str) -> AsyncIterator[LoadedGroup]:
-        check_subscription_name(name)
-        async with self._groups.held(topic_id, name) as group:
-            yield group
+    def _held(self, topic_id: TopicId, name: str) -> HeldGroup:
+        return HeldGroup(self._groups, topic_id, check_subscription_name(name))
 
     @staticmethod
     def _through(state: TopicState, to: Position) -> bytes | None:

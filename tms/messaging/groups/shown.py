@@ -6,7 +6,7 @@ from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import SharedSubscription
 from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.feed import ReadPage
-from tms.messaging.groups.loaded import LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 
 _UNREAD_MAX = 10_000
 _UNREAD_BYTES_MAX = 8 * 1024 * 1024

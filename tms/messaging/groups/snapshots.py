@@ -24,7 +24,8 @@ from tms.messaging.groups.edits import (
     through_bytes,
     through_of,
 )
-from tms.messaging.groups.state import Delivery, OpenEntry, OpenMessages
+from tms.messaging.groups.open_entries import Delivery, OpenEntry
+from tms.messaging.groups.state import OpenMessages
 from tms.messaging.groups.varints import (
     GroupReader,
     ids_bytes,

@@ -11,7 +11,6 @@ Time is in milliseconds since 1970, and never goes back while a state is in memo
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from sys import intern
 
 from tms.messaging.groups.edits import (
     Edit,
@@ -23,63 +22,10 @@ from tms.messaging.groups.edits import (
     TakenEdit,
     Why,
 )
+from tms.messaging.groups.open_entries import Delivery, OpenEntry, OpenKey
 
 _LISTED_MAX = 64
 _STALE_MAX = 64
-
-
-class OpenEntry:
-    """An open message."""
-
-    __slots__ = ("attempts", "delivery", "digest", "ends", "is_due", "is_reserved", "not_before_ms")
-
-    def __init__(self, digest: bytes | None, *, is_due: bool = False) -> None:
-        self.digest = digest
-        """The digest of its key; None if the order is not by key."""
-        self.attempts = 0
-        """How many attempts have failed."""
-        self.ends = 0
-        """How many of them because a lease ended."""
-        self.delivery = 0
-        """The number of the delivery that has it; 0 if nobody has it."""
-        self.not_before_ms = 0
-        """When it may be given again."""
-        self.is_due = is_due
-        """Whether it stands among those that may be given."""
-        self.is_reserved = False
-        """Whether it is about to be given."""
-
-
-class Delivery:
-    """The messages that a take leased; `OpenMessages.ids_of` tells which its member still has."""
-
-    __slots__ = ("end_ms", "lease_ms", "left", "member", "principal", "sequence", "taken")
-
-    def __init__(self, taken: TakenEdit, end_ms: int) -> None:
-        self.member = intern(taken.member)
-        self.principal = taken.principal
-        self.sequence = taken.sequence
-        self.lease_ms = taken.lease_ms
-        self.end_ms = end_ms
-        self.taken = tuple(taken.ids)
-        """Ascending. Of these, half at most are settled or given back."""
-        self.left = len(self.taken)
-        """How many its member still has."""
-
-
-class OpenKey:
-    """The open messages of one key, by key."""
-
-    __slots__ = ("delivery", "is_due", "is_reserved", "open")
-
-    def __init__(self) -> None:
-        self.open: list[bytes] | deque[bytes] = []
-        """Ascending. A list, because an empty deque takes 600 bytes; if they are many, a deque,
-        because the first one goes at each ack."""
-        self.delivery = 0
-        """The delivery that has some; 0 if nobody has one."""
-        self.is_due = False
-        self.is_reserved = False
 
 
 class OpenMessages:
@@ -117,8 +63,7 @@ class OpenMessages:
             case TakenEdit():
                 self._take(edit, now_ms)
             case SettledEdit():
-                for each in edit.ids:
-                    self._settle(each)
+                self._settle(edit.ids)
             case ReadEdit():
                 self._read(edit)
             case FailedEdit():
@@ -200,15 +145,18 @@ class OpenMessages:
     def _let_go(self, each: bytes) -> OpenEntry:
         """Take a message from the delivery that has it, if one has."""
         opened = self.open[each]
-        number = opened.delivery
-        if not number:
-            return opened
-        opened.delivery = 0
+        number, opened.delivery = opened.delivery, 0
+        if number:
+            self._lost(number, 1)
+        return opened
+
+    def _lost(self, number: int, count: int) -> None:
+        """Take note that a delivery has `count` messages less."""
         delivery = self.deliveries[number]
-        delivery.left -= 1
         member = delivery.member
-        self.leased -= 1
-        self.held[member] -= 1
+        delivery.left -= count
+        self.leased -= count
+        self.held[member] -= count
         if delivery.left:
             if delivery.left * 2 < len(delivery.taken):
                 delivery.taken = tuple(self.ids_of(number))
@@ -217,16 +165,18 @@ class OpenMessages:
             self.of_member[member].remove(number)
             if not self.of_member[member]:
                 del self.of_member[member], self.held[member]
-        return opened
 
-    def _settle(self, each: bytes) -> None:
-        opened = self._let_go(each)
-        del self.open[each]
-        if opened.digest is None:
-            return
-        key = self.keys[opened.digest]
-        key.open.remove(each)
-        self._key_changed(opened.digest)
+    def _settle(self, ids: Sequence[bytes]) -> None:
+        lost: dict[int, int] = {}
+        for each in ids:
+            opened = self.open.pop(each)
+            if opened.delivery:
+                lost[opened.delivery] = lost.get(opened.delivery, 0) + 1
+            if opened.digest is not None:
+                self.keys[opened.digest].open.remove(each)
+                self._key_changed(opened.digest)
+        for number, count in lost.items():
+            self._lost(number, count)
 
     def _fail(self, edit: FailedEdit) -> None:
         for each in edit.ids:
@@ -309,6 +259,8 @@ class OpenMessages:
         Each is to be given back by `unreserve`. By key they are the first open ones of their keys.
         """
         self.make_due(now_ms)
+        if not self.by_key:
+            return self._reserve_in_order(limit, now_ms)
         found: list[bytes] = []
         due = self._due
         following: list[tuple[bytes, Iterator[bytes]]] = []
@@ -340,6 +292,25 @@ class OpenMessages:
                 heappush(following, (behind, rest))
         return found
 
+    def _reserve_in_order(self, limit: int, now_ms: int) -> list[bytes]:
+        found: list[bytes] = []
+        due, reserved = self._due, self._reserved
+        while len(found) < limit and due:
+            each = heappop(due)
+            opened = self.open.get(each)
+            if opened is None or not opened.is_due:
+                continue
+            opened.is_due = False
+            if opened.is_reserved or opened.delivery:
+                continue
+            if opened.not_before_ms > now_ms:
+                self._offer(each, opened)
+                continue
+            opened.is_reserved = True
+            reserved[each] = None
+            found.append(each)
+        return found
+
     def unreserve(self, ids: Sequence[bytes]) -> None:
         """End the reservation of ids; those that nobody has may be given again."""
         digests = set()
@@ -350,7 +321,7 @@ class OpenMessages:
                 opened.is_reserved = False
             if digest is not None:
                 digests.add(digest)
-            elif opened is not None:
+            elif opened is not None and not opened.delivery:
                 self._offer(each, opened)
         for digest in digests:
             self.keys[digest].is_reserved = False

@@ -18,7 +18,8 @@ from tms.core.reading import Reading
 from tms.core.transactions import OpenTransactions
 from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
 from tms.messaging.store_runtime import StoreRuntime
@@ -52,8 +53,8 @@ class Takes:
     def end_leases(self, group: LoadedGroup) -> None:
         """Fail what is leased too long."""
         group.check_current()
-        group.commands.end_leases(self._groups.time.now_ms())
-        self._groups.edited(group)
+        if group.commands.end_leases(self._groups.time.now_ms()):
+            self._groups.edited(group)
 
     async def wait(
         self, group: LoadedGroup, take: Take, taker: Taker, left_s: float

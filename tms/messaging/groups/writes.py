@@ -25,7 +25,8 @@ from tms.core.groups import (
 from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch, Tables
 from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, shared_of
+from tms.messaging.groups.loaded import LoadedGroups, shared_of
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
 from tms.messaging.subscriptions import Positions, PositionsWrite, PositionsWriting

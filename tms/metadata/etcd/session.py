@@ -31,7 +31,7 @@ from tms.metadata.etcd.writes import (
     stat_of_put,
 )
 from tms.metadata.interface import NEW, Stat, Value
-from tms.metadata.remote import Link, RemoteStore
+from tms.metadata.remote import Link
 from tms.metadata.tree import DIGITS, Put
 
 _READS_MAX = 64
@@ -44,7 +44,7 @@ _ALONE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 class Etcd:
-    """A session with etcd. `open_etcd` opens it."""
+    """A session with etcd. `tms.metadata.opening` opens it."""
 
     def __init__(self, address: Address, link: Link) -> None:
         self._keys = Keys(address.base)
@@ -149,15 +149,3 @@ class Etcd:
 
 def _count_of_reads(waiting: Sequence[Any]) -> int:
     return min(len(waiting), _READS_MAX)
-
-
-async def open_etcd(address: Address) -> RemoteStore:
-    """Return a session with the store at `address`. Raises `MetadataUnavailable`."""
-    link = Link(address.session_timeout_s * 1000)
-    server = Etcd(address, link)
-    try:
-        await server.open()
-    except BaseException:
-        await server.close()
-        raise
-    return RemoteStore(server, link)

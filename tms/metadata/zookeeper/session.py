@@ -35,7 +35,7 @@ from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
 from tms.metadata.interface import NEW, Change, Stat, Value
 from tms.metadata.paths import ROOT, ancestors, parent_of
-from tms.metadata.remote import Link, RemoteStore
+from tms.metadata.remote import Link
 from tms.metadata.tree import DIGITS, Put
 from tms.metadata.zookeeper.batches import (
     answer_bytes,
@@ -63,7 +63,7 @@ _CHANGES = {1: Change.CREATED, 2: Change.DELETED, 3: Change.MODIFIED}
 
 
 class ZooKeeper:
-    """A session with ZooKeeper. `open_zookeeper` opens it."""
+    """A session with ZooKeeper. `tms.metadata.opening` opens it."""
 
     def __init__(self, address: Address, link: Link) -> None:
         self._layout = Layout(address.base)
@@ -374,15 +374,3 @@ class ZooKeeper:
         closed = MetadataClosed()
         await asyncio.gather(self._reads.close(closed), self._writes.close(closed))
         await self._connection.close()
-
-
-async def open_zookeeper(address: Address) -> RemoteStore:
-    """Return a session with the store at `address`. Raises `MetadataUnavailable`."""
-    link = Link(address.session_timeout_s * 1000)
-    server = ZooKeeper(address, link)
-    try:
-        await server.open()
-    except BaseException:
-        await server.close()
-        raise
-    return RemoteStore(server, link)

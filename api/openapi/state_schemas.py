@@ -1,10 +1,11 @@
-"""The body of cleanup's state with an example, for the OpenAPI document."""
+"""The schemas of states that several operations answer: of cleanup, and of a namespace."""
 
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content
-from api.openapi.structs import answer_of
+from api.openapi.structs import answer_of, schemas_of
 from tms.core.cleanup import CleanupState
 from tms.wire.json_fields import NULL, Json, one_of, reference
 from tms.wire.json_ids import POINTER
+from tms.wire.json_namespaces import NamespaceBody
 
 _STATE = answer_of(
     CleanupState,
@@ -71,5 +72,8 @@ _EXAMPLE = {
         "waits_until_ms": TIMESTAMP,
     },
 }
-SCHEMAS: Json = {"CleanupState": _STATE}
-CLEANUP_CONTENT = json_content(reference("CleanupState"), state=_EXAMPLE)
+SCHEMAS: Json = {
+    "CleanupState": _STATE,
+    **schemas_of({"Namespace": NamespaceBody}, answered=True),
+}
+STATE_CONTENT = json_content(reference("CleanupState"), state=_EXAMPLE)

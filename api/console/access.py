@@ -1,0 +1,82 @@
+"""Access: who one is, the rules, the tokens without their secrets, and whether X may do Y."""
+
+from collections.abc import Mapping
+
+from api.console.first import Listed, first_of
+from api.console.row import Row
+from api.console.visit import Answer, ShownPage, Visit
+from api.http.guarded import DecidedBy
+from tms.core.caller import AUDIT_TOPIC
+from tms.core.errors import InvalidRequest
+from tms.security.explanations import Explanation, explained, resource_of
+from tms.security.grants import Grants
+from tms.security.resources import ACTIONS_OF, SERVER, Action
+from tms.security.rules import Identity
+
+_BETWEEN = "\x00"
+"""Stands between the parts of a key of a list: no name has it."""
+_NOTHING = Listed([], "")
+
+
+async def access(visit: Visit) -> Answer:
+    """Show who may do what."""
+    found, query = visit.exchange.context.access, visit.query
+    if found is None:
+        return ShownPage("access.html", {"is_off": True})
+    grants = found.grants
+    may_see = visit.may(Action.GRANT)
+    rules = tokens = _NOTHING
+    if may_see:
+        rules = await first_of(
+            list(grants.rules),
+            lambda rule: f"{rule.who}{_BETWEEN}{rule.id}",
+            query.get("rules", ""),
+        )
+        tokens = await first_of(
+            list(grants.tokens.values()),
+            lambda token: f"{token.principal}{_BETWEEN}{token.id}",
+            query.get("tokens", ""),
+        )
+    admission = visit.exchange.admission
+    session = None if admission is None else admission.session
+    values = {
+        "is_off": False,
+        "identity": None if session is None else session.identity,
+        "own_actions": [each for each in sorted(ACTIONS_OF[SERVER.kind]) if visit.may(each)],
+        "may_see": may_see,
+        "rules": rules,
+        "tokens": tokens,
+        "is_setting": grants.is_setting,
+        "query": query,
+        "actions": list(Action),
+        "explanation": _explained(grants, query) if may_see else None,
+        "may_audit": visit.may_topic(Action.CONSUME, AUDIT_TOPIC.namespace, AUDIT_TOPIC.name),
+    }
+    return ShownPage("access.html", values)
+
+
+def _explained(grants: Grants, query: Mapping[str, str]) -> Explanation | None:
+    """Return whether somebody may do something; None if nobody is asked for."""
+    principal = query.get("principal", "").strip()
+    if not principal:
+        return None
+    given = query.get("action", "")
+    if given not in set(Action):
+        raise InvalidRequest("invalid_query", action=given[:100])
+    groups = frozenset(filter(None, map(str.strip, query.get("groups", "").split(","))))
+    action, namespace = Action(given), query.get("namespace", "") or "default"
+    names = query.get("topic") or None, query.get("subject") or None
+    subscription = query.get("subscription") or None
+    resource = resource_of(action, namespace, *names)
+    return explained(grants.book, Identity(principal, groups), action, resource, subscription)
+
+
+ROWS = (
+    Row(
+        name="Access",
+        path="/access",
+        handler=access,
+        action=Action.DESCRIBE,
+        decided_by=DecidedBy.ANSWER,
+    ),
+)

@@ -1,0 +1,66 @@
+"""Cleanup: what its passes took, what holds it back, and a pass on demand."""
+
+from collections.abc import Mapping
+
+from api.console.row import Row
+from api.console.visit import Answer, Done, ShownPage, Visit, place
+from tms.core.cleanup import Cleanup
+from tms.core.errors import InvalidRequest
+from tms.core.shards import SHARDS_MAX
+from tms.security.resources import Action
+
+_WAIT_S = 1.0
+_BOUNDS_SHOWN = 100
+
+
+def _cleanup_of(visit: Visit, given: Mapping[str, str]) -> Cleanup | None:
+    """Return the cleanup of a server, or of a shard if one is named. Raises `InvalidRequest`."""
+    shard = given.get("shard", "")
+    if not shard:
+        return visit.services.cleanup
+    if not (shard.isascii() and shard.isdecimal() and int(shard[:9]) < SHARDS_MAX):
+        raise InvalidRequest("invalid_query", shard=shard[:20])
+    return visit.services.in_shard(int(shard[:9])).cleanup
+
+
+async def cleanup(visit: Visit) -> Answer:
+    """Show how cleanup stands."""
+    query = visit.query
+    values: dict[str, object] = {
+        "state": None,
+        "shard": query.get("shard", ""),
+        "shards": 0,
+        "bounds_shown": _BOUNDS_SHOWN,
+        "may_run": visit.may_change(Action.OPERATE),
+    }
+    found = _cleanup_of(visit, query)
+    if found is not None:
+        try:
+            values["state"] = await found.state()
+        except InvalidRequest as error:
+            if error.problem.code != "shard_required":
+                raise
+            values["shards"] = error.detail["shards"]
+    return ShownPage("cleanup.html", values)
+
+
+async def run(visit: Visit) -> Answer:
+    """Have a pass begin."""
+    found = _cleanup_of(visit, visit.form)
+    if found is None:
+        raise InvalidRequest("not_found", path=visit.exchange.path)
+    has_ended = await found.run_pass(_WAIT_S)
+    told = "A pass has ended." if has_ended else "A pass is running."
+    return Done(place("cleanup", shard=visit.form.get("shard", "")), told)
+
+
+ROWS = (
+    Row(name="Cleanup", path="/cleanup", handler=cleanup, action=Action.OPERATE),
+    Row(
+        name="RunCleanup",
+        path="/cleanup/run",
+        handler=run,
+        action=Action.OPERATE,
+        is_form=True,
+    ),
+)

@@ -1,0 +1,14 @@
+"""The servers of the cluster, and who leads."""
+
+from api.console.row import Row
+from api.console.visit import Answer, ShownPage, Visit
+from tms.security.resources import Action
+
+
+async def cluster(visit: Visit) -> Answer:
+    """Show the cluster."""
+    found = visit.exchange.context.cluster
+    return ShownPage("cluster.html", {"state": None if found is None else await found.state()})
+
+
+ROWS = (Row(name="Cluster", path="/cluster", handler=cluster, action=Action.OPERATE),)

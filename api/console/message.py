@@ -1,0 +1,125 @@
+"""One message: all of it, what becomes of it and why, and its payload to save."""
+
+from typing import Any
+
+from api.console.fates import MessageFate, fates_of
+from api.console.looking import Look
+from api.console.payload_forms import (
+    INDENT,
+    Form,
+    SchemaForm,
+    form_of,
+    shown_headers,
+    shown_payload,
+)
+from api.console.row import Row
+from api.console.shown import payload as as_text
+from api.console.visit import Answer, Download, ShownPage, Visit, place
+from tms.core.errors import InvalidRequest
+from tms.core.message import Message, MessageId, id_after, parse_id
+from tms.core.messaging import MessagingService
+from tms.core.reading import Isolation, Reading
+from tms.core.topic import TopicMetadata
+from tms.core.topic_schemas import schemas_of
+from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.security.resources import Action
+
+_PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 20_000, 2_000, 5_000
+_NEWER_MAX = 2_000
+"""So many messages are searched for a newer one of the same key."""
+_HIDDEN = {"said", "payload", "key", "headers", "id", "published_ms", "sequence", "table", "topic"}
+"""The parts of an explanation that the page has of its own."""
+
+
+async def message(visit: Visit) -> Answer:
+    """Show a message, and explain it."""
+    services, topic_id = visit.services, visit.exchange.topic_id
+    message_id = parse_id(visit.names["id"])
+    topic = await services.messaging.topic(topic_id)
+    found = await Look(services.messaging, topic_id).one(message_id)
+    form = form_of(visit.query.get("form", ""))
+    newer = None
+    if found is None:
+        ranges = await services.ranges.ranges([topic_id], Isolation.ALL)
+        has_expired = message_id < ranges.expired_before.get(topic_id, b"")
+        fate = MessageFate.EXPIRED if has_expired else None
+    else:
+        [fate] = await fates_of(services, topic, [[found]])
+        newer = await _newer(services.messaging, topic, found)
+        if newer is not None and fate is MessageFate.COMMITTED:
+            fate = MessageFate.SUPERSEDED
+    inspection = services.inspection
+    facts: dict[str, Any] = {}
+    if inspection is not None and visit.may(Action.OPERATE):
+        facts = await inspection.explain(topic_id, message_id)
+    values = {
+        "topic": topic,
+        "id": message_id.hex(),
+        "parts": MessageId.decode(message_id),
+        "message": found,
+        "fate": fate,
+        "newer": newer,
+        "said": facts.get("said", ()),
+        "facts": {name: str(value) for name, value in facts.items() if name not in _HIDDEN},
+        "form": form,
+        "forms": list(Form),
+        "here": place("namespaces", topic_id.namespace, "topics", topic_id.name),
+        **({} if found is None else await _content(visit, topic, found, form)),
+    }
+    return ShownPage("message.html", values)
+
+
+async def _content(
+    visit: Visit, topic: TopicMetadata, found: Message, form: Form
+) -> dict[str, object]:
+    """Return what a message has in it, as a page shows it."""
+    told = None
+    if form is Form.SCHEMA:
+        schemas = schemas_of(topic.id, topic.properties)
+        values = visit.services.messaging.values
+        [told] = await SchemaForm(values, schemas, visit.exchange.caller).told([found])
+    return {
+        "key": None if found.key is None else as_text(found.key, _KEY_CHARS),
+        "headers": shown_headers(found, _HEADERS_CHARS),
+        "payload": shown_payload(found, form, _PAYLOAD_CHARS, told, indent=INDENT),
+        "schema_id": None if told is None else told.schema_id,
+    }
+
+
+async def _newer(messaging: MessagingService, topic: TopicMetadata, found: Message) -> bytes | None:
+    """Return the id of a newer message of the same key in a compact topic, looked for nearby."""
+    if not topic.is_compact or found.key is None:
+        return None
+    position: bytes | None = id_after(found.id)
+    left = _NEWER_MAX
+    while position is not None and left > 0:
+        page = await messaging.page(topic.id, Reading(position, left, ALL_VISIBLE_LATEST))
+        for block in page.blocks:
+            for each in block:
+                if each.key == found.key:
+                    return each.id
+        left -= max(page.count, 1)
+        position = page.next_position
+    return None
+
+
+async def payload(visit: Visit) -> Answer:
+    """Give a payload to save."""
+    topic_id, message_id = visit.exchange.topic_id, parse_id(visit.names["id"])
+    found = await Look(visit.services.messaging, topic_id).one(message_id)
+    if found is None:
+        raise InvalidRequest("not_found", path=visit.exchange.path)
+    return Download(f"{topic_id.name}-{message_id.hex()}.bin", found.payload)
+
+
+_MESSAGE = "/namespaces/{namespace}/topics/{topic}/messages/{id}"
+ROWS = (
+    Row(name="Message", path=_MESSAGE, handler=message, action=Action.CONSUME),
+    Row(
+        name="Payload",
+        path=f"{_MESSAGE}/payload",
+        handler=payload,
+        action=Action.CONSUME,
+        is_download=True,
+    ),
+)

@@ -1,0 +1,69 @@
+"""The form of a message that is to be published."""
+
+from collections.abc import Mapping
+
+from api.console.visit import Visit
+from tms.core.errors import InvalidRequest, SchemasUnavailable
+from tms.core.frame import bodies_of, encode_body
+from tms.core.payload_values import GivenValue, no_registry
+from tms.core.topic import TopicId
+from tms.core.topic_schemas import schemas_of
+
+HEADERS = "headers"
+
+
+async def body_of(visit: Visit, topic_id: TopicId) -> bytes:
+    """Return the body of the message that a form gives.
+
+    Raises `InvalidRequest` (invalid_body), `SchemasUnavailable`, `PayloadRefused`.
+    """
+    form = visit.form
+    kind = form.get("kind", "text")
+    payload: bytes | None = _lines(form.get("payload", "")).encode("utf-8", "replace")
+    key = form.get("key", "").encode("utf-8", "replace") or None
+    headers = _headers_of(form)
+    if kind == "none":
+        payload = None
+    elif kind == "hex":
+        payload = _hex(form.get("payload", ""))
+    elif kind == "value":
+        return await _encoded(visit, topic_id, GivenValue(payload, key, None, headers))
+    [body] = bodies_of([encode_body(payload, key, headers)])
+    return body
+
+
+async def _encoded(visit: Visit, topic_id: TopicId, given: GivenValue) -> bytes:
+    """Return the body of a value, by the latest schema of its topic."""
+    messaging = visit.services.messaging
+    if messaging.values is None:
+        raise SchemasUnavailable(reason=no_registry())
+    topic = await messaging.topic(topic_id)
+    schemas = schemas_of(topic_id, topic.properties)
+    made = await messaging.values.encoded(schemas, {0: given}, caller=visit.exchange.caller)
+    [body] = bodies_of([made[0]])
+    return body
+
+
+def _lines(given: str) -> str:
+    """Return a text with the ends of lines that were typed: a form has others."""
+    return given.replace("\r\n", "\n")
+
+
+def _hex(given: str) -> bytes:
+    try:
+        return bytes.fromhex(given)
+    except ValueError:
+        raise InvalidRequest("invalid_body", reason="it is not hexadecimal digits") from None
+
+
+def _headers_of(form: Mapping[str, str]) -> dict[str, bytes]:
+    headers: dict[str, bytes] = {}
+    for line in form.get(HEADERS, "").splitlines():
+        if not line.strip():
+            continue
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            reason = f"a header is NAME: VALUE, not {line[:100]}"
+            raise InvalidRequest("invalid_body", reason=reason)
+        headers[name.strip()] = value.strip().encode("utf-8", "replace")
+    return headers

@@ -1,0 +1,150 @@
+"""Messages of a topic: the newest, those from a time or an id on, those of a key; publish one."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from api.console.fates import MessageFate, fates_of
+from api.console.looking import SHOWN, Found, Look
+from api.console.message_form import HEADERS, body_of
+from api.console.payload_forms import (
+    Form,
+    SchemaForm,
+    form_of,
+    shown_headers,
+    shown_payload,
+)
+from api.console.row import Row
+from api.console.shown import payload as as_text
+from api.console.times import time_of
+from api.console.visit import Answer, Done, ShownPage, Visit, place
+from tms.core.errors import TopicNotFound
+from tms.core.message import FIRST_ID, Message, first_id_at, parse_id
+from tms.core.payload_values import ToldValue
+from tms.core.reading import Isolation
+from tms.core.topic import TopicMetadata
+from tms.core.topic_schemas import schemas_of
+from tms.security.resources import Action
+
+_HEX = "0x"
+_PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 240, 60, 120
+"""The characters of a message that a list shows."""
+
+
+class ListedMessage(NamedTuple):
+    """A message in a list."""
+
+    message: Message
+    fate: MessageFate
+    key: str | None
+    headers: Sequence[tuple[str, str]]
+    payload: str
+
+
+async def messages(visit: Visit) -> Answer:
+    """Show messages."""
+    topic_id, query = visit.exchange.topic_id, visit.query
+    topic = await visit.services.messaging.topic(topic_id)
+    look = Look(visit.services.messaging, topic_id)
+    asked = {name: query.get(name, "") for name in ("at", "id", "key", "after")}
+    found = await _found(visit, look, asked)
+    form = form_of(query.get("form", ""))
+    is_spread = bool(asked["key"])
+    runs = [[each] for each in found.messages] if is_spread else [found.messages]
+    fates = await fates_of(visit.services, topic, runs)
+    is_newest = not any(asked.values())
+    rows = await _shown(visit, topic, found.messages, fates, form)
+    here = place("namespaces", topic_id.namespace, "topics", topic_id.name)
+    kept = {"form": form.value, "key": asked["key"]}
+    values = {
+        "topic": topic,
+        "rows": rows[::-1] if is_newest else rows,
+        "asked": asked,
+        "form": form,
+        "forms": list(Form),
+        "found": found,
+        "is_newest": is_newest,
+        "here": here,
+        "next": here + "/messages" + place(**kept, after=found.next.hex()) if found.next else "",
+        "may_publish": visit.may_change_topic(Action.PUBLISH, topic_id.namespace, topic_id.name),
+        "headers_field": HEADERS,
+        "has_registry": visit.services.messaging.values is not None,
+    }
+    return ShownPage("messages.html", values)
+
+
+async def _found(visit: Visit, look: Look, asked: Mapping[str, str]) -> Found:
+    """Return the messages that are asked for. Raises `InvalidRequest`."""
+    position = None
+    if asked["after"]:
+        position = parse_id(asked["after"])
+    elif asked["id"]:
+        position = parse_id(asked["id"].strip())
+    elif asked["at"]:
+        position = first_id_at(max(0, time_of(asked["at"])))
+    if asked["key"]:
+        return await look.of_key(_keys_of(asked["key"]), position or FIRST_ID)
+    if position is not None:
+        return await look.page(position, SHOWN)
+    ranges = await visit.services.ranges.ranges([look.topic_id], Isolation.ALL)
+    log = ranges.topics[look.topic_id]
+    if log is None:
+        raise TopicNotFound(topic=str(look.topic_id))
+    return await look.newest(log, ranges.time_ms)
+
+
+def _keys_of(text: str) -> set[bytes]:
+    """Return the keys that a text may mean: itself, or bytes if it is their hexadecimal digits."""
+    keys = {text.encode("utf-8", "replace")}
+    if text.startswith(_HEX):
+        with suppress(ValueError):
+            keys.add(bytes.fromhex(text.removeprefix(_HEX)))
+    return keys
+
+
+async def _shown(
+    visit: Visit,
+    topic: TopicMetadata,
+    found: Sequence[Message],
+    fates: Sequence[MessageFate],
+    form: Form,
+) -> list[ListedMessage]:
+    told: Sequence[ToldValue | None] = [None] * len(found)
+    if form is Form.SCHEMA:
+        schemas = schemas_of(topic.id, topic.properties)
+        values = visit.services.messaging.values
+        told = await SchemaForm(values, schemas, visit.exchange.caller).told(found)
+    return [
+        ListedMessage(
+            message,
+            fate,
+            None if message.key is None else as_text(message.key, _KEY_CHARS),
+            shown_headers(message, _HEADERS_CHARS),
+            shown_payload(message, form, _PAYLOAD_CHARS, said),
+        )
+        for message, fate, said in zip(found, fates, told, strict=True)
+    ]
+
+
+async def publish(visit: Visit) -> Answer:
+    """Publish a message."""
+    topic_id, exchange = visit.exchange.topic_id, visit.exchange
+    body = await body_of(visit, topic_id)
+    if exchange.use is not None:
+        exchange.use.take_publish(1, len(body))
+    published = await visit.services.messaging.publish(topic_id, [body], caller=exchange.caller)
+    here = place("namespaces", topic_id.namespace, "topics", topic_id.name, "messages")
+    return Done(here, f"Published with the id {published[0].hex()}.")
+
+
+_TOPIC = "/namespaces/{namespace}/topics/{topic}"
+ROWS = (
+    Row(name="Messages", path=f"{_TOPIC}/messages", handler=messages, action=Action.CONSUME),
+    Row(
+        name="Publish",
+        path=f"{_TOPIC}/publish",
+        handler=publish,
+        action=Action.PUBLISH,
+        is_form=True,
+    ),
+)

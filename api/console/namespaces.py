@@ -1,0 +1,103 @@
+"""Namespaces: their settings, and the limits that hold in them."""
+
+from dataclasses import fields
+
+from api.console.first import first_of
+from api.console.row import Row
+from api.console.typed import check_confirmed
+from api.console.visit import Answer, Done, ShownPage, Visit, place
+from api.http.guarded import DecidedBy
+from tms.core.errors import InvalidRequest
+from tms.core.namespaces import NamespaceSettings
+from tms.security.resources import Action
+
+_DIGITS_MAX = 16
+_SETTINGS = tuple(field.name for field in fields(NamespaceSettings))
+
+
+async def namespaces(visit: Visit) -> Answer:
+    """Show the namespaces that have settings."""
+    after = visit.query.get("after", "")
+    listed = await first_of(
+        await visit.services.namespaces.namespaces(),
+        lambda each: each.name,
+        after,
+        lambda each: visit.may_topic(Action.DESCRIBE, each.name, None),
+    )
+    return ShownPage("namespaces.html", {"listed": listed, "after": after})
+
+
+async def look(visit: Visit) -> Answer:
+    """Lead to a namespace by its name: it need not have settings."""
+    return Done(place("namespaces", visit.form.get("name", "").strip() or "default"))
+
+
+async def namespace(visit: Visit) -> Answer:
+    """Show a namespace."""
+    found = await visit.services.namespaces.namespace(visit.names["namespace"])
+    values = {
+        "found": found,
+        "rules": {name: getattr(found.rules, name) for name in _SETTINGS},
+        "given": found.settings.given(),
+        "may_manage": visit.may_change_namespace(found.name),
+    }
+    return ShownPage("namespace.html", values)
+
+
+async def declare(visit: Visit) -> Answer:
+    """Give a namespace settings."""
+    name, given = visit.names["namespace"], {}
+    for setting in _SETTINGS:
+        text = visit.form.get(setting, "").strip()
+        if text:
+            if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+                raise InvalidRequest(
+                    "invalid_namespace_settings", setting=setting, value=text[:100]
+                )
+            given[setting] = int(text)
+    await visit.services.namespaces.declare(name, NamespaceSettings(**given))
+    return Done(place("namespaces", name), "Changed.")
+
+
+async def delete(visit: Visit) -> Answer:
+    """Take the settings of a namespace away."""
+    name = visit.names["namespace"]
+    check_confirmed(visit, name)
+    await visit.services.namespaces.delete(name)
+    return Done(place("namespaces", name), "Its settings are gone. Its topics stay.")
+
+
+_NAMESPACE = "/namespaces/{namespace}"
+ROWS = (
+    Row(
+        name="Namespaces",
+        path="/namespaces",
+        handler=namespaces,
+        action=Action.DESCRIBE,
+        decided_by=DecidedBy.ANSWER,
+    ),
+    Row(
+        name="LookForNamespace",
+        path="/namespaces",
+        handler=look,
+        action=Action.DESCRIBE,
+        decided_by=DecidedBy.ANSWER,
+        is_form=True,
+        is_change=False,
+    ),
+    Row(name="Namespace", path=_NAMESPACE, handler=namespace, action=Action.DESCRIBE),
+    Row(
+        name="DeclareNamespace",
+        path=f"{_NAMESPACE}/declare",
+        handler=declare,
+        action=Action.MANAGE,
+        is_form=True,
+    ),
+    Row(
+        name="DeleteNamespace",
+        path=f"{_NAMESPACE}/delete",
+        handler=delete,
+        action=Action.MANAGE,
+        is_form=True,
+    ),
+)

@@ -1,0 +1,218 @@
+"""Schemas: subjects, their versions and how these differ, and the check of a pasted text.
+
+A subject is shown to who may read it, under its own name alone: an alias may be read as what it
+stands for only. What is wrong with a text may quote what a subject refers to, so it is told to who
+may read all subjects, and of subjects that refer to nothing.
+"""
+
+import asyncio
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+from api.console.first import first_of
+from api.console.payload_forms import in_lines
+from api.console.row import Row
+from api.console.visit import Answer, ShownPage, Visit
+from api.http.guarded import DecidedBy
+from tms.core.errors import InvalidRequest, SchemaRefused
+from tms.core.extras import install_command
+from tms.core.schema_types import SCHEMA_TYPES
+from tms.core.schemas import LATEST, NUMBER_MAX, AsyncSchemas, SchemaVersion
+from tms.security.resources import Action, subject_resource
+
+_TEXT_CHARS = 10_000
+_JSON_BYTES_MAX = 64 * 1024
+"""Larger texts are shown and compared as they are."""
+_DIFFERENCE_CHARS, _LINE_CHARS = 10_000, 200
+_REASONS_MAX, _REASON_CHARS = 20, 300
+_GIVEN_CHARS = 15_000
+"""Longer texts are not shown again in the form that checked them."""
+_COMPARED_LINES_MAX = 2_000
+_OTHER_NAMES = (":.:", ":*:")
+"""How names begin that mean a subject of another name, or several."""
+
+
+class Line(NamedTuple):
+    """A line of a difference."""
+
+    text: str
+    colour: str
+    """A class of the stylesheet; empty for a line of both."""
+
+
+async def subjects(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
+    """Show the subjects."""
+    if schemas is None:
+        return ShownPage("schemas.html", {"missing": install_command("registry")})
+    query = visit.query
+    after, wanted = query.get("after", ""), query.get("search", "")
+    listed = await first_of(
+        await schemas.subjects(),
+        str,
+        after,
+        lambda name: wanted in name and visit.may(Action.READ, subject_resource(name)),
+    )
+    values = {"missing": "", "listed": listed, "wanted": wanted, "after": after}
+    return ShownPage("schemas.html", values)
+
+
+async def subject(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
+    """Show a subject: its versions, one of them, and how it differs from another."""
+    known = _there(schemas, visit)
+    return ShownPage("schema.html", await _values(known, visit, visit.query, {}))
+
+
+async def check(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
+    """Show whether a pasted text fits the versions of a subject."""
+    known, form = _there(schemas, visit), visit.form
+    name, kind = visit.names["subject"], form.get("kind", "")
+    if kind not in SCHEMA_TYPES:
+        raise InvalidRequest("invalid_body", kind=kind, expected=", ".join(SCHEMA_TYPES))
+    values = await _values(known, visit, {}, form)
+    try:
+        reasons = await known.why_unfit(name, form.get("text", ""), kind)
+    except SchemaRefused as error:
+        reasons = [str(error.detail.get("reason", error))]
+    is_told = not reasons or await _may_read_all(known, visit, name, values["numbers"])
+    told = _in_words(reasons) if is_told else [_HIDDEN]
+    cut = [each[:_REASON_CHARS] for each in told[:_REASONS_MAX]]
+    checked = {"fits": not reasons, "reasons": cut}
+    return ShownPage("schema.html", {**values, "checked": checked, "other": ""})
+
+
+_MISFIT = re.compile(r"\{errorType:'\w*', description:'(.*)', additionalInfo:'(.*)'\}", re.DOTALL)
+_OLD_VERSION = re.compile(r"\{oldSchemaVersion: (\d+)\}")
+_NO_REASON = ("{oldSchema:", "{validateFields:")
+_HIDDEN = "You may not read all that this subject refers to, so the reasons are not shown."
+_VERSIONS_LOOKED_AT = 20
+
+
+def _in_words(reasons: Sequence[str]) -> list[str]:
+    """Return what is wrong as sentences: the registry's texts are made for programs."""
+    told: list[str] = []
+    for reason in reasons:
+        if (misfit := _MISFIT.fullmatch(reason)) is not None:
+            description, more = misfit.groups()
+            told.append(description if more in description else f"{description}: {more}")
+        elif (version := _OLD_VERSION.fullmatch(reason)) is not None:
+            told.append(f"It was compared with version {version[1]}.")
+        elif not reason.startswith(_NO_REASON):
+            told.append(reason)
+    return told
+
+
+async def _may_read_all(schemas: AsyncSchemas, visit: Visit, name: str, numbers: list[int]) -> bool:
+    if visit.may(Action.READ, subject_resource(None)):
+        return True
+    looked_at = [await schemas.version(name, each) for each in numbers[:_VERSIONS_LOOKED_AT]]
+    return len(looked_at) == len(numbers) and not any(each.references for each in looked_at)
+
+
+def _there(schemas: AsyncSchemas | None, visit: Visit) -> AsyncSchemas:
+    """Return the registry, if who asks may read the subject that the path names.
+
+    Raises `InvalidRequest` (not_found), `NotPermitted`.
+    """
+    name = visit.names["subject"]
+    if schemas is None or name.startswith(_OTHER_NAMES):
+        raise InvalidRequest("not_found", path=visit.exchange.path)
+    visit.exchange.check_access(Action.READ, subject_resource(name))
+    return schemas
+
+
+async def _version(
+    schemas: AsyncSchemas, visit: Visit, given: str, otherwise: int | str
+) -> SchemaVersion:
+    """Return a version of the subject in the path. Raises `InvalidRequest`, `NotPermitted`."""
+    number = otherwise
+    if given:
+        if not (given.isascii() and given.isdecimal() and 0 < int(given[:11]) <= NUMBER_MAX):
+            raise InvalidRequest("invalid_query", version=given[:20])
+        number = int(given[:11])
+    try:
+        found = await schemas.version(visit.names["subject"], number)
+    except SchemaRefused:
+        raise InvalidRequest("not_found", path=visit.exchange.path) from None
+    visit.exchange.check_access(Action.READ, subject_resource(found.subject))
+    return found
+
+
+async def _values(
+    schemas: AsyncSchemas, visit: Visit, query: Mapping[str, str], form: Mapping[str, str]
+) -> dict[str, Any]:
+    name, given = visit.names["subject"], form.get("text", "")
+    shown = await _version(schemas, visit, query.get("version", ""), LATEST)
+    numbers = await schemas.versions(name)
+    other = query.get("other", "")
+    before = [each for each in numbers if each < shown.version]
+    compared = None
+    if other or before:
+        compared = await _version(schemas, visit, other, before[-1] if before else LATEST)
+        other = str(compared.version)
+    text, difference = await asyncio.to_thread(_compared, shown, compared)
+    return {
+        "name": name,
+        "shown": shown,
+        "numbers": numbers[-100:],
+        "text": text,
+        "other": other,
+        "difference": difference,
+        "compatibility": await schemas.compatibility(name),
+        "kinds": list(SCHEMA_TYPES),
+        "kind": form.get("kind", shown.schema_type),
+        "given": given if len(given) <= _GIVEN_CHARS else "",
+        "checked": None,
+    }
+
+
+def _compared(shown: SchemaVersion, other: SchemaVersion | None) -> tuple[str, list[Line] | None]:
+    """Return a text, and how it differs from another: None if that cannot be told. Blocks."""
+    text = _pretty(shown)
+    cut = text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
+    return cut, None if other is None else _difference(_pretty(other), text)
+
+
+def _pretty(version: SchemaVersion) -> str:
+    """Return a text with a line for each part, if it is JSON; a schema of Protobuf has lines."""
+    return in_lines(version.schema.encode("utf-8", "replace"), _JSON_BYTES_MAX).decode()
+
+
+def _difference(before: str, after: str) -> list[Line] | None:
+    """Return how two texts differ; None if they are too long to be compared here. Blocks."""
+    old, new = before.splitlines(), after.splitlines()
+    are_whole = max(len(before), len(after)) > _JSON_BYTES_MAX and len(old) == len(new) == 1
+    if are_whole or max(len(old), len(new)) > _COMPARED_LINES_MAX:
+        return None
+    lines = difflib.unified_diff(old, new, lineterm="", n=3)
+    return list(_lines(lines))
+
+
+def _lines(lines: Iterator[str]) -> Iterator[Line]:
+    colours = {"+": "good", "-": "bad"}
+    left = _DIFFERENCE_CHARS
+    for line in islice(lines, len(("---", "+++")), None):
+        if left <= 0:
+            yield Line("…", "")
+            return
+        left -= min(len(line), _LINE_CHARS)
+        yield Line(line[:_LINE_CHARS], colours.get(line[:1], ""))
+
+
+def rows_with(schemas: AsyncSchemas | None) -> tuple[Row, ...]:
+    """Return the rows of a server with this registry; None: it has none."""
+    row = partial(Row, action=Action.READ, decided_by=DecidedBy.ANSWER)
+    return (
+        row(name="Schemas", path="/schemas", handler=partial(subjects, schemas)),
+        row(name="Schema", path="/schemas/{subject}", handler=partial(subject, schemas)),
+        row(
+            name="CheckSchema",
+            path="/schemas/{subject}/check",
+            handler=partial(check, schemas),
+            is_form=True,
+            is_change=False,
+        ),
+    )

@@ -1,0 +1,110 @@
+"""Who reads a topic, and how far behind: subscriptions and groups, as who looks may see."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from api.console.visit import Visit
+from tms.core.groups import Group
+from tms.core.message import FIRST_ID, id_after, published_ms
+from tms.core.reading import Reading
+from tms.core.subscriptions import SubscriptionKind
+from tms.core.topic import TopicId
+from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.security.resources import Action, topic_resource
+from tms.security.rule_book import SOME
+
+SHOWN_MAX = 100
+COUNTED_MAX = 1_000
+_AT_ONCE = 100
+_PAGES_MAX = 4
+_COUNTING_S_MAX = 0.1
+"""So long messages behind readers are counted; of the rest the time behind alone is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReader:
+    """A subscription or a group of a topic."""
+
+    name: str
+    kind: str
+    position: bytes | None
+    """The id of the last message that it is done with; None if there is none."""
+    behind: int | None = None
+    """How many messages follow that are not rolled back; None if they were not counted."""
+    is_at_least: bool = False
+    """Whether the counting was ended by a bound."""
+    behind_s: float | None = None
+    """The age of the position, if anything follows."""
+    is_paused: bool = False
+
+
+async def readers_of(
+    visit: Visit, topic_id: TopicId, end: bytes | None, now_ms: int
+) -> list[TopicReader]:
+    """Return the readers of a topic whom who looks may see, those furthest behind first.
+
+    The messages behind the first `SHOWN_MAX` are counted up to `end`; None: they are not.
+    """
+    resource = topic_resource(topic_id.namespace, topic_id.name)
+    if not visit.may(Action.SUBSCRIBE, resource, SOME):
+        return []
+    services, found = visit.services, []
+    every = await services.subscriptions.subscriptions(topic_id)
+    groups: dict[str, Group] = {}
+    if any(each.kind is SubscriptionKind.SHARED for each in every):
+        groups = {each.name: each for each in await services.groups.groups(topic_id)}
+    for count, each in enumerate(every, 1):
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if not visit.may(Action.SUBSCRIBE, resource, each.name):
+            continue
+        if each.kind is SubscriptionKind.SINGLE:
+            behind_s = _age_s(each.after, now_ms)
+            found.append(TopicReader(each.name, "subscription", each.after, behind_s=behind_s))
+        elif each.name in groups:
+            found.append(_of_group(groups[each.name]))
+    found.sort(key=lambda reader: (reader.position or b"", reader.name))
+    ends_at = perf_counter() + _COUNTING_S_MAX
+    for at, reader in enumerate(found[:SHOWN_MAX]):
+        if end is None or reader.behind is not None or perf_counter() > ends_at:
+            continue
+        behind, is_at_least = await _behind(visit, topic_id, reader.position, end)
+        behind_s = reader.behind_s if behind else None
+        found[at] = replace(reader, behind=behind, is_at_least=is_at_least, behind_s=behind_s)
+        await asyncio.sleep(0)
+    return found
+
+
+def _age_s(position: bytes | None, now_ms: int) -> float | None:
+    return None if position is None else max(0, now_ms - published_ms(position)) / 1000
+
+
+def _of_group(group: Group) -> TopicReader:
+    state = group.state
+    return TopicReader(
+        name=group.name,
+        kind="group",
+        position=state.oldest_open or state.through,
+        behind=state.unread + state.open,
+        behind_s=state.oldest_s,
+        is_paused=group.settings.paused,
+    )
+
+
+async def _behind(
+    visit: Visit, topic_id: TopicId, after: bytes | None, end: bytes
+) -> tuple[int, bool]:
+    """Return how many messages are behind a position, and whether there are more than counted."""
+    position = FIRST_ID if after is None else id_after(after)
+    count, at = 0, position
+    for _ in range(_PAGES_MAX):
+        if at >= end or count >= COUNTED_MAX:
+            break
+        reading = Reading(at, COUNTED_MAX - count, ALL_VISIBLE_LATEST, end)
+        page = await visit.services.messaging.page(topic_id, reading)
+        count += page.count
+        if page.next_position is None:
+            return count, False
+        at = page.next_position
+    return count, at < end

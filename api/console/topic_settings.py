@@ -1,0 +1,53 @@
+"""The settings of a topic, as a form has them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tms.core import topic_properties as known
+from tms.core.errors import InvalidRequest
+from tms.core.topic import TTL
+
+OTHERS = "others"
+"""The field of properties that mean something to users alone, a line each."""
+
+
+class Field(NamedTuple):
+    """A field of the form."""
+
+    name: str
+    label: str
+    choices: tuple[str, ...] = ()
+    """The values that it may have; none: any text."""
+
+
+FIELDS = (
+    Field(TTL, "Time to live in seconds"),
+    Field(known.CLEANUP, "Cleanup", ("delete", known.COMPACT)),
+    Field(known.TOMBSTONE, "Tombstones are kept, in seconds"),
+    Field(known.RETENTION_MESSAGES, "Messages kept at most, about"),
+    Field(known.RETENTION_BYTES, "Bytes kept at most, about"),
+    Field(known.SUBJECT, "Subject of the payloads' schemas"),
+    Field(known.KEY_SUBJECT, "Subject of the keys' schemas"),
+    Field(known.SUBJECT_STRATEGY, "Subject, if none is named", ("topic", "record", "topic_record")),
+    Field(known.SCHEMA_CHECK, "Payloads are checked", ("off", "id", "full")),
+)
+_NAMES = frozenset(field.name for field in FIELDS)
+
+
+def settings_of(form: Mapping[str, str]) -> dict[str, object]:
+    """Return the properties that a form gives. Raises `InvalidRequest` (invalid_properties)."""
+    given: dict[str, object] = {}
+    for line in form.get(OTHERS, "").splitlines():
+        if not line.strip():
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise InvalidRequest("invalid_properties", line=line[:100], expected="NAME=VALUE")
+        given[name.strip()] = value.strip()
+    values = {name: form.get(name, "").strip() for name in _NAMES}
+    return {**given, **{name: value for name, value in values.items() if value}}
+
+
+def others_of(properties: Mapping[str, str]) -> str:
+    """Return the lines of the properties that have no field of their own."""
+    return "\n".join(f"{name}={value}" for name, value in properties.items() if name not in _NAMES)

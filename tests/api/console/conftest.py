@@ -1,0 +1,24 @@
+"""Fixtures of the console's tests: a server with the console, open or behind a door."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.api.console.site import Site, site
+from tests.api.doors import Doors
+
+
+@pytest.fixture
+async def open_site(anyio_backend: object) -> AsyncIterator[Site]:
+    """A server without access control."""
+    async with site() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def guarded_site(anyio_backend: object) -> AsyncIterator[Site]:
+    """A server with access control, at which nobody is signed in."""
+    doors = Doors()
+    await doors.open()
+    async with site(doors) as opened:
+        yield opened

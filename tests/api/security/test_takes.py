@@ -1,0 +1,104 @@
+"""Takes that wait while their taker's right is taken away: they end, and nothing stays leased."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.api.rest import TOPIC
+from tests.api.security.asking import quick
+from tests.api.security.secured import Pair, Server, until
+from tms.core.topic import TopicId
+from tms.messaging.groups.service import GroupService
+from tms.security.resources import Action
+
+__all__ = ["quick"]
+
+pytestmark = pytest.mark.anyio
+
+T = TopicId("ns", "t")
+GROUP = f"{TOPIC}/subscriptions/workers"
+WAYS = ("directly", "forwarded")
+
+
+@pytest.fixture
+async def taker(pair: Pair) -> dict[str, str]:
+    """The headers of somebody who may take of a group."""
+    await pair.services.messaging.create_topic(T)
+    await pair.services.groups.create_group(T, "workers")
+    await pair.allow("ann", Action.TAKE, name="t")
+    return await pair.token("ann")
+
+
+def waiting(pair: Pair) -> int:
+    groups = pair.services.groups
+    assert isinstance(groups, GroupService)
+    return sum(len(group.waiting) for group in groups._groups.loaded)
+
+
+async def waiting_take(
+    pair: Pair, server: Server, headers: dict[str, str]
+) -> "asyncio.Task[httpx.Response]":
+    """Return a take that waits for a message."""
+    asked = server.http.post(f"{GROUP}/take?wait=20", json={"member": "a"}, headers=headers)
+    taking = asyncio.create_task(asked)
+    await until(lambda: waiting(pair) == 1)
+    return taking
+
+
+async def take_away(pair: Pair, what: str, headers: dict[str, str]) -> int:
+    """Take a right away, and return the status of who goes on all the same."""
+    if what == "token":
+        await pair.revoke(headers)
+        return 401
+    if what == "end":
+        pair.clock.advance(1000)
+        return 401
+    await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    return 404
+
+
+async def states(pair: Pair) -> list[tuple[str, int]]:
+    found = await pair.services.groups.open_messages(T, "workers")
+    return [(each.state, each.attempts) for each in found]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("what", ["token", "end", "rule"])
+async def test_a_take_that_waits_ends(
+    pair: Pair, taker: dict[str, str], way: str, what: str, quick: None
+) -> None:
+    if what == "end":
+        taker = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
+    taking = await waiting_take(pair, pair.servers[way], taker)
+    status = await take_away(pair, what, taker)
+    answer = await asyncio.wait_for(taking, 5)
+    assert answer.status_code == status, answer.text
+    await until(lambda: waiting(pair) == 0)
+    await pair.services.messaging.publish(T, [b"secret"])
+    assert (await pair.services.groups.group(T, "workers")).state.leased == 0
+
+
+@pytest.mark.parametrize("what", ["token", "rule"])
+async def test_a_message_that_comes_after_is_given_back(
+    pair: Pair, taker: dict[str, str], what: str
+) -> None:
+    """It was leased before anybody asked again whether they may: it is not told, and not kept."""
+    taking = await waiting_take(pair, pair.leader, taker)
+    status = await take_away(pair, what, taker)
+    await pair.services.messaging.publish(T, [b"secret"])
+    answer = await asyncio.wait_for(taking, 5)
+    assert answer.status_code == status
+    assert b"secret" not in answer.content
+    assert await states(pair) == [("available", 0)]
+
+
+async def test_what_was_taken_is_not_settled_any_more(pair: Pair, taker: dict[str, str]) -> None:
+    await pair.services.messaging.publish(T, [b"1"])
+    http = pair.leader.http
+    taken = await http.post(f"{GROUP}/take", json={"member": "a"}, headers=taker)
+    await take_away(pair, "rule", taker)
+    acks = {"member": "a", "acks": [{"delivery": taken.json()["delivery"]}]}
+    refused = await http.post(f"{GROUP}/settle", json=acks, headers=taker)
+    assert refused.status_code == 404
+    assert await states(pair) == [("leased", 0)]

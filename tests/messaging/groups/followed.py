@@ -1,0 +1,118 @@
+"""What the members of one group were told, and what follows from that, whatever dies meanwhile.
+
+No exact model: `group_machine.py` has that of the rules.
+
+1. What is given is committed, is the message that it was before, and was never acknowledged.
+2. A message is acknowledged once.
+3. An ack without an answer holds or not: that is known once somebody looks who decides it.
+4. What is committed and was read into the group is open or acknowledged.
+"""
+
+from collections.abc import Collection, Container, Iterable
+from typing import NamedTuple
+
+from tms.core.groups import Refusal, Settled, Taken
+from tms.core.message import Message
+
+
+class Given(NamedTuple):
+    """What a member once got."""
+
+    member: str
+    delivery: int
+    messages: list[Message]
+
+    @property
+    def ids(self) -> list[bytes]:
+        """The messages' ids, ascending."""
+        return [one.id for one in self.messages]
+
+
+class Followed:
+    """One group, from when it was created."""
+
+    def __init__(self, *, keeps_all: bool = True) -> None:
+        """Follow a group of a topic that keeps all its messages, or not: then some are gone."""
+        self._keeps_all = keeps_all
+        self.given: list[Given] = []
+        self.seen: dict[bytes, bytes] = {}
+        """Ids of all that was given, and their payloads."""
+        self.acknowledged: set[bytes] = set()
+        self.maybe: set[bytes] = set()
+        """Ids whose ack had no answer."""
+        self.is_moved = False
+        """Whether a seek had no answer: then what is given since is known, and nothing before."""
+
+    def latest(self, back: int) -> Given | None:
+        """Return what was given last, or so many times before; None: nothing was."""
+        return self.given[-1 - min(back, len(self.given) - 1)] if self.given else None
+
+    def note(self, member: str, taken: Taken, committed: Container[bytes]) -> list[Message]:
+        """Check what a take gave, of which `committed` payloads may be; return its messages."""
+        messages = [message for block in taken.blocks for message in block]
+        assert (taken.delivery is None) == (not messages)
+        assert [one.id for one in messages] == sorted({one.id for one in messages})
+        for one in messages:
+            assert one.payload in committed, "not committed"
+            assert one.id not in self.acknowledged, "it was acknowledged"
+            assert self.seen.setdefault(one.id, one.payload) == one.payload
+        if taken.delivery is not None:
+            self.given.append(Given(member, taken.delivery, messages))
+        return messages
+
+    def acked(self, ids: Iterable[bytes], answer: object) -> list[bytes]:
+        """Take note of acks and their answer, which is no `Settled` if there was none.
+
+        Return the ids that are acknowledged now.
+        """
+        if not isinstance(answer, Settled):
+            self.maybe |= set(ids)
+            return []
+        refused = {one.id: one.reason for one in answer.refused}
+        for each, reason in refused.items():
+            is_known = each in self.acknowledged or each in self.maybe or self.is_moved
+            if self._keeps_all and reason is Refusal.SETTLED:
+                assert is_known, "nobody has settled it"
+        done = [each for each in ids if each not in refused]
+        self.acknowledge(done)
+        return done
+
+    def acknowledge(self, ids: Iterable[bytes]) -> None:
+        """Take note that acks hold."""
+        done = set(ids)
+        assert not done & self.acknowledged, "acknowledged twice"
+        self.acknowledged |= done
+        self.maybe -= done
+
+    def sought(self, *, is_sure: bool) -> None:
+        """Take note of a seek to the start, or of one without an answer."""
+        if not is_sure:
+            self.maybe |= self.acknowledged
+        else:
+            self.maybe.clear()
+            self.given.clear()
+        self.is_moved = not is_sure
+        self.acknowledged.clear()
+
+    def see(
+        self,
+        through: bytes | None,
+        opened: Collection[bytes],
+        committed: Collection[bytes],
+        *,
+        is_decided: bool,
+    ) -> None:
+        """Compare a moment of the group with the ids of what is `committed`.
+
+        `is_decided`: nothing that had no answer can be carried out any more.
+        """
+        read = {each for each in committed if through is not None and each <= through}
+        assert set(opened) <= read, "what is open is committed, and was read"
+        assert not self.acknowledged & set(opened), "what was acknowledged is open"
+        assert self.acknowledged <= read, "what was acknowledged is unread"
+        if is_decided:
+            self.acknowledged |= (self.maybe & read) - set(opened)
+            self.maybe.clear()
+            self.is_moved = False
+        settled = self.acknowledged | self.maybe | set(opened)
+        assert read <= settled, "what was read is neither open nor acknowledged"

@@ -1,0 +1,8 @@
+"""Groups under leaders whose calls come late, by the simulation of `leaders_groups`."""
+
+from hypothesis import settings
+
+from tests.simulation.leaders_groups import GroupLeaders
+
+TestGroupLeaders = GroupLeaders.TestCase
+TestGroupLeaders.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

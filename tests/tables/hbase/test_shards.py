@@ -1,0 +1,192 @@
+"""A store with three shards on HBase: a server alone, and two of which one dies.
+
+Metadata is in the ZooKeeper that HBase has.
+"""
+
+import asyncio
+import json
+import re
+import uuid
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import tms
+from dev.hbase.servers import HBaseServers
+from dev.processes import HOST, free_ports
+from tests.cli.conftest import run_command
+from tests.servers.server_process import ServerProcess
+from tests.tables.hbase.conftest import until
+from tms.core.shards import ShardBy, Sharding
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.server.node import open_services
+
+pytestmark = pytest.mark.slow
+
+SHARDING = Sharding(3, ShardBy.TOPIC)
+NAMES = ("a", "b", "c", "d", "e", "f")
+WHERE = {name: SHARDING.shard_of(TopicId("default", name)) for name in NAMES}
+SHARDED = "The store has several shards, so only `tms serve` opens it"
+FLAGS = ("--hbase-timeout-s", "6", "--hbase-retry-s", "1", "--cleanup-period-s", "3600")
+SCHEMA = {"schema": '{"type": "string"}'}
+
+
+@pytest.fixture(scope="module")
+def url(servers: HBaseServers) -> str:
+    url = f"hbase://{servers.gateway}/t{uuid.uuid4().hex[:8]}"
+    code, out, err = run_command(
+        *("init", "--store", url, "--shards", "3", "--shard-by", "topic"),
+        *("--admin", servers.admin, "--json"),
+    )
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert [told[name] for name in ("shards", "by", "buckets")] == [3, "topic", 1]
+    assert len(told["created"]) == 18
+    return url
+
+
+def command(server: ServerProcess, *arguments: str) -> Any:
+    code, out, err = run_command(*arguments, "--url", server.url, "--json")
+    assert (code, err) == (0, ""), out
+    return json.loads(out)
+
+
+def refused(*arguments: str) -> str:
+    code, out, err = run_command(*arguments)
+    assert (code, out) == (1, "")
+    return err
+
+
+def publish_to_all(client: tms.Client, text: str) -> None:
+    """Publish to each topic, first in a transaction that is committed, then in one that is not."""
+    for name in NAMES:
+        topic = client.topic(name)
+        for payload, end in (
+            (text.encode(), client.transactions.commit),
+            (b"never", client.transactions.abort),
+        ):
+            begun = client.transactions.start(StartRequest(namespace="default", topic=name))
+            assert begun.transaction_id % 3 == WHERE[name]
+            topic.publish(payload, begun.write_pointer)
+            end(begun.transaction_id)
+
+
+def check_all(client: tms.Client, *texts: str) -> None:
+    assert sorted(client.topics()) == sorted(NAMES)
+    for name in NAMES:
+        found = [each.payload.decode() for each in client.topic(name).poll(committed=True)]
+        assert found == list(texts)
+
+
+def test_a_server_alone_serves_all_shards_over_its_death(url: str) -> None:
+    assert set(WHERE.values()) == {0, 1, 2}
+    with ServerProcess(url, *FLAGS) as server:
+        with tms.connect(server.url) as client:
+            for name in NAMES:
+                client.topic(name).create()
+            publish_to_all(client, "one")
+            elsewhere = next(name for name in NAMES if WHERE[name] != SHARDING.home("default"))
+            with pytest.raises(tms.OtherShard), client.transaction() as tx:
+                client.topic(elsewhere).publish(b"x", tx)
+        subjects = f"{server.url}/v1/registry/subjects"
+        registered = httpx.post(f"{subjects}/s/versions", json=SCHEMA).raise_for_status().json()
+        server.kill()
+    with ServerProcess(url, *FLAGS) as server:
+        with tms.connect(server.url) as client:
+            publish_to_all(client, "two")
+            check_all(client, "one", "two")
+        subjects = f"{server.url}/v1/registry/subjects"
+        assert httpx.get(f"{subjects}/s/versions/1").json()["id"] == registered["id"]
+        _look_into_each_shard(server, url)
+        assert server.stop() == 0
+
+
+def _look_into_each_shard(server: ServerProcess, url: str) -> None:
+    for shard in range(3):
+        of_shard = ("--shard", str(shard))
+        assert command(server, "cleanup", "run", *of_shard)["passes"] == 1
+        assert command(server, "debug", "verify", *of_shard)["problems"] == []
+        code, out, _ = run_command("debug", "rows", "--table", "metadata", *of_shard)
+        code, out, _ = run_command(
+            "debug", "rows", "--store", url, "--table", "metadata", *of_shard
+        )
+        topics = {json.loads(line)["topic"] for line in out.splitlines()}
+        assert code == 0
+        own = {f"default:{name}" for name in NAMES if WHERE[name] == shard}
+        assert {each for each in topics if each.startswith("default:")} == own
+        code, out, err = run_command("prune", "--store", f"{url}.{shard}", "--json")
+        assert (code, err, json.loads(out)["failure"]) == (0, "", None)
+    assert "say which one" in refused("cleanup", "show", "--url", server.url)
+    told = command(server, "cluster", "where", "default:b")
+    assert (told["shard"], told["shards"], told["by"]) == (WHERE["b"], 3, "topic")
+
+
+def test_nothing_else_opens_it(url: str, tmp_path: Path) -> None:
+    for store in (url, f"{url}.1"):
+        for arguments in (
+            ("copy", store, f"leveldb:{tmp_path}/copy"),
+            ("copy", f"leveldb:{tmp_path}/own", store),
+            *([("init", "--store", f"{url}.1")] if store != url else [("prune", "--store", url)]),
+        ):
+            run_command("topic", "create", "a", "--url", f"leveldb:{tmp_path}/own")
+            assert SHARDED in refused(*arguments)
+        with pytest.raises(tms.StoreSharded):
+            asyncio.run(open_services(store))
+    with ServerProcess(f"{url}.1", *FLAGS) as server:
+        assert server.wait() == 1
+        assert SHARDED in server.log
+    assert "created with 3 shards by topic" in refused("init", "--store", url, "--shards", "4")
+
+
+def test_another_server_takes_over_all_shards(url: str, servers: HBaseServers) -> None:
+    site = Path(servers.folder, "conf", "gateway", "hbase-site.xml").read_text(encoding="utf-8")
+    found = re.search(r"clientPort</name><value>(\d+)", site)
+    assert found is not None
+    metadata = f"zk://{HOST}:{found[1]}/{uuid.uuid4().hex[:8]}?session_timeout_s=4"
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(
+                ServerProcess(
+                    *(url, "--advertise", f"http://{HOST}:{port}", "--metadata", metadata),
+                    *(*FLAGS, "--lease-s", "2"),
+                    port=port,
+                )
+            )
+            for port in free_ports(2)
+        )
+        state = partial(command, first, "cluster")
+        until(lambda: state()["leader"] is not None and _is_ready(first) and _is_ready(second))
+        by_id = dict(
+            zip(sorted(each["id"] for each in state()["instances"]), (first, second), strict=True)
+        )
+        leader = by_id[state()["leader"]]
+        other = second if leader is first else first
+        shards = command(other, "cluster")["shards"]
+        assert [each["leader"] for each in shards] == [state()["leader"]] * 3
+        with tms.connect(other.url) as client:
+            topics = client.topics() or _created(client)
+            publish_to_all(client, "three")
+            before = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
+            leader.kill()
+            until(partial(_is_ready, other))
+            publish_to_all(client, "four")
+            after = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
+        assert after == {name: count + 1 for name, count in before.items()}
+        assert command(other, "cluster", "where", "default:c")["address"] == other.url
+        assert command(other, "cleanup", "show", "--shard", "2")["failed_passes"] == 0
+        assert other.stop() == 0
+
+
+def _created(client: tms.Client) -> list[str]:
+    for name in NAMES:
+        client.topic(name).create()
+    return list(NAMES)
+
+
+def _is_ready(server: ServerProcess) -> bool:
+    return httpx.get(f"{server.url}/ready").status_code == 200
