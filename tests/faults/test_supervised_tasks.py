@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tests.contracts.metadata_store_contract import until
 from tests.faults.breaking import Breaking, Parts
@@ -46,6 +47,7 @@ from tms.security.forward_keys import OLD_MS, ForwardKeys
 from tms.security.json_web_keys import WebKeys
 from tms.server.registry_part import RegistryPart, open_registry
 from tms.settings import Settings
+from tms.watch.watch import Watch
 
 pytestmark = pytest.mark.anyio
 
@@ -315,6 +317,16 @@ async def reads_schemas_first(parts: Parts) -> None:
     await part.close()
 
 
+async def watches_the_figures(parts: Parts) -> None:
+    clock = Breaking(SystemClock())
+    clock.faults["now_ms"] = parts.fault
+    services: Any = parts.registries.services
+    watch = Watch(services, CollectorRegistry(), cast("Any", clock), list)
+    async with watch.at_work():
+        await until(lambda: watch.history._count > 0)
+    assert clock.raised == 1
+
+
 CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "beginning as the registry's master": begins_as_master,
     "reading the log of schemas": reads_the_log,
@@ -338,6 +350,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "taking part in the cluster": takes_part_in_a_cluster,
     "renewing the lease": renews_its_lease,
     "looking at the store": looks_at_the_store,
+    "the watch of the server's figures": watches_the_figures,
 }
 
 
