@@ -77,7 +77,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Set]:
     (folder / "keys.json").write_bytes(ALL)
     data = f"leveldb:{folder.parent / 'data'}"
     with ServerProcess(data, "--config", str(folder / "tms.toml"), *more(folder)) as server:
-        yield Set(folder, server, [(folder / "token").read_text().strip().rpartition("_")[2]])
+        yield Set(folder, server, [(folder / "token").read_text().strip().split("_", 2)[2]])
 
 
 @pytest.fixture(scope="module")
