@@ -15,13 +15,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tms.core.credentials import shortened
-from tms.core.errors import InternalError, TmsError
+from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
 from tms.security.forwards import BOOT_HEADER
 from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 
 RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
 """A header of each 401, as RFC 9110 wants it."""
+
+LEADER = b"tms-leader"
+"""A header: the URL of the server that answered, or `none`."""
+NO_LEADER = (LEADER, b"none")
+"""Whoever answers does not lead, or stops: nothing was done."""
 
 _BOOT = BOOT_HEADER.lower().encode()
 _JSON_TYPE = b"application/json"
@@ -58,6 +63,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
         headers.append((b"allow", known.detail["allow"].encode()))
     if known.status == _UNAUTHORIZED:
         headers += challenges(known)
+    if isinstance(known, NoLeader | Stopping):
+        headers.append(NO_LEADER)
     is_our_fault = known.status == _INTERNAL
     return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers, is_our_fault)
 

@@ -63,7 +63,7 @@ async def looks_at_the_store(parts: Parts) -> None:
         if len(looks) == 1:
             raise parts.fault
 
-    server.member._watch._look = look
+    server.member._presence.watch._look = look
     await until(lambda: len(looks) > 1)
     assert server.is_open
     await servers.close()

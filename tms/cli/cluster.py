@@ -10,7 +10,6 @@ from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
-from tms.core.errors import StoreUnavailable
 from tms.core.shards import ShardBy, Sharding
 from tms.wire.json_values import decode_answer
 
@@ -39,8 +38,6 @@ def where(
     """Show in which shard a topic is, or in which the transactions of a namespace are."""
     namespace, colon, topic = place.partition(":")
     state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
-    if state.shards is None:
-        raise StoreUnavailable(reason="the server could not read yet how the store is divided")
     count, by = max(1, len(state.shards)), state.by
     sharding = Sharding(count, by or ShardBy.NAMESPACE)
     shard = sharding.home(namespace, topic if colon else None)

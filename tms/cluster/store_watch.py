@@ -51,7 +51,7 @@ class StoreWatch:
         self._reach = StoreReach(lease_s)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tms-look")
         self._watching: asyncio.Task[None] | None = None
-        self.on_reached: Callable[[], None] = lambda: None
+        self.on_reached: list[Callable[[], None]] = []
         """Called when the store is reached after it was not."""
 
     def open(self) -> None:
@@ -90,7 +90,8 @@ class StoreWatch:
             if not was_reached:
                 _log.info("the store is reached")
                 self._registration.tell_reached(self._time.now_ms())
-                self.on_reached()
+                for call in self.on_reached:
+                    call()
 
     async def may_claim(self) -> bool:
         """Return whether this server may claim a lease that is free. Raises `Unavailable`."""
