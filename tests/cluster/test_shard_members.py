@@ -27,7 +27,7 @@ MOVE_DELAY_S = 0.5
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_members, "SETTLING_S", 0.2)
+    monkeypatch.setattr(shard_members, "SETTLING_S", 0.6)
 
 
 class Servers:

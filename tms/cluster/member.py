@@ -295,9 +295,9 @@ class Member:
                 reason = "does not reach the store, and gives the lease to a server that does"
                 if not holding.is_given_up:
                     reason = "does not lead any more, because another server has claimed the lease"
+                    self._presence.registration.renew(self._time.now_ms())
                 _log.error("this server %s; it closes %s", reason, self._own.store)
                 lease.end()
-                self._presence.registration.renew(self._time.now_ms())
             self._tell(None)
             lease.is_last = await is_last(self._store, RETRY_S)
             holding.may_end.set()

@@ -43,8 +43,8 @@ OnShardLeader = Callable[[int, str | None, str], None]
 class _Suspicion(NamedTuple):
     """A server that let a lease run out, as it was known then."""
 
-    since: tuple[int, int | None]
-    """When it had registered, and since when it had reached the store."""
+    since_ms: int
+    """When it had registered."""
     held: frozenset[tuple[int, int]]
     """The shards that it held, each with its token."""
 
@@ -186,13 +186,13 @@ class ShardMembers:
             if record is not None and self._ran_out.get(shard) != record.token:
                 self._ran_out[shard] = record.token
                 ran_out.add(record.holder)
-        known = {each.id: (each.since_ms, each.reaches_store_since_ms) for each in instances}
+        known = {each.id: each.since_ms for each in instances}
         held: dict[int, set[tuple[int, int]]] = {}
         for shard, record in seen.items():
             held.setdefault(record.holder, set()).add((shard, record.token))
         for instance, before in list(self._suspicions.items()):
             is_well = bool(held.get(instance, set()) - before.held)
-            if known.get(instance) != before.since or is_well:
+            if known.get(instance) != before.since_ms or is_well:
                 del self._suspicions[instance]
         for instance in ran_out & known.keys() - self._suspicions.keys():
             self._suspicions[instance] = _Suspicion(
