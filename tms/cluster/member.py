@@ -85,6 +85,8 @@ class Member:
         self._sighting = Sighting(self._clock)
         self._free_from_s: float | None = None
         """Since when the lease is known to be free; None: it is not."""
+        self.ran_out: LeaseRecord | None = None
+        """The latest lease that was seen to have run out, and was not given back."""
         self._token_known = 0
         """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
@@ -138,13 +140,6 @@ class Member:
             return self._holding.record
         record = self._last
         return None if record is None or self._free_from_s is not None else record
-
-    @property
-    def let_run_out(self) -> LeaseRecord | None:
-        """The lease, if it has run out and was not given back; else None."""
-        record = self._last
-        is_free = self._holding is None and self._free_from_s is not None
-        return record if is_free and record is not None and not record.is_released else None
 
     @property
     def is_stepping_down(self) -> bool:
@@ -223,6 +218,8 @@ class Member:
                 self._sighting.see(seen, record.lease_s)
             if record is None or self._sighting.has_run_out(record):
                 self._tell(None)
+                if record is not None and not record.is_released:
+                    self.ran_out = record
                 if self._may_claim(self._free_for_s()) and await self._presence.watch.may_claim():
                     claimed = await self._claim(record, version)
                     if claimed is not None:

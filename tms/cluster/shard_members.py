@@ -181,17 +181,20 @@ class ShardMembers:
     def _suspect(self, instances: Sequence[Instance], seen: Mapping[int, LeaseRecord]) -> None:
         """Take note of who let a lease run out, and of who is well again."""
         ran_out: set[int] = set()
+        over: set[tuple[int, int]] = set()
         for shard, member in enumerate(self._members):
-            record = member.let_run_out
-            if record is not None and self._ran_out.get(shard) != record.token:
-                self._ran_out[shard] = record.token
-                ran_out.add(record.holder)
+            record = member.ran_out
+            if record is not None:
+                over.add((shard, record.token))
+                if self._ran_out.get(shard) != record.token:
+                    self._ran_out[shard] = record.token
+                    ran_out.add(record.holder)
         known = {each.id: each.since_ms for each in instances}
         held: dict[int, set[tuple[int, int]]] = {}
         for shard, record in seen.items():
             held.setdefault(record.holder, set()).add((shard, record.token))
         for instance, before in list(self._suspicions.items()):
-            is_well = bool(held.get(instance, set()) - before.held)
+            is_well = bool(held.get(instance, set()) - before.held - over)
             if known.get(instance) != before.since_ms or is_well:
                 del self._suspicions[instance]
         for instance in ran_out & known.keys() - self._suspicions.keys():
