@@ -34,9 +34,7 @@ class Known:
 class Second:
     """A server that stands by, and a client of it."""
 
-    def __init__(
-        self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient
-    ) -> None:
+    def __init__(self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient) -> None:
         self.forwarder = forwarder
         self.app = app
         self.http = http

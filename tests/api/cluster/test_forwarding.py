@@ -19,8 +19,6 @@ from tests.api.rest import (
     refusal,
     zipped,
 )
-from tms.core.errors import StoreUnavailable
-from tms.core.shards import ShardBy, Sharding
 from tms.messaging import waiting_reader
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,6 @@ import json
 import re
 import uuid
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,43 +142,64 @@ def test_nothing_else_opens_it(url: str, tmp_path: Path) -> None:
     assert "created with 3 shards by topic" in refused("init", "--store", url, "--shards", "4")
 
 
-def test_another_server_takes_over_all_shards(url: str, servers: HBaseServers) -> None:
+def test_servers_share_the_shards_and_take_over_from_each_other(
+    url: str, servers: HBaseServers
+) -> None:
     site = Path(servers.folder, "conf", "gateway", "hbase-site.xml").read_text(encoding="utf-8")
     found = re.search(r"clientPort</name><value>(\d+)", site)
     assert found is not None
     metadata = f"zk://{HOST}:{found[1]}/{uuid.uuid4().hex[:8]}?session_timeout_s=4"
     with ExitStack() as stack:
-        first, second = (
+        started = [
             stack.enter_context(
                 ServerProcess(
                     *(url, "--advertise", f"http://{HOST}:{port}", "--metadata", metadata),
-                    *(*FLAGS, "--lease-s", "2"),
+                    *(*FLAGS, "--lease-s", "2", "--move-delay-s", "1"),
                     port=port,
                 )
             )
             for port in free_ports(2)
-        )
-        state = partial(command, first, "cluster")
-        until(lambda: state()["leader"] is not None and _is_ready(first) and _is_ready(second))
-        by_id = dict(
-            zip(sorted(each["id"] for each in state()["instances"]), (first, second), strict=True)
-        )
-        leader = by_id[state()["leader"]]
-        other = second if leader is first else first
-        shards = command(other, "cluster")["shards"]
-        assert [each["leader"] for each in shards] == [state()["leader"]] * 3
-        with tms.connect(other.url) as client:
+        ]
+        first, second = started
+        until(lambda: _is_ready(first) and _is_ready(second))
+        until(lambda: len(set(_leaders(first))) == 2 and None not in _leaders(first))
+        ids = sorted(each["id"] for each in command(first, "cluster")["instances"])
+        with tms.connect(first.url) as client, tms.connect(second.url) as other:
             topics = client.topics() or _created(client)
-            publish_to_all(client, "three")
+            assert sorted(other.topics()) == sorted(topics)
+            for each in (client, other):
+                publish_to_all(each, "shared")
             before = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
-            leader.kill()
-            until(partial(_is_ready, other))
+            assert before == {
+                name: len([*other.topic(name).poll(committed=True)]) for name in topics
+            }
+            begun = [each.transactions.start(StartRequest(topic="a")) for each in (client, other)]
+            listed = [each.transaction_id for each in client.transactions.in_progress()]
+            assert {each.transaction_id for each in begun} <= set(listed)
+            for each in begun:
+                client.transactions.abort(each.transaction_id)
+        subjects = [f"{each.url}/v1/registry/subjects" for each in started]
+        registered = httpx.post(f"{subjects[0]}/two/versions", json=SCHEMA).raise_for_status()
+        assert httpx.get(f"{subjects[1]}/two/versions/1").json()["id"] == registered.json()["id"]
+        until(lambda: sorted(_leaders(second)) == sorted([*ids, ids[0]]) or _moved(second, ids))
+
+        first.kill()
+        with tms.connect(second.url) as client:
             publish_to_all(client, "four")
             after = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
         assert after == {name: count + 1 for name, count in before.items()}
-        assert command(other, "cluster", "where", "default:c")["address"] == other.url
-        assert command(other, "cleanup", "show", "--shard", "2")["failed_passes"] == 0
-        assert other.stop() == 0
+        assert len(set(_leaders(second))) == 1
+        assert command(second, "cluster", "where", "default:c")["address"] == second.url
+        assert command(second, "cleanup", "show", "--shard", "2")["failed_passes"] == 0
+        assert second.stop() == 0
+
+
+def _leaders(server: ServerProcess) -> list[int | None]:
+    return [each["leader"] for each in command(server, "cluster")["shards"]]
+
+
+def _moved(server: ServerProcess, ids: list[int]) -> bool:
+    return sorted(_leaders(server)) == sorted([*ids, ids[1]])
 
 
 def _created(client: tms.Client) -> list[str]:
