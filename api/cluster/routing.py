@@ -21,7 +21,6 @@ from api.http.endpoint import FORWARDED_BY, Endpoint
 from api.http.exchange import Exchange, topic_id_of
 from api.http.operation import Operation
 from api.http.query_parameters import values_of
-from api.resources.paths import NAMESPACE, TRANSACTIONS
 from tms.core.caller import AUDIT_TOPIC
 from tms.core.errors import InvalidRequest, NoLeader, Stopping
 from tms.core.shards import ShardBy, Sharding
@@ -36,7 +35,9 @@ _KEPT_BYTES_MAX = 64 * 1024
 """A body that is read before the request is forwarded, so that it can wait, and be sent again."""
 _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
-_OF_NAMESPACE = (f"{NAMESPACE}/topics", f"{NAMESPACE}/positions")
+_OF_HOME = ("publishAll", "startTransaction")
+_OF_NAMESPACE = ("listTopics", "getPositions")
+"""Operations on all topics of a namespace."""
 
 
 class ShardRouting:
@@ -58,7 +59,7 @@ class ShardRouting:
         self._held_bytes_max = held_bytes_max
         self._leases: dict[int, LeftOfLease] = {}
         self._news = [asyncio.Event() for _ in forwarders]
-        """Of each shard: set, and made anew, when its leader has changed."""
+        """An event for each shard: set, and made anew, when its leader has changed."""
         self._forwarding: Sequence[Endpoint] = ()
         self.held = 0
         """How many requests wait for a leader."""
@@ -72,7 +73,7 @@ class ShardRouting:
             for shard in range(self._sharding.shards)
         ]
         for route in app.routes.routes:
-            place = self._place_of(route.method, route.template, route.target.operation)
+            place = self._place_of(route.template, route.target.operation)
             if place is not None:
                 route.target.routing = _Routed(self, place)
         return app
@@ -105,16 +106,17 @@ class ShardRouting:
 
     # Where a request goes.
 
-    def _place_of(self, method: str, template: str, operation: Operation | None) -> Place | None:
-        is_home = template == f"{NAMESPACE}/publish" or (method, template) == ("POST", TRANSACTIONS)
-        is_of_namespace = self._sharding.by is ShardBy.NAMESPACE and template in _OF_NAMESPACE
-        known = () if operation is None else operation.known_parameters or ()
+    def _place_of(self, template: str, operation: Operation | None) -> Place | None:
+        if operation is None:
+            return None
+        is_of_namespace = self._sharding.by is ShardBy.NAMESPACE and operation.name in _OF_NAMESPACE
+        known = operation.known_parameters or ()
         place: Place | None = None
         if "{topic}" in template:
             place = self._of_topic
         elif "{transaction_id}" in template:
             place = self._of_transaction
-        elif is_home or is_of_namespace:
+        elif operation.name in _OF_HOME or is_of_namespace:
             place = self._of_home
         elif template == "/console/audit":
             place = self._of_audit

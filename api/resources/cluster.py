@@ -9,7 +9,7 @@ from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
 from tms.core.errors import InvalidRequest
 from tms.security.resources import Action
-from tms.wire.json_fields import Json
+from tms.wire.json_fields import COUNT, NULL, Json, one_of
 from tms.wire.json_values import decode, encode
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
@@ -73,7 +73,7 @@ _LONE_EXAMPLE: Json = {
 }
 _ERRORS = ("no_leader", "metadata_unavailable", "metadata_closed")
 _WISHES = json_content(
-    {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
+    {"type": "object", "additionalProperties": one_of(COUNT, NULL)},
     wish={"1": 7},
     none={"1": None},
 )

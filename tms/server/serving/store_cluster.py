@@ -1,6 +1,6 @@
 """Serves as one of a cluster: the whole store while this server leads, and else it forwards.
 
-A store that has shards is served by `tms.server.shards_serving`.
+A store that has shards is served by `tms.server.serving.shard_cluster`.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from tms.core.cluster import Instance
 from tms.core.payload_values import PayloadValues
 from tms.core.store_features import FEATURES
 from tms.server.node import open_services
-from tms.server.parts import Basis, Joined, OnStarted, Parts, process_metrics
 from tms.server.registry_part import open_registry
+from tms.server.serving.parts import Basis, Joined, OnStarted, Parts, process_metrics
 from tms.server.stores import importing, look_at, open_metadata, sharding_of
 
 with importing("api"):
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 async def serve_in_cluster(basis: Basis, on_started: OnStarted) -> None:
-    """Serve until this server is stopped. Raises as `tms.server.serving.serve`."""
+    """Serve until this server is stopped. Raises as `tms.server.serving.process.serve`."""
     settings = basis.settings
     async with AsyncExitStack() as stack:
         opened = await open_registry(settings, basis.clock, stack)
@@ -69,7 +69,7 @@ async def serve_in_cluster(basis: Basis, on_started: OnStarted) -> None:
         if sharding is None:
             await _serve_store(joined, stack)
         else:
-            from tms.server.shards_serving import serve_shards  # noqa: PLC0415  for shards alone
+            from tms.server.serving.shard_cluster import serve_shards  # noqa: PLC0415  for shards alone
 
             await serve_shards(joined, sharding, stack)
     _log.info("stopped; this server has left its cluster")

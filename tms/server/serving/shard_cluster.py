@@ -15,9 +15,9 @@ from tms.cluster.lease import Lease
 from tms.cluster.shard_members import ShardMembers
 from tms.core.cluster import Instance
 from tms.core.shards import Sharding
-from tms.server.parts import Joined, process_metrics
+from tms.server.serving.parts import Joined, process_metrics
+from tms.server.serving.shard_ways import ShardWays
 from tms.server.shard import Process
-from tms.server.shard_ways import ShardWays
 from tms.server.sharded import ShardedServices, ShardStores, namespaces_of, services_of_shards
 from tms.server.stores import importing
 
@@ -28,7 +28,7 @@ with importing("api"):
 
 
 async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack) -> None:
-    """Serve until this server is stopped. Raises as `tms.server.serving.serve`."""
+    """Serve until this server is stopped. Raises as `tms.server.serving.process.serve`."""
     parts, settings = joined.parts, joined.parts.settings
     registry, limits = process_metrics(), settings.limits()
     namespaces = await namespaces_of(settings)

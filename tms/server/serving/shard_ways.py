@@ -12,8 +12,8 @@ from tms.client.remote_services import RemoteServices
 from tms.core.caller import ASKING
 from tms.registry.log import REACHED_S_MAX
 from tms.security.rules import Identity
-from tms.server.parts import Joined
 from tms.server.security_part import Signing
+from tms.server.serving.parts import Joined
 from tms.server.shard import Shard
 from tms.sharding.places import Places
 

@@ -17,12 +17,12 @@ import uvloop
 from tms.cluster.instances import next_instance_id
 from tms.core.trusted_clock import trusted
 from tms.metadata.interface import MetadataStore
-from tms.server.cluster_serving import serve_in_cluster
 from tms.server.gc_schedule import collected_by_clock
 from tms.server.opening import open_served
-from tms.server.parts import Basis, OnStarted, process_metrics
 from tms.server.registry_part import open_registry
 from tms.server.security_part import read_security, read_tls
+from tms.server.serving.parts import Basis, OnStarted, process_metrics
+from tms.server.serving.store_cluster import serve_in_cluster
 from tms.server.stores import importing, open_metadata
 from tms.settings import Settings
 
