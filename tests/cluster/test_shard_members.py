@@ -101,10 +101,11 @@ class Server:
     async def die(self) -> None:
         """Go as a killed process does: nothing is given back, the session stays for a while."""
         self.reaches = False
-        for each in (*self.members._members, self.members._presence.watch):
-            task = each._running if hasattr(each, "_running") else each._watching
+        tasks = [each._running for each in self.members._members]
+        tasks += [self.members._presence.watch._watching, self.members._sharing]
+        for task in tasks:
+            assert task is not None
             task.cancel()
-        self.members._sharing.cancel()
         for member in self.members._members:
             if member._holding is not None:
                 member._holding._is_over = True
