@@ -21,6 +21,7 @@ class BreakOff:
         "_checking",
         "_error",
         "_exchange",
+        "_loop",
         "_task",
         "_timer",
     )
@@ -29,6 +30,7 @@ class BreakOff:
         self,
         exchange: Exchange,
         at_work: "set[BreakOff]",
+        loop: asyncio.AbstractEventLoop,
         *,
         check_s: float,
         at_end_of_side: bool,
@@ -39,6 +41,7 @@ class BreakOff:
         """
         self._exchange = exchange
         self._at_work = at_work
+        self._loop = loop
         self._check_s = check_s
         self._at_end_of_side = at_end_of_side
         self._task: asyncio.Task[object] | None = None
@@ -57,14 +60,13 @@ class BreakOff:
         """Begin. Raises `ClientGone`."""
         if self._is_gone:
             raise ClientGone
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(self._loop)
         assert self._task is not None
         self._cancelling = self._task.cancelling()
         self._at_work.add(self)
         self._exchange.connection.on_change = self._look
         if self._exchange.admission is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._check_s, self._begin_to_check)
+            self._timer = self._loop.call_later(self._check_s, self._begin_to_check)
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None

@@ -14,8 +14,7 @@ import asyncio
 import logging
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from api.cluster.break_off import BreakOff
 from api.cluster.upstream import NotSent, Upstream
@@ -145,7 +144,8 @@ class Forwarder:
             told.append((_LEADER, way.address.encode()))
         forwarded = _Forwarded(way, exchange, path or exchange.path, told, sealer=self._sealer)
         may_wait = _MAY_WAIT in exchange.query
-        with BreakOff(exchange, way.at_work, check_s=CHECK_S, at_end_of_side=may_wait):
+        loop = way.client.loop
+        with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
             await forwarded.run(before_answer)
 
 
@@ -224,8 +224,10 @@ class _Forwarded:
         elif exchange.authorization is not None:
             headers.append((b"authorization", exchange.authorization))
         body = self._body if exchange.body_unread else self._whole
-        with self._typed_errors():
+        try:
             return await client.send(exchange.method, target, headers, body)
+        except Exception as error:
+            raise self._typed(error) from None
 
     def _seal(self, sealer: Sealer, headers: Headers, path: str, boot: str) -> None:
         """Say in a request who asked, so that the leader knows that this server says it."""
@@ -247,17 +249,11 @@ class _Forwarded:
         )
         headers.append((_SEALED, seal))
 
-    @contextmanager
-    def _typed_errors(self) -> Iterator[None]:
-        """Raise what the connection to the leader raises as ours."""
-        try:
-            yield
-        except NotSent as error:
-            raise NoLeader(reason=reason_of(error)) from None
-        except Exception as error:
-            if self._body.has_raised(error):
-                raise
-            raise OutcomeUnknown(reason=reason_of(error)) from None
+    def _typed(self, error: Exception) -> Exception:
+        """Return ours for what the connection to the leader raises."""
+        if isinstance(error, NotSent):
+            return NoLeader(reason=reason_of(error))
+        return error if self._body.has_raised(error) else OutcomeUnknown(reason=reason_of(error))
 
     async def _pass_on(self, answer: Answer) -> None:
         exchange = self._exchange
@@ -267,8 +263,10 @@ class _Forwarded:
             exchange.send_head()  # the rest may take as long as the reader waits
         parts, more = answer.aiter_raw(), True
         while more:
-            with self._typed_errors():
+            try:
                 part = await anext(parts, b"")
+            except Exception as error:
+                raise self._typed(error) from None
             await exchange.check_again()
             more = not answer.is_read
             await exchange.send_part(part, more=more)

@@ -10,6 +10,7 @@ Used on the event loop's thread alone.
 
 import asyncio
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from api.http.answer import LAST_CHUNK, chunk, lines
 from tms.core.http_connections import reason_of
 
 CONNECTIONS_MAX = 1000
-"""So many requests are on their way at most; others wait for one to end."""
+"""If there are so many, requests wait for one of them."""
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before the other server does so."""
@@ -45,11 +46,13 @@ class Upstream:
         self.path = url.path.rstrip("/").encode("latin-1")
         """The path of the address, below which the other server is."""
         self.is_closed = False
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._open: set[UpstreamConnection] = set()
+        self._connecting = 0
         self._idle: list[UpstreamConnection] = []
         """The one that was used last is the last one."""
-        self._places = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._waiting: deque[asyncio.Future[UpstreamConnection | None]] = deque()
+        """Requests that wait for a connection, or for room for one (None)."""
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def send(
@@ -82,7 +85,7 @@ class Upstream:
             first = body or b""
             if first and not is_counted:
                 head += b"content-length: %d\r\n" % len(first)
-        connection = await self._connection()
+        connection = self._take_idle() or await self._connection()
         answer = connection.begin(method)
         try:
             connection.write(b"%s\r\n%s" % (head, first), is_last=rest is None)
@@ -103,26 +106,53 @@ class Upstream:
         for connection in list(self._open):
             connection.cut("the way to the other server was given up")
 
-    async def _connection(self) -> UpstreamConnection:
-        await self._places.acquire()
-        try:
-            while self._idle:
-                last = self._idle[-1]
-                if not last.is_closing:
-                    self._idle.pop()
-                    last.idle_since_s = None
-                    return last
-                last.cut("")
-            return await self._connect()
-        except BaseException:
-            self._places.release()
-            raise
+    def _take_idle(self) -> UpstreamConnection | None:
+        while self._idle:
+            last = self._idle[-1]
+            if not last.is_closing:
+                self._idle.pop()
+                last.idle_since_s = None
+                return last
+            last.cut("")
+        return None
 
-    async def _connect(self) -> UpstreamConnection:
+    async def _connection(self) -> UpstreamConnection:
+        while len(self._open) + self._connecting >= CONNECTIONS_MAX:
+            waiter: asyncio.Future[UpstreamConnection | None] = self.loop.create_future()
+            self._waiting.append(waiter)
+            try:
+                given = await waiter
+            except asyncio.CancelledError:
+                if not waiter.cancelled():
+                    self._return(waiter.result())
+                raise
+            if given is not None and not given.is_closing:
+                return given
+        self._connecting += 1
+        try:
+            made = await self._connected()
+        except BaseException:
+            self._connecting -= 1
+            self._give_on(None)
+            raise
+        self._connecting -= 1
+        self._open.add(made)
+        return made
+
+    def _return(self, given: UpstreamConnection | None) -> None:
+        """Take back what somebody waited for who waits no more."""
+        if given is None:
+            self._give_on(None)
+        elif not given.is_lost:
+            self.give_back(given)
+
+    async def _connected(self) -> UpstreamConnection:
+        if self.is_closed:
+            raise NotSent("the way to the other server was given up")
         made = UpstreamConnection(self)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
-                await self._loop.create_connection(
+                await self.loop.create_connection(
                     lambda: made, self._host, self._port, ssl=self._tls
                 )
         except Exception as error:  # whatever it is, there is no connection
@@ -130,37 +160,45 @@ class Upstream:
         if self.is_closed or made.is_closing:
             made.cut("")
             raise NotSent("the connection was closed as soon as it was made")
-        self._open.add(made)
         return made
 
     # What connections tell.
 
     def give_back(self, connection: UpstreamConnection) -> None:
-        """Keep a connection for the next request."""
-        connection.idle_since_s = self._loop.time()
+        """Give a connection to who waits for one, or keep it for the next request."""
+        if self._waiting and self._give_on(connection):
+            return
+        connection.idle_since_s = self.loop.time()
         self._idle.append(connection)
-        self._places.release()
         if self._sweeping is None:
-            self._sweeping = self._loop.call_later(IDLE_S_MAX, self._sweep)
+            self._sweeping = self.loop.call_later(IDLE_S_MAX, self._sweep)
 
     def left(self, connection: UpstreamConnection) -> None:
         """Count a connection out: it is not used any more."""
         if connection not in self._open:
             return
         self._open.remove(connection)
-        if connection.idle_since_s is None:
-            self._places.release()
-        else:
+        if connection.idle_since_s is not None:
             self._idle.remove(connection)
+        self._give_on(None)
+
+    def _give_on(self, connection: UpstreamConnection | None) -> bool:
+        """Give who waits first a connection, or leave to make one; return whether anybody waits."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return True
+        return False
 
     def _sweep(self) -> None:
         """Give up those that are idle for long."""
         self._sweeping = None
-        before_s = self._loop.time() - IDLE_S_MAX
+        before_s = self.loop.time() - IDLE_S_MAX
         while self._idle:
             since_s = self._idle[0].idle_since_s or 0.0
             if since_s > before_s:
-                self._sweeping = self._loop.call_at(since_s + IDLE_S_MAX, self._sweep)
+                self._sweeping = self.loop.call_at(since_s + IDLE_S_MAX, self._sweep)
                 return
             self._idle[0].cut("")
 

@@ -29,6 +29,8 @@ class BrokenAnswer(Exception):
 class Pool(Protocol):
     """Where connections belong."""
 
+    loop: asyncio.AbstractEventLoop
+
     def give_back(self, connection: "UpstreamConnection") -> None:
         """Keep a connection for the next request."""
         ...
@@ -41,8 +43,9 @@ class Pool(Protocol):
 class Answer:
     """An answer, of which the body may still be on its way."""
 
-    def __init__(self, connection: "UpstreamConnection") -> None:
+    def __init__(self, connection: "UpstreamConnection", loop: asyncio.AbstractEventLoop) -> None:
         """Wait for all of it."""
+        self._loop = loop
         self.status_code = 0
         """0 until the whole head is there."""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -93,7 +96,7 @@ class Answer:
     async def changed(self) -> None:
         """Return when more has come, or more of the request can be sent. Raises `BrokenAnswer`."""
         if self._broken_by is None:
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._loop.create_future()
             await self._waiter
         if self._broken_by is not None and not self._parts:
             raise BrokenAnswer(self._broken_by)
@@ -152,7 +155,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_head = method == "HEAD"
         self._is_sent = self._is_ended = False
         self._besides = 0
-        self._answer = Answer(self)
+        self._answer = Answer(self, self._pool.loop)
         return self._answer
 
     def write(self, data: bytes, *, is_last: bool) -> None:

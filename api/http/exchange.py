@@ -333,7 +333,7 @@ class Exchange(Request):
         Raises `ClientGone` where its length is unknown and the client has ended its side.
         """
         headers = list(headers)
-        is_counted = any(name.lower() == b"content-length" for name, _ in headers)
+        is_counted = b"content-length" in [name.lower() for name, _ in headers]
         is_counted = is_counted or status in (NO_CONTENT, NOT_MODIFIED)
         await self._start(status, None, lines(headers), is_counted=is_counted)
 

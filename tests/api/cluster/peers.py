@@ -35,6 +35,10 @@ class Talk:
         self.writer.write(data)
         await self.writer.drain()
 
+    async def never(self) -> None:
+        """Wait until the test ends."""
+        await asyncio.Event().wait()
+
     async def ended(self) -> bytes:
         """Return what comes before the other side has closed the connection."""
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.cluster import upstream
-from api.cluster.upstream import Upstream
+from api.cluster.upstream import NotSent, Upstream
 from api.cluster.upstream_connection import Answer, BrokenAnswer
 from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, until, way_to
 from tests.api.cluster.peers import OK, Talk, answer_all, peer_that
@@ -205,3 +205,44 @@ async def test_an_idle_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -
             assert len(way._open) == 3
             await until(lambda: not way._open)
             assert await body_of(await ask(way)) == b"ok"
+
+
+async def test_who_waits_for_a_connection_may_leave_at_any_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No connection, and no room for one, is lost with them."""
+    monkeypatch.setattr(upstream, "CONNECTIONS_MAX", 1)
+    last = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
+    for said in (OK, last):
+
+        async def behave(talk: Talk, said: bytes = said) -> None:
+            while True:
+                await talk.request()
+                await talk.say(said)
+
+        async with peer_that(behave) as peer:
+            with way_to(peer) as way:
+                for turns in range(12):
+                    first, second, third = (asyncio.ensure_future(ask(way)) for _ in range(3))
+                    await first
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                    second.cancel()
+                    await asyncio.wait([second])
+                    assert await body_of(await third) == b"ok"
+                    assert await body_of(await ask(way)) == b"ok"
+                    assert len(way._open) <= 1
+                    assert not way._waiting
+
+
+async def test_those_who_wait_for_a_connection_are_told_that_there_will_be_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstream, "CONNECTIONS_MAX", 2)
+    async with peer_that(lambda talk: talk.never()) as peer:
+        way = Upstream(peer.url)
+        asking = [asyncio.ensure_future(ask(way)) for _ in range(6)]
+        await until(lambda: len(way._open) == 2)
+        way.close()
+        ended = await asyncio.gather(*asking, return_exceptions=True)
+        assert [type(each) for each in ended] == [BrokenAnswer] * 2 + [NotSent] * 4
