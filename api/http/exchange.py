@@ -37,6 +37,7 @@ from tms.wire.json_bodies import JsonFormat
 
 OK = 200
 NO_CONTENT = 204
+NOT_MODIFIED = 304
 CLIENT_GONE = 499
 """Counted, never sent: the client closed the connection before it had its answer."""
 BROKEN_OFF = 500
@@ -335,8 +336,8 @@ class Exchange(Request):
         Raises `ClientGone` where its length is unknown and the client has ended its side.
         """
         headers = list(headers)
-        is_counted = any(name.lower() == b"content-length" for name, _ in headers)
-        is_counted = is_counted or status == NO_CONTENT
+        is_counted = b"content-length" in [name.lower() for name, _ in headers]
+        is_counted = is_counted or status in (NO_CONTENT, NOT_MODIFIED)
         await self._start(status, None, lines(headers), is_counted=is_counted)
 
     async def _start(

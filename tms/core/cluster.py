@@ -10,6 +10,8 @@ from tms.core.shards import ShardBy, Sharding
 FORWARDED_BY = "tms-forwarded-by"
 """A header: the number of the server that passes a request on, and that of who passed its answer
 on."""
+LEADER = "tms-leader"
+"""A header of answers that were passed on: the address of the server that gave them."""
 
 
 class Role(Enum):

@@ -142,6 +142,16 @@ async def test_clients_that_leave_leave_no_cycle(server: Live) -> None:
         assert not found, (name, found)
 
 
+async def test_a_connection_keeps_nothing_of_polls_that_waited(server: Live) -> None:
+    connection, _ = Wires(server.app).connect()
+    for _ in range(3):
+        connection.data_received(KINDS["a poll that waits"])
+        await settled(connection)
+    await turns()
+
+    assert connection._waiters == []
+
+
 async def test_no_operation_leaves_a_cycle_whether_it_succeeds_or_fails(server: Live) -> None:
     wires = Wires(server.app)
     left = {}
