@@ -21,6 +21,7 @@ from api.cluster.upstream import NotSent, Upstream
 from api.cluster.upstream_connection import Answer
 from api.http.access_control import CHECK_S
 from api.http.endpoint import FORWARDED_BY
+from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
 from api.http.rare_log import RareLog
 from api.http.request_body import check_announced
@@ -35,6 +36,8 @@ _is_target = re.compile(rb"[!-~]+").fullmatch
 Headers = list[tuple[bytes, bytes]]
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer, names in lower case, before that is passed on."""
+_GRACE_S = 1.0
+"""How long a leader that was left may take to answer what it had taken."""
 _KEPT_BYTES_MAX = 64 * 1024
 """A body that is kept until the other server has taken the seal, if its boot is not known."""
 
@@ -102,6 +105,8 @@ class Forwarder:
         self._sealer = sealer
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
+        self._left: set[_Way] = set()
+        """Ways to servers that lead no more, for requests that are on them."""
 
     def check_leader(self) -> None:
         """Raise `NoLeader` where nobody is known who would take a publish."""
@@ -109,7 +114,7 @@ class Forwarder:
             raise NoLeader
 
     def forward_to(self, address: str | None, boot: str = "") -> None:
-        """Forward to `address` from now on; what another has not answered is broken off.
+        """Forward to `address` from now on; what another does not answer soon is broken off.
 
         `boot` says which process of that server it is; empty: that is not known.
         """
@@ -118,12 +123,27 @@ class Forwarder:
             old.boot = boot or old.boot
             return
         if old is not None:
-            old.close()
+            self._leave(old)
         self._way = None if address is None else _Way(address, boot, Upstream(address, self._tls))
+
+    def _leave(self, way: _Way) -> None:
+        """Give the requests on a way some time, because who stops in order answers them yet."""
+        if not way.at_work:
+            way.close()
+            return
+        self._left.add(way)
+        asyncio.get_running_loop().call_later(_GRACE_S, self._close, way)
+
+    def _close(self, way: _Way) -> None:
+        if way in self._left:
+            self._left.discard(way)
+            way.close()
 
     async def close(self) -> None:
         """Close the connections."""
         self.forward_to(None)
+        for way in list(self._left):
+            self._close(way)
         await asyncio.sleep(0)  # in which the event loop closes them
 
     async def forward(
@@ -201,6 +221,9 @@ class _Forwarded:
         while True:
             boot = way.boot
             answer = await self._send(boot)
+            if is_whole and answer.value(_LEADER) == NO_LEADER[1]:
+                await answer.aclose()
+                raise NoLeader(reason="the other server does not lead any more")
             refused_for = None if self._sealer is None else answer.value(_BOOT)
             if refused_for is None:
                 return answer

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tms.core.cluster import LEADER
 from tms.core.credentials import shortened
 from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
 from tms.security.forwards import BOOT_HEADER
@@ -23,11 +24,8 @@ RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
 """A header of each 401, as RFC 9110 wants it."""
 
-LEADER = b"tms-leader"
-"""A header: the URL of the server that answered, or `none`."""
-NO_LEADER = (LEADER, b"none")
-"""Whoever answers does not lead, or stops: nothing was done."""
-
+NO_LEADER = (LEADER.encode(), b"none")
+"""A header: who answers does not lead, or stops. Nothing was done."""
 _BOOT = BOOT_HEADER.lower().encode()
 _JSON_TYPE = b"application/json"
 _TEXT_CHARS_MAX = 1000

@@ -31,7 +31,7 @@ async def publish(server: SharingServer, namespace: str, text: str = "x") -> htt
 
 
 async def payloads(server: SharingServer, namespace: str) -> list[str]:
-    answer = await server.http.post(f"{topic(namespace)}/poll", json={})
+    answer = await server.http.post(f"{topic(namespace)}/poll", json={"limit": 100_000})
     return [each["payload"] for each in answer.json()]
 
 
