@@ -53,7 +53,7 @@ def move(
     wishes = decode_answer(
         dict[str, int], target.ask("PUT", "v1/cluster/wishes", body, "application/json")
     )
-    told = "by balance" if instance is None else str(instance)
+    told = "whom the balance says" if instance is None else str(instance)
     target.answer(f"Shard {shard} is to be led by {told}.", wishes)
 
 

@@ -53,9 +53,17 @@ class ShardMembers:
     """The members of one server. Used from the event loop of its metadata store."""
 
     def __init__(
-        self, presence: Presence, sharding: Sharding, *, of_store: str, move_delay_s: float
+        self,
+        presence: Presence,
+        sharding: Sharding,
+        *,
+        of_store: str,
+        move_delay_s: float,
+        settling_s: float = SETTLING_S,
+        rest_s: float = REST_S,
     ) -> None:
         """Take part as who is present from `open` on, in the shards of what servers share."""
+        self._settling_s, self._rest_s = settling_s, rest_s
         self._presence = presence
         self._sharding = sharding
         self._move_delay_s = move_delay_s
@@ -142,7 +150,7 @@ class ShardMembers:
     # Who is to lead.
 
     def _may_claim(self, shard: int, free_s: float) -> bool:
-        if self._presence.clock.now_s() - self._opened_s < SETTLING_S:
+        if self._presence.clock.now_s() - self._opened_s < self._settling_s:
             return False
         if isinstance(self._members[shard].failure, StoreCorrupt | StoreFormatUnknown):
             return False
@@ -229,4 +237,4 @@ class ShardMembers:
         before_s, version = self._given_back.get(shard, (None, 0))
         if before_s is None or (is_wished and version != self._wishes_version):
             return True
-        return self._presence.clock.now_s() - before_s >= REST_S
+        return self._presence.clock.now_s() - before_s >= self._rest_s
