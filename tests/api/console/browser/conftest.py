@@ -7,8 +7,8 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.api.cluster.standing_by import Known
-from tests.api.console.browser.shop import OPENED_MS, Shop, opened
+from tests.api.console.browser.shop import OPENED_MS, Servers, Shop, opened
+from tests.api.console.browser.window import Window
 from tests.api.console.site import Site, site
 from tests.api.doors import Doors
 from tests.manual_clock import ManualClock
@@ -40,8 +40,16 @@ def portal() -> Iterator[BlockingPortal]:
 def shop(portal: BlockingPortal) -> Iterator[Shop]:
     """A shop's server without access control, whose clock stands still."""
     clock = ManualClock(OPENED_MS)
-    with portal.wrap_async_context_manager(site(clock=clock, cluster=Known())) as served:
-        yield portal.call(opened, served, clock)
+    served = site(clock=clock, cluster=Servers())
+    with portal.wrap_async_context_manager(served) as of_shop:
+        yield portal.call(opened, of_shop, clock)
+
+
+@pytest.fixture(scope="module")
+def open_server(portal: BlockingPortal) -> Iterator[Site]:
+    """A server without access control, and without topics."""
+    with portal.wrap_async_context_manager(site()) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +59,10 @@ def guarded(portal: BlockingPortal) -> Iterator[Site]:
     portal.call(doors.open)
     with portal.wrap_async_context_manager(site(doors)) as served:
         yield served
+
+
+@pytest.fixture
+def window(chromium: Browser, open_server: Site) -> Iterator[Window]:
+    """A window on the server without access control."""
+    with Window(chromium, open_server.url) as opened_window:
+        yield opened_window

@@ -1,9 +1,10 @@
 """Each page in a real browser, narrow and wide, light and dark: no fault, and nothing bars anyone."""
 
-from playwright.sync_api import Browser, Page
+from anyio.from_thread import BlockingPortal
+from playwright.sync_api import Browser, Page, expect
 
 from tests.api.console.browser.axe import complaints
-from tests.api.console.browser.shop import Shop
+from tests.api.console.browser.shop import ORDERS_PAGE, Shop
 from tests.api.console.browser.window import Window
 
 WIDTHS = (1400, 360)
@@ -17,6 +18,42 @@ def test_each_page_at_each_width_in_light_and_dark(chromium: Browser, shop: Shop
             page = window.go(path)
             found += [f"/{path} {each}" for each in _looked_at(page)]
     assert not found, "\n".join(found)
+
+
+def test_a_page_that_bars_people_is_found(chromium: Browser, shop: Shop) -> None:
+    with Window(chromium, shop.site.url) as window:
+        window.page.set_content("<html lang=en><title>t</title><main><h1>h</h1><input></main>")
+        [told] = complaints(window.page)
+    assert told.startswith("label (critical)")
+
+
+def test_each_page_can_be_read_without_scripts(chromium: Browser, shop: Shop) -> None:
+    with Window(chromium, shop.site.url, java_script_enabled=False) as window:
+        for path in shop.pages:
+            page = window.go(path)
+            expect(page.locator("main h1")).to_be_visible()
+        page = window.go(ORDERS_PAGE)
+        expect(page.locator("svg.log")).to_be_visible()
+        window.unfold("As a table")
+        expect(page.locator("details[open] tbody tr").first).to_be_visible()
+
+
+def test_a_live_page_keeps_what_is_open_in_it(
+    chromium: Browser, portal: BlockingPortal, shop: Shop
+) -> None:
+    with Window(chromium, shop.site.url) as window:
+        window.page.clock.install()
+        page = window.go("")
+        window.unfold("As a table")
+        time = page.locator("details[open] tbody td").first
+        expect(time).to_be_visible()
+        before = time.inner_text()
+        shop.clock.advance(60_000)
+        portal.call(shop.site.app.context.watch.look)
+        page.clock.run_for(11_000)
+        expect(time).not_to_have_text(before)
+        expect(time).to_be_visible()
+        expect(page.locator(".chart canvas").first).to_be_visible()
 
 
 def _looked_at(page: Page) -> list[str]:

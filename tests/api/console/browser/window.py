@@ -46,6 +46,15 @@ class Window:
         assert answer.status == 200, (path, answer.status)
         return self.page
 
+    def unfold(self, summary: str) -> None:
+        """Open what is folded up in the page."""
+        self.page.locator("summary").get_by_text(summary, exact=True).first.click()
+
+    def has_refused(self, status: int) -> None:
+        """Take it that the browser has told once that an answer was a refusal."""
+        [told] = [each for each in self.faults if f"a status of {status} " in each]
+        self.faults.remove(told)
+
     def submit(self, button: str) -> str:
         """Press a button of a form, and return what the next page tells as done."""
         page = self.page
