@@ -57,6 +57,8 @@ class Shop:
     clock: ManualClock
     message: str
     """The id of a message, in hexadecimal digits."""
+    before: str
+    """That of one right before the transaction that holds readers up."""
     transaction: int
     """One that is in progress and holds readers up."""
 
@@ -89,6 +91,7 @@ async def opened(site: Site, clock: ManualClock) -> Shop:
     for step in range(_STEPS - _STANDS_STILL):
         ids = await _step(shop, step)
     await _read(shop, ids)
+    shop.before = ids[-4].hex()
     await services.transactions.invalidate(await _started(shop, "crashed", RETURNS))
     clock.advance(1)
     shop.transaction = await _started(shop, "import", ORDERS, INVOICES)

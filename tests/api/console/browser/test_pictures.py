@@ -18,7 +18,7 @@ def test_the_pictures_of_the_docs_are_made_here(chromium: Browser, shop: Shop) -
     pages = {
         "overview": "",
         "topic": ORDERS_PAGE,
-        "messages": f"{ORDERS_PAGE}/messages",
+        "messages": f"{ORDERS_PAGE}/messages?id={shop.before}",
         "transaction": f"transactions/{shop.transaction}",
         "group": f"readers/{NS}/orders/packing",
     }
