@@ -57,7 +57,11 @@ def test_a_topic_from_its_creation_to_its_end(
         page.get_by_label("Headers").fill("a: b")
         assert window.submit("Publish").startswith("Published with the id")
         [sent] = messages(portal, open_server, topic_id)
-        assert (sent.payload, sent.key, sent.headers) == ("first\nsecond ü".encode(), b"k", {"a": b"b"})
+        assert (sent.payload, sent.key, sent.headers) == (
+            "first\nsecond ü".encode(),
+            b"k",
+            {"a": b"b"},
+        )
         page.locator("td.time a").click()
         expect(page.locator("pre")).to_have_text("first\nsecond ü")
 

@@ -34,7 +34,7 @@ def paths(portal: BlockingPortal, open_server: Site) -> list[str]:
 
 async def _harmed(site: Site) -> list[str]:
     services, caller = site.services, Caller(HARM)
-    await site.create(**{"colour": HARM})
+    await site.create(colour=HARM)
     texts = (HARM, json.dumps({HARM: [HARM]}), f"{TURNED}\xff")
     bodies = [
         *(encode_body(each.encode(), HARM.encode(), {HARM: HARM.encode()}) for each in texts),

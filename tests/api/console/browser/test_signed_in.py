@@ -1,13 +1,16 @@
 """The console of a server with access control, in a real browser."""
 
+import json
+
 import pytest
 from anyio.from_thread import BlockingPortal
 from playwright.sync_api import Browser, Page, expect
 
-from tests.api.console.browser.axe import complaints
+from tests.api.console.browser.looks import looked_at
 from tests.api.console.browser.window import Window
 from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.doors import ROOT, Doors
+from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.core.transactions import StartRequest
 from tms.security.resources import Action
 
@@ -24,9 +27,18 @@ def doors(portal: BlockingPortal, guarded: Site) -> Doors:
     portal.call(guarded.create)
     portal.call(guarded.services.messaging.publish, TOPIC, [b"a"])
     portal.call(guarded.services.groups.create_group, TOPIC, "g")
+    portal.call(_audited, guarded)
     portal.call(found.allow, READER, [Action.CONSUME], NS, TOPIC.name)
     portal.call(found.allow_subscriptions, "worker", NS, TOPIC.name, "g")
     return found
+
+
+async def _audited(guarded: Site) -> None:
+    """Give the audit its topic, and an entry."""
+    messaging, caller = guarded.services.messaging, Caller(part=AUDIT)
+    await messaging.create_topic(AUDIT_TOPIC, {}, caller=caller)
+    entry = {"time_ms": 1_700_000_000_000, "principal": "mallory", "effect": "deny"}
+    await messaging.publish(AUDIT_TOPIC, [json.dumps(entry).encode()], caller=caller)
 
 
 def buttons(page: Page) -> set[str]:
@@ -45,7 +57,7 @@ def test_signing_in_leads_where_one_was_going_and_out_ends_it(
         page.get_by_label("Token").fill("no such token")
         window.submit("Sign in")
         expect(page.get_by_role("alert")).to_be_visible()
-        assert complaints(page) == []
+        assert looked_at(page) == []
 
         page.get_by_label("Token").fill(portal.call(doors.token, ROOT))
         window.submit("Sign in")
@@ -76,8 +88,8 @@ def test_buttons_are_there_for_those_alone_who_may(
     with Window(chromium, guarded.url) as window:
         window.sign_in(portal.call(doors.token, ROOT))
         assert {path: buttons(window.go(path)) for path in of_all} == of_all
-        for path in ("access", "audit", ""):
-            assert complaints(window.go(path)) == [], path
+        for path in ("access?principal=reader&action=consume&namespace=ns&topic=t", "audit", ""):
+            assert looked_at(window.go(path)) == [], path
     with Window(chromium, guarded.url) as window:
         window.sign_in(portal.call(doors.token, READER))
         for path in of_reader:
