@@ -1,4 +1,7 @@
-"""axe-core, which finds in a page what keeps people from using it: from npm, downloaded once."""
+"""axe-core, which finds in a page what keeps people from using it.
+
+Its script is larger than all of the console, so it is not kept here: npm downloads it once.
+"""
 
 import hashlib
 import os

@@ -16,12 +16,13 @@ from tms.core.transactions import StartRequest
 
 TURNED = "\u202e\u2066"
 HARM = (
+    f"'\"-->{TURNED}gnp.exe"
     "</code></pre></td></script><script>document.title = 'harmed'; alert(1)</script>"
     "<img src=x onerror=alert(2)><svg onload=alert(3)><iframe srcdoc='<script>alert(4)</script>'>"
     "<form action=//elsewhere.example><button autofocus onfocus=alert(5)>"
     "<a href=javascript:alert(6)>x</a><style>body { display: none }</style>"
     "<div hx-get='//elsewhere.example' hx-trigger='load' hx-on:htmx:load='alert(7)'>"
-    f"'\"--><!-- {{{{ 7 * 7 }}}} \x1b[31m{TURNED}gnp.exe"
+    "<!-- {{ 7 * 7 }} \x1b[31m"
 )
 SUBJECT = f"harm {HARM[:200]}"
 
@@ -52,7 +53,7 @@ async def _harmed(site: Site) -> list[str]:
         await services.schemas.register(SUBJECT, text)
     return [
         *(f"{PAGE}?told={quote(HARM)}", f"topics?namespace=ns&search={quote(HARM)}"),
-        *(f"{PAGE}/messages?form={form}" for form in ("text", "JSON", "hex", "schema")),
+        *(f"{PAGE}/messages?form={form}" for form in ("text", "json", "hex", "schema")),
         *(f"{PAGE}/messages/{each.hex()}" for each in ids),
         *("", "transactions", f"transactions/{started.transaction_id}", "readers/ns/t/g"),
         *("schemas", f"schemas/{quote(SUBJECT, safe='')}", f"readers?search={quote(HARM)}"),

@@ -1,12 +1,23 @@
-"""Each page in a real browser, narrow and wide, light and dark: no fault, and it bars nobody."""
+"""Each page in a real browser, narrow and wide, light and dark: no fault, and it bars nobody.
+
+TMS_PICTURES=write makes the pictures in README and docs/console.md anew.
+"""
+
+import os
+import re
 
 from anyio.from_thread import BlockingPortal
 from playwright.sync_api import Browser, expect
 
 from tests.api.console.browser.axe import complaints
 from tests.api.console.browser.looks import looked_at
-from tests.api.console.browser.shop import ORDERS_PAGE, Shop
+from tests.api.console.browser.shop import NS, ORDERS_PAGE, Shop
 from tests.api.console.browser.window import Window
+from tests.structure.sources import ROOT
+
+FOLDER = ROOT / "docs/pictures"
+SIZE = {"width": 1200, "height": 900}
+_SHOWN = re.compile(r"!\[[^]]+\]\(((?:docs/)?pictures/\w+\.png)\)")
 
 
 def test_each_page_at_each_width_in_light_and_dark(chromium: Browser, shop: Shop) -> None:
@@ -15,6 +26,9 @@ def test_each_page_at_each_width_in_light_and_dark(chromium: Browser, shop: Shop
         for path in shop.pages:
             page = window.go(path)
             found += [f"/{path} {each}" for each in looked_at(page)]
+        page.goto("namespaces/shop/topics/none")
+        found += [f"an error: {each}" for each in looked_at(page)]
+        window.has_refused(404)
     assert not found, "\n".join(found)
 
 
@@ -34,6 +48,30 @@ def test_each_page_can_be_read_without_scripts(chromium: Browser, shop: Shop) ->
         expect(page.locator("svg.log")).to_be_visible()
         window.unfold("As a table")
         expect(page.locator("details[open] tbody tr").first).to_be_visible()
+
+
+def test_the_pictures_of_the_docs_are_made_here(chromium: Browser, shop: Shop) -> None:
+    pages = {
+        "overview": "",
+        "topic": ORDERS_PAGE,
+        "messages": f"{ORDERS_PAGE}/messages?id={shop.before}",
+        "transaction": f"transactions/{shop.transaction}",
+        "group": f"readers/{NS}/orders/packing",
+    }
+    made = set()
+    with Window(chromium, shop.site.url, viewport=SIZE, color_scheme="light") as window:
+        for name, path in pages.items():
+            picture = window.go(path).screenshot()
+            made.add(FOLDER / f"{name}.png")
+            if os.environ.get("TMS_PICTURES") == "write":
+                FOLDER.mkdir(exist_ok=True)
+                (FOLDER / f"{name}.png").write_bytes(picture)
+    shown = {
+        (file.parent / each).resolve()
+        for file in (ROOT / "README.md", ROOT / "docs/console.md")
+        for each in _SHOWN.findall(file.read_text(encoding="utf-8"))
+    }
+    assert shown == made == set(FOLDER.iterdir())
 
 
 def test_a_live_page_keeps_what_is_open_in_it(
