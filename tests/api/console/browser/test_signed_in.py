@@ -1,6 +1,10 @@
 """The console of a server with access control, in a real browser."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 from anyio.from_thread import BlockingPortal
@@ -116,3 +120,49 @@ def test_a_revoked_token_ends_an_open_page(
         portal.call(doors.grants.remove_token, portal.call(doors.id_of, "leaver"))
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=ENDS_MS_MAX)
         window.has_refused(401)
+
+
+@contextmanager
+def another_site(page: str) -> Iterator[str]:
+    """Serve a page on this machine by another name, as a browser sees it; give its URL."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://localhost:{server.server_port}/"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def test_another_sites_page_neither_frames_it_nor_acts_by_it(
+    chromium: Browser, portal: BlockingPortal, guarded: Site, doors: Doors
+) -> None:
+    console = f"{guarded.url}/console"
+    page_of_other = (
+        f"<iframe src='{console}/sign-in'></iframe>"
+        f"<form method=post action='{console}/{PAGE}/delete'>"
+        f"<input name=typed value={TOPIC.name}><button>Win</button></form>"
+    )
+    with another_site(page_of_other) as url, Window(chromium, guarded.url) as window:
+        window.sign_in(portal.call(doors.token, ROOT))
+        page = window.page
+        page.goto(url)
+        assert page.frames[1].url.startswith("chrome-error:")
+        assert any("frame-ancestors 'none'" in each for each in window.faults)
+        with page.expect_navigation() as led:
+            page.get_by_role("button", name="Win").click()
+        assert led.value is not None
+        assert led.value.status == 403
+        assert "cookie" not in led.value.request.all_headers()
+        expect(page.get_by_text("A page of another site sent this")).to_be_visible()
+        assert TOPIC.name in portal.call(guarded.services.messaging.topics, NS)
+        window.faults.clear()
