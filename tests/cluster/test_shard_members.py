@@ -55,6 +55,19 @@ async def test_one_that_joins_gets_its_share_and_one_that_stops_gives_its_own_ba
     await settled(servers, second)
 
 
+async def test_one_that_comes_and_goes_gets_its_share_each_time(anyio_backend: str) -> None:
+    servers = Servers(rest_s=600.0)
+    first = await servers.start()
+    await settled(servers, first)
+    for _ in range(2):
+        second = await servers.start()
+        await settled(servers, first, second)
+        await second.stop()
+        servers.all.remove(second)
+        await settled(servers, first)
+    await servers.close()
+
+
 async def test_the_shards_of_one_that_dies_are_shared_by_the_others(servers: Servers) -> None:
     first, second, third = [await servers.start() for _ in range(3)]
     await settled(servers, first, second, third)

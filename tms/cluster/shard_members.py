@@ -8,7 +8,8 @@
    started together share.
 3. A server gives a shard back if another has been named for it for `move_delay_s` without a break,
    or at once if an operator wishes that. All shards must be served then, and it moves one at a
-   time. One that comes back is not moved again for `REST_S`, unless wishes have changed.
+   time. One that comes back and was served by nobody meanwhile is not moved again for `REST_S`,
+   unless wishes have changed.
 4. A server that found a shard damaged, or of an unknown format, claims it no more.
 5. A server counts as live if it reaches the store, and holds a lease, or has let none run out since
    it registered or claimed. One that let some run out gets no free shard.
@@ -213,6 +214,9 @@ class ShardMembers:
     def _give_back(self, seen: Mapping[int, LeaseRecord]) -> None:
         """Step down from one shard at most that another server is to lead."""
         now_s, own = self._presence.clock.now_s(), self._presence.instance.id
+        for shard, record in seen.items():
+            if record.holder != own and record.is_serving:
+                self._given_back.pop(shard, None)
         unwanted = {
             shard: self._unwanted_from_s.get(shard, now_s)
             for shard, record in seen.items()
