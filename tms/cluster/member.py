@@ -87,6 +87,8 @@ class Member:
         """Since when the lease is known to be free; None: it is not."""
         self.ran_out: LeaseRecord | None = None
         """The latest lease that was seen to have run out, and was not given back."""
+        self.followed_token = 0
+        """The latest token under which another server was seen to serve."""
         self._token_known = 0
         """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
@@ -228,6 +230,8 @@ class Member:
                 left_s = self._own.lease_s
             else:
                 self._free_from_s = None
+                if record.is_serving and record.holder != self._own.holder:
+                    self.followed_token = record.token
                 self._tell(record)
                 left_s = self._sighting.left_s(record)
             lasts_s = self._own.lease_s if record is None else record.lease_s

@@ -50,6 +50,16 @@ class _Suspicion(NamedTuple):
     """The shards that it held, each with its token."""
 
 
+class _GivenBack(NamedTuple):
+    """A shard that this server gave back."""
+
+    at_s: float
+    wishes_version: int
+    """The version of the wishes then."""
+    token: int
+    """The token under which this server had led it."""
+
+
 class ShardMembers:
     """The members of one server. Used from the event loop of its metadata store."""
 
@@ -87,8 +97,7 @@ class ShardMembers:
         """The latest token of each shard that was let run out."""
         self._unwanted_from_s: dict[int, float] = {}
         """Since when another is named for a shard that this server leads."""
-        self._given_back: dict[int, tuple[float, int]] = {}
-        """When this server gave a shard back, and the version of the wishes then."""
+        self._given_back: dict[int, _GivenBack] = {}
         self._sharing: asyncio.Task[None] | None = None
 
     async def open(self, lead: LeadShard, on_leader: OnShardLeader) -> None:
@@ -214,9 +223,6 @@ class ShardMembers:
     def _give_back(self, seen: Mapping[int, LeaseRecord]) -> None:
         """Step down from one shard at most that another server is to lead."""
         now_s, own = self._presence.clock.now_s(), self._presence.instance.id
-        for shard, record in seen.items():
-            if record.holder != own and record.is_serving:
-                self._given_back.pop(shard, None)
         unwanted = {
             shard: self._unwanted_from_s.get(shard, now_s)
             for shard, record in seen.items()
@@ -230,7 +236,7 @@ class ShardMembers:
             return
         for shard, from_s in sorted(unwanted.items()):
             if self._may_move(shard, now_s - from_s):
-                self._given_back[shard] = now_s, self._wishes_version
+                self._given_back[shard] = _GivenBack(now_s, self._wishes_version, seen[shard].token)
                 self._members[shard].step_down()
                 return
 
@@ -238,7 +244,9 @@ class ShardMembers:
         is_wished = shard in self._wishes
         if not is_wished and unwanted_s < self._move_delay_s:
             return False
-        before_s, version = self._given_back.get(shard, (None, 0))
-        if before_s is None or (is_wished and version != self._wishes_version):
+        before = self._given_back.get(shard)
+        if before is None or self._members[shard].followed_token > before.token:
             return True
-        return self._presence.clock.now_s() - before_s >= self._rest_s
+        if is_wished and before.wishes_version != self._wishes_version:
+            return True
+        return self._presence.clock.now_s() - before.at_s >= self._rest_s
