@@ -15,11 +15,13 @@ import logging
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import lru_cache
 
 from api.cluster.break_off import BreakOff
 from api.cluster.upstream import NotSent, Upstream
 from api.cluster.upstream_connection import Answer
 from api.http.access_control import CHECK_S
+from api.http.answer import lines
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
@@ -61,6 +63,7 @@ _SEALED = SEALED.lower().encode()
 _OURS = frozenset({_SEALED, FORWARDED_BY})
 """Headers that only servers send: those of a client are not forwarded."""
 _NOT_SENT_ON = _OF_ONE_HOP | _CHECKED_HERE | _OURS
+_FIELDS_KEPT = 128
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _LEADER = LEADER.encode()
@@ -240,24 +243,25 @@ class _Forwarded:
         if not _is_target(target):
             reason = "a target must have only visible ASCII characters: percent-encode others"
             raise InvalidRequest("malformed_request", reason=reason)
-        headers = [line for line in exchange.fields.lines if line[0] not in _NOT_SENT_ON]
-        headers.append(self._told[0])
+        fields, is_counted = _sent_on(exchange.fields.lines)
+        more = self._told[:1]
         if self._sealer is not None:
-            self._seal(self._sealer, headers, path.decode("latin-1"), boot)
+            more += self._seal(self._sealer, path.decode("latin-1"), boot)
         elif exchange.authorization is not None:
-            headers.append((b"authorization", exchange.authorization))
+            more.append((b"authorization", exchange.authorization))
+        fields += lines(more)
         body = self._body if exchange.body_unread else self._whole
         try:
-            return await client.send(exchange.method, target, headers, body)
+            return await client.send(exchange.method, target, fields, body, is_counted=is_counted)
         except Exception as error:
             raise self._typed(error) from None
 
-    def _seal(self, sealer: Sealer, headers: Headers, path: str, boot: str) -> None:
-        """Say in a request who asked, so that the leader knows that this server says it."""
+    def _seal(self, sealer: Sealer, path: str, boot: str) -> Headers:
+        """Return the header that says who asked, so that the leader knows it from this server."""
         exchange = self._exchange
         admission = exchange.admission
         if admission is None or admission.session is None:
-            return
+            return []
         body: bytes | int | None = self._whole
         if exchange.body_unread:
             body = None if exchange.fields.is_chunked else exchange.fields.body_bytes
@@ -270,7 +274,7 @@ class _Forwarded:
             body=body,
             boot=boot,
         )
-        headers.append((_SEALED, seal))
+        return [(_SEALED, seal)]
 
     def _typed(self, error: Exception) -> Exception:
         """Return ours for what the connection to the leader raises."""
@@ -293,6 +297,16 @@ class _Forwarded:
             await exchange.check_again()
             more = not answer.is_read
             await exchange.send_part(part, more=more)
+
+
+@lru_cache(_FIELDS_KEPT)
+def _sent_on(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[bytes, bool]:
+    """Return lines of those fields that are sent on, and whether Content-Length is among them.
+
+    Clients repeat theirs.
+    """
+    kept = [field for field in fields if field[0] not in _NOT_SENT_ON]
+    return lines(kept), b"content-length" in [name for name, _ in kept]
 
 
 class _Body:

@@ -11,11 +11,11 @@ Used on the event loop's thread alone.
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from api.cluster.upstream_connection import Answer, UpstreamConnection
-from api.http.answer import LAST_CHUNK, chunk, lines
+from api.http.answer import LAST_CHUNK, chunk
 from tms.core.http_connections import reason_of
 
 CONNECTIONS_MAX = 1000
@@ -42,7 +42,9 @@ class Upstream:
         self._host = url.hostname or ""
         self._port = url.port or (443 if is_secured else 80)
         self._tls = (tls or ssl.create_default_context()) if is_secured else None
-        self._host_line = b"host: %s\r\n" % url.netloc.rpartition("@")[2].encode("idna")
+        self._host_line = b" HTTP/1.1\r\nhost: %s\r\n" % url.netloc.rpartition("@")[2].encode(
+            "idna"
+        )
         self.path = url.path.rstrip("/").encode("latin-1")
         """The path of the address, below which the other server is."""
         self.is_closed = False
@@ -59,22 +61,19 @@ class Upstream:
         self,
         method: str,
         target: bytes,
-        headers: Sequence[tuple[bytes, bytes]],
+        fields: bytes,
         body: bytes | AsyncIterator[bytes] | None,
+        *,
+        is_counted: bool,
     ) -> Answer:
         """Send a request; return its answer once the head of that is there.
 
-        Names of `headers` are in lower case, and Host is not among them. A streamed body without
-        Content-Length is sent in chunks. If the answer begins before the end of the body, the rest
-        is not sent. Raises `NotSent`, `BrokenAnswer`, and what `body` raises.
+        `fields` are the lines of the head without Host; `is_counted` says whether Content-Length is
+        among them. A streamed body without it is sent in chunks. If the answer begins before the
+        end of the body, the rest is not sent. Raises `NotSent`, `BrokenAnswer`, and what `body`
+        raises.
         """
-        is_counted = b"content-length" in [name for name, _ in headers]
-        head = b"%s %s HTTP/1.1\r\n%s%s" % (
-            method.encode(),
-            target,
-            self._host_line,
-            lines(headers),
-        )
+        head = b"%s %s%s%s" % (method.encode(), target, self._host_line, fields)
         rest = body if isinstance(body, AsyncIterator) else None
         if isinstance(body, AsyncIterator):
             first = await anext(body, b"")

@@ -61,7 +61,10 @@ class Answer:
 
     def value(self, name: bytes) -> bytes | None:
         """Return the value of the first header of a name in lower case; None if there is none."""
-        return next((value for key, value in self.headers if key.lower() == name), None)
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return None
 
     @property
     def is_read(self) -> bool:

@@ -172,6 +172,7 @@ class AsyncClient:
         sequence: int | None = None,
         origin: str | None = None,
         if_open: IfOpenName = IfOpen.REFUSE,
+        home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> AsyncTransactionContext:
         """Return a transaction to be used once, by `async with`: it commits, or rolls back all.
@@ -190,7 +191,14 @@ class AsyncClient:
         says what becomes of an older transaction of the owner that is still open: "refuse" leaves
         it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it if
         it has the same sequence, with all that was published in it.
+
+        `home` is a topic of the client that the transaction will use: if the store has shards by
+        topic, it can use the topics that are in one shard with that, and others are an
+        `OtherShard`. A sequence is remembered there, so name the same topic each time.
+        Raises `InvalidRequest` (invalid_topic_name).
         """
+        if home is not None:
+            TopicId(self._namespace, home)
         request = StartRequest(
             type=TransactionType.LONG if long else TransactionType.SHORT,
             timeout_s=None if timeout_s is None else whole_seconds_of(timeout_s),
@@ -200,6 +208,7 @@ class AsyncClient:
             origin=origin,
             if_open=IfOpen(if_open),
             namespace=self._namespace,
+            topic=home,
         )
         return AsyncTransactionContext(
             self._services, request, participants, commit_for_s=self._commit_for_s
@@ -211,18 +220,21 @@ class AsyncClient:
         *,
         retries: int = 3,
         timeout_s: Duration | None = None,
+        home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
         """Return what `function` gives, which is called with a transaction that is then committed.
 
         If it conflicts with another (`TransactionConflict`, `SubscriptionMoved`), the function is
         called again in a new one, `retries` times at most, after a short pause. So it should do
-        nothing that a rollback does not undo. Raises the errors of `function` and of a commit.
+        nothing that a rollback does not undo. `home` is as in `transaction`. Raises the errors of
+        `function` and of a commit.
         """
         taking_part = tuple(participants)
 
         async def run() -> Result:
-            async with self.transaction(timeout_s=timeout_s, participants=taking_part) as tx:
+            begun = self.transaction(timeout_s=timeout_s, home=home, participants=taking_part)
+            async with begun as tx:
                 return await function(tx)
 
         return await AsyncRetrying(**reruns(retries))(run)

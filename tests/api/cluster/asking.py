@@ -25,8 +25,17 @@ def way_to(peer: Peer) -> Iterator[Upstream]:
         way.close()
 
 
-async def ask(way: Upstream, body: bytes = b"", method: str = "POST") -> Answer:
-    return await way.send(method, b"/p?q", [(b"a", b"1"), (b"a", b"2")], body)
+async def ask(
+    way: Upstream,
+    body: bytes | AsyncIterator[bytes] = b"",
+    method: str = "POST",
+    length: int | None = None,
+) -> Answer:
+    """Send a request; `length` is told of its body if that is streamed."""
+    fields = b"a: 1\r\na: 2\r\n"
+    if length is not None:
+        fields += b"content-length: %d\r\n" % length
+    return await way.send(method, b"/p?q", fields, body, is_counted=length is not None)
 
 
 async def body_of(answer: Answer) -> bytes:

@@ -38,8 +38,7 @@ async def test_tls_carries_both_bodies(tmp_path: Path) -> None:
     async with peer_that(behave, server_context(TlsFiles(cert, key))) as peer:
         way = Upstream(peer.url, client_context(str(authority.ca)))
         for _ in range(2):
-            headers = [(b"content-length", b"%d" % (MANY * len(PART)))]
-            answer = await way.send("POST", b"/", headers, streamed(*[PART] * MANY))
+            answer = await ask(way, streamed(*[PART] * MANY), length=MANY * len(PART))
             assert len(await body_of(answer)) == MANY * len(PART)
         assert len(peer.talks) == 1
         assert all(size > MANY * len(PART) for size in sizes)
@@ -64,8 +63,7 @@ async def test_a_body_waits_for_a_peer_that_does_not_read() -> None:
 
     async with peer_that(behave) as peer:
         with way_to(peer) as way:
-            headers = [(b"content-length", b"%d" % (MANY * len(PART)))]
-            sending = asyncio.ensure_future(way.send("POST", b"/", headers, parts()))
+            sending = asyncio.ensure_future(ask(way, parts(), length=MANY * len(PART)))
             await settled(lambda: given)
             assert given < MANY
             may_read.set()
@@ -118,7 +116,7 @@ async def test_what_is_answered_early_is_not_sent_to_its_end() -> None:
 
     async with peer_that(behave) as peer:
         with way_to(peer) as way:
-            answer = await way.send("POST", b"/", [], parts())
+            answer = await ask(way, parts())
             assert (answer.status_code, await body_of(answer)) == (413, b"")
             peer.behaviour = answer_all
             assert await body_of(await ask(way)) == b"ok"
@@ -137,7 +135,7 @@ async def test_what_the_body_raises_is_raised_and_ends_the_connection() -> None:
 
     async with peer_that(behave) as peer:
         with way_to(peer) as way, pytest.raises(ZeroDivisionError):
-            await way.send("POST", b"/", [], parts())
+            await ask(way, parts())
         await until(lambda: len(seen) == 1)
         assert seen[0] in (b"", b"3\r\none\r\n"), "without the last chunk"
 
