@@ -29,8 +29,15 @@ class Clients:
     """Threads that publish, alone and in transactions, and note what was acknowledged."""
 
     def __init__(
-        self, urls: Sequence[str], namespace: str = "default", *, publishers: int = 3
+        self,
+        urls: Sequence[str],
+        namespace: str = "default",
+        *,
+        publishers: int = 3,
+        pause_s: float = 0.0,
     ) -> None:
+        """Work at once; each thread pauses for so many seconds behind each request."""
+        self._pause_s = pause_s
         self._urls = urls
         self._namespace = namespace
         self._base = base_of(namespace)
@@ -61,6 +68,7 @@ class Clients:
                 count += 1
                 try:
                     work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
+                    self._stop.wait(self._pause_s)
                 except httpx.HTTPError:
                     at += 1
                     time.sleep(0.02)

@@ -168,7 +168,12 @@ class ShardRounds:
         self.cluster = cluster
         urls = [server.url for server in cluster.servers]
         self.clients = [
-            Clients([*urls[at % SERVERS :], *urls[: at % SERVERS]], namespace, publishers=1)
+            Clients(
+                [*urls[at % SERVERS :], *urls[: at % SERVERS]],
+                namespace,
+                publishers=1,
+                pause_s=0.05,
+            )
             for at, namespace in enumerate(NAMESPACES)
         ]
         for clients in self.clients:
@@ -192,7 +197,7 @@ class ShardRounds:
         }
 
     def round(self, fault: str) -> dict[str, float]:
-        """Let a fault happen; return the longest pauses in seconds, of whom it hit and of others."""
+        """Let a fault happen; return the longest pauses in s, of whom it hit and of others."""
         cluster = self.cluster
         cluster.until_even(cluster.servers)
         led = cluster.led()
