@@ -9,22 +9,13 @@ import pytest
 from tms.client.loop_thread import LoopThread
 
 
-def test_a_closing_that_comes_while_the_loop_ends_leaves_no_task(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    end_half_read()
-    gc.collect()
-    assert not caplog.records
-
-
-def end_half_read() -> None:
-    """End a loop that closes something as one of the last things."""
+def end_while_a_generator_begins_a_closing() -> None:
     loop = LoopThread()
 
     async def messages() -> AsyncGenerator[int, None]:
         try:
             yield 1
-        finally:
+        finally:  # the loop closes it as one of the last things
             loop.start_closing(lambda: asyncio.sleep(60))
             await asyncio.sleep(0)
 
@@ -34,4 +25,12 @@ def end_half_read() -> None:
         return await anext(half_read)
 
     assert loop.start(read_one).result() == 1
-    assert loop.end(within_s=10)
+    assert loop.end(within_s=60)
+
+
+def test_a_closing_that_comes_while_the_loop_ends_leaves_no_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    end_while_a_generator_begins_a_closing()
+    gc.collect()
+    assert not caplog.records

@@ -45,7 +45,7 @@ Follow = Callable[[MetadataStore], Awaitable[Followed]]
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """Of the store in memory and of all who follow it: two clocks may differ by a millisecond."""
+    """The one that the store in memory and all who follow it share: two may differ by 1 ms."""
     return ManualClock(0)
 
 
