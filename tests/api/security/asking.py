@@ -64,3 +64,18 @@ async def waiting_poll(
     )
     await until(lambda: waiting(pair) == 1)
     return polling
+
+
+async def take_away(pair: Pair, what: str, headers: dict[str, str]) -> int:
+    """Take a token (by a revocation, or a second that passes) or the first rule away.
+
+    Return the status of who goes on all the same.
+    """
+    if what == "token":
+        await pair.revoke(headers)
+        return 401
+    if what == "end":
+        pair.clock.advance(1000)
+        return 401
+    await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    return 404

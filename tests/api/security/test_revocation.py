@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.api.rest import NOW_MS, TOPIC, Wire
-from tests.api.security.asking import TIMES, quick, statuses, waiting, waiting_poll
+from tests.api.security.asking import TIMES, quick, statuses, take_away, waiting, waiting_poll
 from tests.api.security.secured import Pair, pair_of_servers, until
 from tests.manual_clock import ManualClock
 from tms.core.topic import TopicId
@@ -103,14 +103,9 @@ async def test_a_poll_that_waits_ends(
     if what == "end":
         reader = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
     polling = await waiting_poll(pair, pair.servers[way], reader)
-    if what == "token":
-        await pair.revoke(reader)
-    elif what == "end":
-        pair.clock.advance(1000)
-    else:
-        await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    status = await take_away(pair, what, reader)
     answer = await asyncio.wait_for(polling, 5)
-    assert answer.status_code == (404 if what == "rule" else 401)
+    assert answer.status_code == status
     await until(lambda: waiting(pair) == 0)
 
 
@@ -119,13 +114,10 @@ async def test_a_message_that_comes_after_is_not_given(
     pair: Pair, reader: dict[str, str], what: str
 ) -> None:
     polling = await waiting_poll(pair, pair.leader, reader)
-    if what == "token":
-        await pair.revoke(reader)
-    else:
-        await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    status = await take_away(pair, what, reader)
     await pair.services.messaging.publish(T, [b"secret"])
     answer = await asyncio.wait_for(polling, 5)
-    assert answer.status_code == (404 if what == "rule" else 401)
+    assert answer.status_code == status
     assert b"secret" not in answer.content
 
 
@@ -155,10 +147,7 @@ async def test_a_long_answer_is_cut(
     await wire.send("POST", f"{TOPIC}/poll", json.dumps({}).encode(), sent)
     head = await wire.reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200")
-    if what == "token":
-        await pair.revoke(reader)
-    else:
-        await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    await take_away(pair, what, reader)
     read = 0
     async with asyncio.timeout(4):
         while part := await wire.reader.read(MIB):

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.api.rest import TOPIC
-from tests.api.security.asking import quick
+from tests.api.security.asking import quick, take_away
 from tests.api.security.secured import Pair, Server, until
 from tms.core.topic import TopicId
 from tms.messaging.groups.service import GroupService
@@ -44,18 +44,6 @@ async def waiting_take(
     taking = asyncio.create_task(asked)
     await until(lambda: waiting(pair) == 1)
     return taking
-
-
-async def take_away(pair: Pair, what: str, headers: dict[str, str]) -> int:
-    """Take a right away, and return the status of who goes on all the same."""
-    if what == "token":
-        await pair.revoke(headers)
-        return 401
-    if what == "end":
-        pair.clock.advance(1000)
-        return 401
-    await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
-    return 404
 
 
 async def states(pair: Pair) -> list[tuple[str, int]]:
