@@ -44,6 +44,8 @@ def _closed() -> Iterator[None]:
     """Have what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
+    if not gc.get_freeze_count():  # a test had to thaw all, and each file after it would pay
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

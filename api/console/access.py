@@ -71,12 +71,4 @@ def _explained(grants: Grants, query: Mapping[str, str]) -> Explanation | None:
     return explained(grants.book, Identity(principal, groups), action, resource, subscription)
 
 
-ROWS = (
-    Row(
-        name="Access",
-        path="/access",
-        handler=access,
-        action=Action.DESCRIBE,
-        decided_by=DecidedBy.ANSWER,
-    ),
-)
+ROWS = (Row("Access", "/access", access, Action.DESCRIBE, decided_by=DecidedBy.ANSWER),)

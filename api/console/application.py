@@ -122,9 +122,9 @@ def operations(
     sign_in = partial(signing_in.sign_in, console, app.context.access)
     sign_out = partial(signing_in.sign_out, console)
     for name, handler in (("sign-in", sign_in), ("sign-out", sign_out)):
-        row = Row(name=name.title(), path=f"/{name}", handler=signing_in.form, action=None)
+        row = Row(name.title(), f"/{name}", signing_in.form, None)
         yield _operation(replace(row, is_form=True), handler)
-    file = Row(name="File", path="/assets/{name}", handler=signing_in.form, action=None)
+    file = Row("File", "/assets/{name}", signing_in.form, None)
     yield _operation(file, assets.serve)
 
 

@@ -57,12 +57,4 @@ def _entry(line: bytes) -> dict[str, Any]:
     return {**texts, "time_ms": time_ms if isinstance(time_ms, int) else None}
 
 
-ROWS = (
-    Row(
-        name="Audit",
-        path="/audit",
-        handler=audit,
-        action=Action.CONSUME,
-        decided_by=DecidedBy.ANSWER,
-    ),
-)
+ROWS = (Row("Audit", "/audit", audit, Action.CONSUME, decided_by=DecidedBy.ANSWER),)

@@ -2,8 +2,8 @@
 
 1. The credential stays here, and the door is given it with each request of a page. So whatever ends
    it (its time, a revocation, a changed password) ends what the cookie can do, too.
-2. An id is kept by its SHA-256, for `LIFE_S` at most. At most `SESSIONS_MAX` are kept: of too many
-   the oldest goes.
+2. An id is kept by its SHA-256, for `LIFE_S` at most. At most `SESSIONS_MAX` are kept, and
+   `OWN_MAX` of a principal: of too many the oldest goes, of a principal's the oldest of its own.
 3. After `FAILURES_MAX` failed attempts within a minute from an address, or with a name, the next
    ones are refused.
 """
@@ -18,6 +18,7 @@ from tms.core.errors import RateExceeded
 
 LIFE_S = 12 * 3600
 SESSIONS_MAX = 1_024
+OWN_MAX = 16
 FAILURES_MAX = 10
 _MINUTE_MS = 60_000
 _SOURCES_MAX = 4_096
@@ -47,7 +48,10 @@ class BrowserSessions:
         """Return the id of a new session, which ends at `ends_ms` at the latest."""
         session_id = secrets.token_urlsafe(32)
         ends_ms = min(ends_ms, self._clock.keys_ms() + LIFE_S * 1000)
-        if len(self._by_digest) >= SESSIONS_MAX:
+        own = [digest for digest, of in self._by_digest.items() if of.principal == principal]
+        if len(own) >= OWN_MAX:
+            del self._by_digest[own[0]]
+        elif len(self._by_digest) >= SESSIONS_MAX:
             del self._by_digest[next(iter(self._by_digest))]
         csrf = secrets.token_urlsafe(24)
         session = BrowserSession(authorization, principal, csrf, ends_ms)

@@ -55,12 +55,6 @@ async def run(visit: Visit) -> Answer:
 
 
 ROWS = (
-    Row(name="Cleanup", path="/cleanup", handler=cleanup, action=Action.OPERATE),
-    Row(
-        name="RunCleanup",
-        path="/cleanup/run",
-        handler=run,
-        action=Action.OPERATE,
-        is_form=True,
-    ),
+    Row("Cleanup", "/cleanup", cleanup, Action.OPERATE),
+    Row("RunCleanup", "/cleanup/run", run, Action.OPERATE, is_form=True),
 )

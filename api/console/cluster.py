@@ -11,4 +11,4 @@ async def cluster(visit: Visit) -> Answer:
     return ShownPage("cluster.html", {"state": None if found is None else await found.state()})
 
 
-ROWS = (Row(name="Cluster", path="/cluster", handler=cluster, action=Action.OPERATE),)
+ROWS = (Row("Cluster", "/cluster", cluster, Action.OPERATE),)

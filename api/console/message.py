@@ -114,12 +114,6 @@ async def payload(visit: Visit) -> Answer:
 
 _MESSAGE = "/namespaces/{namespace}/topics/{topic}/messages/{id}"
 ROWS = (
-    Row(name="Message", path=_MESSAGE, handler=message, action=Action.CONSUME),
-    Row(
-        name="Payload",
-        path=f"{_MESSAGE}/payload",
-        handler=payload,
-        action=Action.CONSUME,
-        is_download=True,
-    ),
+    Row("Message", _MESSAGE, message, Action.CONSUME),
+    Row("Payload", f"{_MESSAGE}/payload", payload, Action.CONSUME, is_download=True),
 )

@@ -139,12 +139,6 @@ async def publish(visit: Visit) -> Answer:
 
 _TOPIC = "/namespaces/{namespace}/topics/{topic}"
 ROWS = (
-    Row(name="Messages", path=f"{_TOPIC}/messages", handler=messages, action=Action.CONSUME),
-    Row(
-        name="Publish",
-        path=f"{_TOPIC}/publish",
-        handler=publish,
-        action=Action.PUBLISH,
-        is_form=True,
-    ),
+    Row("Messages", f"{_TOPIC}/messages", messages, Action.CONSUME),
+    Row("Publish", f"{_TOPIC}/publish", publish, Action.PUBLISH, is_form=True),
 )

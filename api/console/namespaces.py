@@ -69,35 +69,17 @@ async def delete(visit: Visit) -> Answer:
 
 _NAMESPACE = "/namespaces/{namespace}"
 ROWS = (
+    Row("Namespaces", "/namespaces", namespaces, Action.DESCRIBE, decided_by=DecidedBy.ANSWER),
     Row(
-        name="Namespaces",
-        path="/namespaces",
-        handler=namespaces,
-        action=Action.DESCRIBE,
-        decided_by=DecidedBy.ANSWER,
-    ),
-    Row(
-        name="LookForNamespace",
-        path="/namespaces",
-        handler=look,
-        action=Action.DESCRIBE,
+        "LookForNamespace",
+        "/namespaces",
+        look,
+        Action.DESCRIBE,
         decided_by=DecidedBy.ANSWER,
         is_form=True,
         is_change=False,
     ),
-    Row(name="Namespace", path=_NAMESPACE, handler=namespace, action=Action.DESCRIBE),
-    Row(
-        name="DeclareNamespace",
-        path=f"{_NAMESPACE}/declare",
-        handler=declare,
-        action=Action.MANAGE,
-        is_form=True,
-    ),
-    Row(
-        name="DeleteNamespace",
-        path=f"{_NAMESPACE}/delete",
-        handler=delete,
-        action=Action.MANAGE,
-        is_form=True,
-    ),
+    Row("Namespace", _NAMESPACE, namespace, Action.DESCRIBE),
+    Row("DeclareNamespace", f"{_NAMESPACE}/declare", declare, Action.MANAGE, is_form=True),
+    Row("DeleteNamespace", f"{_NAMESPACE}/delete", delete, Action.MANAGE, is_form=True),
 )

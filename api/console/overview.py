@@ -86,12 +86,4 @@ def _charts(history: History) -> list[Chart]:
     return [each for each in charts if not each.is_empty]
 
 
-ROWS = (
-    Row(
-        name="Overview",
-        path="",
-        handler=overview,
-        action=Action.DESCRIBE,
-        decided_by=DecidedBy.ANSWER,
-    ),
-)
+ROWS = (Row("Overview", "", overview, Action.DESCRIBE, decided_by=DecidedBy.ANSWER),)

@@ -124,15 +124,7 @@ def _place(visit: Visit) -> str:
 
 _ONE = "/readers/{namespace}/{topic}/{subscription}"
 ROWS = (
-    Row(name="Reader", path=_ONE, handler=reader, action=Action.SUBSCRIBE),
-    Row(
-        name="PauseGroup",
-        path=f"{_ONE}/pause",
-        handler=pause,
-        action=Action.SUBSCRIBE,
-        is_form=True,
-    ),
-    Row(
-        name="MoveReader", path=f"{_ONE}/move", handler=move, action=Action.SUBSCRIBE, is_form=True
-    ),
+    Row("Reader", _ONE, reader, Action.SUBSCRIBE),
+    Row("PauseGroup", f"{_ONE}/pause", pause, Action.SUBSCRIBE, is_form=True),
+    Row("MoveReader", f"{_ONE}/move", move, Action.SUBSCRIBE, is_form=True),
 )

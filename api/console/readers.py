@@ -48,12 +48,4 @@ async def _seen(
     return found[start : start + _PAGE], len(found) > start + _PAGE
 
 
-ROWS = (
-    Row(
-        name="Readers",
-        path="/readers",
-        handler=readers,
-        action=Action.SUBSCRIBE,
-        decided_by=DecidedBy.ANSWER,
-    ),
-)
+ROWS = (Row("Readers", "/readers", readers, Action.SUBSCRIBE, decided_by=DecidedBy.ANSWER),)

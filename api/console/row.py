@@ -1,13 +1,13 @@
 """A row of the console's tables: a page, or a form of one, and what the door asks for it."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from api.console.visit import Handler
 from api.http.guarded import DecidedBy
 from tms.security.resources import Action
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """A page, or a form."""
 
@@ -18,6 +18,7 @@ class Row:
     handler: Handler
     action: Action | None
     """None: everybody may, known or not."""
+    _: KW_ONLY
     decided_by: DecidedBy = DecidedBy.PATH
     is_form: bool = False
     is_change: bool = True

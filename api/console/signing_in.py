@@ -84,4 +84,4 @@ def _back_of(told: str) -> str:
     return told if is_place and told.isprintable() and len(told) < _PLACE_CHARS_MAX else ""
 
 
-ROWS = (Row(name="SignInForm", path="/sign-in", handler=form, action=None),)
+ROWS = (Row("SignInForm", "/sign-in", form, None),)

@@ -160,13 +160,13 @@ async def delete(visit: Visit) -> Answer:
 
 _TOPIC = "/namespaces/{namespace}/topics/{topic}"
 ROWS = (
-    Row(name="Topic", path=_TOPIC, handler=topic, action=Action.DESCRIBE),
+    Row("Topic", _TOPIC, topic, Action.DESCRIBE),
     *(
         Row(
-            name=f"{handler.__name__.title()}Topic",
-            path=f"{_TOPIC}/{handler.__name__}",
-            handler=handler,
-            action=Action.MANAGE,
+            f"{handler.__name__.title()}Topic",
+            f"{_TOPIC}/{handler.__name__}",
+            handler,
+            Action.MANAGE,
             is_form=True,
         )
         for handler in (change, trim, delete)

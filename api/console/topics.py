@@ -85,18 +85,12 @@ async def create(visit: Visit) -> Answer:
 
 
 ROWS = (
+    Row("Topics", "/topics", topics, Action.DESCRIBE, decided_by=DecidedBy.ANSWER),
     Row(
-        name="Topics",
-        path="/topics",
-        handler=topics,
-        action=Action.DESCRIBE,
-        decided_by=DecidedBy.ANSWER,
-    ),
-    Row(
-        name="CreateTopic",
-        path="/namespaces/{namespace}/topics",
-        handler=create,
-        action=Action.MANAGE,
+        "CreateTopic",
+        "/namespaces/{namespace}/topics",
+        create,
+        Action.MANAGE,
         decided_by=DecidedBy.BODY,
         is_form=True,
     ),

@@ -127,13 +127,7 @@ async def invalidate(visit: Visit) -> Answer:
 
 _ONE = "/transactions/{transaction_id}"
 ROWS = (
-    Row(name="Transactions", path="/transactions", handler=transactions, action=Action.OPERATE),
-    Row(name="Transaction", path=_ONE, handler=transaction, action=Action.TRANSACT),
-    Row(
-        name="Invalidate",
-        path=f"{_ONE}/invalidate",
-        handler=invalidate,
-        action=Action.TRANSACT,
-        is_form=True,
-    ),
+    Row("Transactions", "/transactions", transactions, Action.OPERATE),
+    Row("Transaction", _ONE, transaction, Action.TRANSACT),
+    Row("Invalidate", f"{_ONE}/invalidate", invalidate, Action.TRANSACT, is_form=True),
 )

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
-from tms.core.errors import OutcomeUnknown
+from tests.messaging.writes_that_fail import WritesThatFail
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
 from tms.core.tables import Batch
@@ -22,15 +22,13 @@ NOW_MS = 1_800_000_000_000
 TOPIC = TopicId("default", "t")
 
 
-class FaultyStore(MemoryStore):
+class FaultyStore(WritesThatFail, MemoryStore):
     """A memory store with faults on demand."""
 
     def __init__(self) -> None:
         super().__init__()
         self.passed = threading.Event()
         self.passed.set()
-        self.writes_fail = False
-        self.writes_happen_all_the_same = False
         self.batches: list[int] = []
         self.behind = False
 
@@ -39,10 +37,7 @@ class FaultyStore(MemoryStore):
 
     def write(self, batch: Batch) -> None:
         self.passed.wait()
-        if not self.writes_fail or self.writes_happen_all_the_same:
-            super().write(batch)
-        if self.writes_fail:
-            raise OutcomeUnknown(reason="made to fail")
+        self.write_or_fail(super().write, batch)
         self.batches.append(len(batch.writes))  # type: ignore[attr-defined]
 
     def compare_and_put(

@@ -24,10 +24,14 @@ class RemoteServices:
         retry_for_s: Duration,
         compress: bool,
         access: Access = ANYBODY,
+        shard: int | None = None,
     ) -> None:
-        """Make no connection yet. Raises as `Http`."""
+        """Make no connection yet. With a `shard`, lists and sums are of that alone.
+
+        Raises as `Http`.
+        """
         self._http = Http(url, timeout_s=seconds_of(timeout_s), compress=compress, access=access)
-        calls = Calls(self._http, seconds_of(retry_for_s))
+        calls = Calls(self._http, seconds_of(retry_for_s), shard)
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)
         self.subscriptions = RemoteSubscriptions(calls)

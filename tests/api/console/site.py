@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
@@ -20,6 +20,7 @@ from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.shards import ShardBy
 from tms.core.topic import TopicId
+from tms.core.trusted_clock import trusted
 from tms.server.node import OpenServices, open_services
 from tms.server.sharded import ShardedServices
 
@@ -28,6 +29,12 @@ TOPIC = TopicId(NS, "t")
 PAGE = "namespaces/ns/topics/t"
 AnyServices = OpenServices | ShardedServices
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
+
+
+def csrf_of(page: str) -> str | None:
+    """Return the token of a page's forms; None if it has no form."""
+    found = _CSRF.search(page)
+    return None if found is None else html.unescape(found[1])
 
 
 class Browser:
@@ -45,9 +52,7 @@ class Browser:
 
     async def ask(self, path: str, **query: str) -> httpx.Response:
         answer = await self.http.get(f"/console/{path}", params=query or None)
-        found = _CSRF.search(answer.text)
-        if found is not None:
-            self.csrf = html.unescape(found[1])
+        self.csrf = csrf_of(answer.text) or self.csrf
         return answer
 
     async def post(
@@ -95,31 +100,33 @@ class Site:
 async def site(
     doors: Doors | None = None,
     *,
+    store: str = "memory:",
+    limits: Limits | None = None,
     is_read_only: bool = False,
     own: bool = True,
     clock: Clock | None = None,
     has_registry: bool = True,
     cluster: Cluster | None = None,
+    certificates: Sequence[str] = (),
     shard_by: ShardBy | None = None,
 ) -> AsyncIterator[Site]:
-    """Serve the console on 127.0.0.1, of a store in memory."""
-    limits, registry, clock = Limits(), CollectorRegistry(), clock or SystemClock()
-    settings = settings_of(own=own)
-    services: OpenServices | ShardedServices
+    """Serve the console on 127.0.0.1, of a store in memory unless `store` says another."""
+    limits, registry, settings = limits or Limits(), CollectorRegistry(), settings_of(own=own)
+    clock = trusted(clock or SystemClock(), limits)
+    services: AnyServices
     if shard_by is None:
-        services = await open_services(
-            "memory:", limits, clock, settings=settings, registry=registry
-        )
+        services = await open_services(store, limits, clock, settings=settings, registry=registry)
     else:
         services = await open_three(shard_by, limits, clock, settings, registry)
     access = None if doors is None else doors.access()
-    options = Options(registry=registry, clock=clock, access=access, cluster=cluster)
+    options = Options(
+        registry=registry, clock=clock, access=access, cluster=cluster, certificates=certificates
+    )
     app = create_app(services, limits, **options)
     schemas = services.schemas if has_registry else None
     beside(app, is_read_only=is_read_only, registry=schemas)
-    on_stopping = services.messaging.stop_waiting
     try:
-        async with serving(app, limits, on_stopping=on_stopping) as (url, _):
+        async with serving(app, limits, on_stopping=services.stop_waiting) as (url, _):
             opened = Site(url, services, app, doors)
             try:
                 yield opened

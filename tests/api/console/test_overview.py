@@ -1,21 +1,14 @@
 """The first page: figures, charts, and whatever is wrong."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from tests.api.console.watched import TOPIC, Watched, charts_of, watched
+from tests.api.console.site import TOPIC
+from tests.api.console.watched import Watched, charts_of, watched
 from tests.api.doors import ROOT, Doors
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
 BYTES_MAX = 200_000
-
-
-@pytest.fixture
-async def server(anyio_backend: object) -> AsyncIterator[Watched]:
-    async with watched() as opened:
-        yield opened
 
 
 async def test_figures_of_a_server_that_has_just_started(server: Watched) -> None:

@@ -1,11 +1,10 @@
 """The pages of readers: what they show, whom, and their forms."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
-from tests.api.console.watched import TOPIC, Watched, charts_of, watched
+from tests.api.console.site import TOPIC
+from tests.api.console.watched import Watched, charts_of, watched
 from tests.api.doors import Doors
 from tms.core.caller import Caller
 from tms.core.groups import Acks, Nacks, Settle, Take
@@ -19,19 +18,11 @@ SINGLE, GROUP = "/readers/ns/t/s", "/readers/ns/t/g"
 
 
 @pytest.fixture
-async def server(anyio_backend: object) -> AsyncIterator[Watched]:
-    async with watched() as opened:
-        yield opened
-
-
-@pytest.fixture
-async def guarded(anyio_backend: object) -> AsyncIterator[tuple[Watched, Doors]]:
-    doors = Doors()
-    await doors.open()
-    async with watched(doors) as opened:
-        await opened.services.subscriptions.create_subscription(TOPIC, "s")
-        await opened.services.subscriptions.create_subscription(TOPIC, "hidden")
-        yield opened, doors
+async def guarded(guarded: tuple[Watched, Doors]) -> tuple[Watched, Doors]:
+    """A server with two subscriptions."""
+    for name in ("s", "hidden"):
+        await guarded[0].services.subscriptions.create_subscription(TOPIC, name)
+    return guarded
 
 
 async def test_readers_are_listed_the_longest_behind_first(server: Watched) -> None:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from api.console.browser_sessions import FAILURES_MAX
+from api.console.browser_sessions import FAILURES_MAX, OWN_MAX
 from tests.api.console.site import NS, PAGE, Site
 from tests.api.doors import ROOT
 from tms.security.resources import Action
@@ -83,6 +83,16 @@ async def test_signing_out_ends_the_session(guarded_site: Site) -> None:
     assert not list(browser.http.cookies.jar)
     again = await browser.http.get("/console/topics", headers=named)
     assert again.url.path == "/console/sign-in"
+
+
+async def test_who_signs_in_too_often_loses_an_own_session_and_nobody_else_does(
+    guarded_site: Site,
+) -> None:
+    other = await guarded_site.as_somebody(ROOT)
+    first, *more = [await guarded_site.as_somebody("busy") for _ in range(OWN_MAX + 1)]
+    assert (await first.ask("topics")).url.path == "/console/sign-in"
+    for kept in (other, *more):
+        assert (await kept.ask("topics")).url.path == "/console/topics"
 
 
 async def test_a_revoked_token_ends_beside_an_open_page(guarded_site: Site) -> None:

@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.api.console.watched import TOPIC, Watched, watched
+from tests.api.console.site import TOPIC
+from tests.api.console.watched import Watched, watched
 from tests.api.doors import ROOT, Doors, bearer
 from tests.servers.authority import Authority
 from tms.core.groups import Acks, Settle, Take
@@ -19,12 +19,6 @@ from tms.core.transactions import StartRequest
 from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def server(anyio_backend: object) -> AsyncIterator[Watched]:
-    async with watched() as opened:
-        yield opened
 
 
 async def test_a_reader_far_behind(server: Watched) -> None:
@@ -137,14 +131,6 @@ async def test_a_disk_that_fills(
         assert await server.found() == [("disk_filling", "the store's disk")]
         free_mib[0] = 40
         assert await server.found() == []
-
-
-@pytest.fixture
-async def guarded(anyio_backend: object) -> AsyncIterator[tuple[Watched, Doors]]:
-    doors = Doors()
-    await doors.open()
-    async with watched(doors) as opened:
-        yield opened, doors
 
 
 async def test_requests_that_are_refused(guarded: tuple[Watched, Doors]) -> None:

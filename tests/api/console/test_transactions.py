@@ -1,10 +1,9 @@
 """The pages of transactions: what they show, whom, and how one is ended."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from tests.api.console.watched import TOPIC, Watched, watched
+from tests.api.console.site import TOPIC
+from tests.api.console.watched import Watched, watched
 from tests.api.doors import ROOT, Doors, bearer
 from tms.core.groups import Take
 from tms.core.transactions import TransactionStatus
@@ -12,20 +11,6 @@ from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
-
-
-@pytest.fixture
-async def server(anyio_backend: object) -> AsyncIterator[Watched]:
-    async with watched() as opened:
-        yield opened
-
-
-@pytest.fixture
-async def guarded(anyio_backend: object) -> AsyncIterator[tuple[Watched, Doors]]:
-    doors = Doors()
-    await doors.open()
-    async with watched(doors) as opened:
-        yield opened, doors
 
 
 async def test_those_in_progress_are_listed_with_who_waits(server: Watched) -> None:

@@ -8,23 +8,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from prometheus_client import CollectorRegistry
 
-from api.app import create_app
-from api.console.application import beside
 from api.http.application import Application
-from api.http.context import Options
+from tests.api.console.site import TOPIC, csrf_of, site
 from tests.api.doors import Doors
-from tests.api.rest import NOW_MS, serving, settings_of
+from tests.api.rest import NOW_MS
 from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.core.trusted_clock import trusted
-from tms.server.node import OpenServices, open_services
-
-TOPIC = TopicId("ns", "t")
-_CSRF = re.compile(r'name="csrf" value="([^"]+)"')
+from tms.server.node import OpenServices
 
 
 class Watched:
@@ -47,9 +39,9 @@ class Watched:
 
     async def post(self, page: str, path: str, /, **fields: str) -> httpx.Response:
         """Send a form to a path below the console, with the token of an open page."""
-        found = _CSRF.search((await self.http.get(f"/console{page}")).text)
-        csrf = {} if found is None else {"csrf": html.unescape(found[1])}
-        return await self.http.post(f"/console{path}", data={**csrf, **fields})
+        csrf = csrf_of((await self.http.get(f"/console{page}")).text)
+        data = fields if csrf is None else {"csrf": csrf, **fields}
+        return await self.http.post(f"/console{path}", data=data)
 
     async def sign_in(self, token: str) -> None:
         """Be somebody else from now on."""
@@ -98,21 +90,19 @@ async def watched(
     certificates: Sequence[str] = (),
 ) -> AsyncIterator[Watched]:
     """Serve the console on 127.0.0.1, with a topic."""
-    limits, registry, clock = limits or Limits(), CollectorRegistry(), ManualClock(NOW_MS)
-    time = trusted(clock, limits)
-    services = await open_services(
-        store, limits, time, settings=settings_of(own=True), registry=registry
-    )
-    access = None if doors is None else doors.access()
-    options = Options(registry=registry, clock=time, access=access, certificates=certificates)
-    app = beside(create_app(services, limits, **options), is_read_only=is_read_only)
-    try:
-        await services.messaging.create_topic(TOPIC)
-        on_stopping = services.stop_waiting
-        async with (
-            serving(app, limits, on_stopping=on_stopping) as (url, _),
-            httpx.AsyncClient(base_url=url, trust_env=False) as http,
-        ):
-            yield Watched(services, app, clock, http)
-    finally:
-        await services.close()
+    clock = ManualClock(NOW_MS)
+    async with (
+        site(
+            doors,
+            store=store,
+            limits=limits,
+            is_read_only=is_read_only,
+            clock=clock,
+            has_registry=False,
+            certificates=certificates,
+        ) as opened,
+        httpx.AsyncClient(base_url=opened.url, trust_env=False) as http,
+    ):
+        assert isinstance(opened.services, OpenServices)
+        await opened.create()
+        yield Watched(opened.services, opened.app, clock, http)

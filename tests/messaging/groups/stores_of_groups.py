@@ -8,7 +8,7 @@ from tables.leveldb import LevelDBStore
 from tables.store_tables import StoreTables
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.groups.service_of_groups_machine import GroupServiceMachine
-from tms.core.errors import OutcomeUnknown
+from tests.messaging.writes_that_fail import WritesThatFail
 from tms.core.groups import Order
 from tms.core.tables import Batch
 
@@ -20,17 +20,11 @@ class KeptStore(FaultyStore):
         """Keep all."""
 
 
-class FaultyLevelDB(LevelDBStore):
+class FaultyLevelDB(WritesThatFail, LevelDBStore):
     """A store on disk whose writes can be made to fail."""
 
-    writes_fail = False
-    writes_happen_all_the_same = False
-
     def write(self, batch: Batch) -> None:
-        if not self.writes_fail or self.writes_happen_all_the_same:
-            super().write(batch)
-        if self.writes_fail:
-            raise OutcomeUnknown(reason="made to fail")
+        self.write_or_fail(super().write, batch)
 
 
 class InMemory(GroupServiceMachine):

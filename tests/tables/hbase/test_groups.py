@@ -18,9 +18,9 @@ from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tests.contracts.store_contract import empty
 from tests.messaging.groups.service_of_groups_machine import GroupServiceMachine
+from tests.messaging.writes_that_fail import WritesThatFail
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
-from tms.core.errors import OutcomeUnknown
 from tms.core.groups import Order
 from tms.core.tables import Batch
 
@@ -30,17 +30,11 @@ GROUP = "/v1/namespaces/default/topics/orders/subscriptions/billing"
 MESSAGES = 20
 
 
-class FaultyHBase(HBaseStore):
+class FaultyHBase(WritesThatFail, HBaseStore):
     """A store on HBase whose writes can be made to fail."""
 
-    writes_fail = False
-    writes_happen_all_the_same = False
-
     def write(self, batch: Batch) -> None:
-        if not self.writes_fail or self.writes_happen_all_the_same:
-            super().write(batch)
-        if self.writes_fail:
-            raise OutcomeUnknown(reason="made to fail")
+        self.write_or_fail(super().write, batch)
 
 
 @pytest.mark.parametrize("order", Order)

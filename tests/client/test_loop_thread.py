@@ -1,0 +1,37 @@
+"""The loop of a client's thread leaves nothing behind where it ends."""
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tms.client.loop_thread import LoopThread
+
+
+def test_a_closing_that_comes_while_the_loop_ends_leaves_no_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    end_half_read()
+    gc.collect()
+    assert not caplog.records
+
+
+def end_half_read() -> None:
+    """End a loop that closes something as one of the last things."""
+    loop = LoopThread()
+
+    async def messages() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:
+            loop.start_closing(lambda: asyncio.sleep(60))
+            await asyncio.sleep(0)
+
+    half_read = messages()
+
+    async def read_one() -> int:
+        return await anext(half_read)
+
+    assert loop.start(read_one).result() == 1
+    assert loop.end(within_s=10)

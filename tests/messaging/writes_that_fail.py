@@ -1,0 +1,20 @@
+"""Part of a store whose writes a test can make fail."""
+
+from collections.abc import Callable
+
+from tms.core.errors import OutcomeUnknown
+from tms.core.tables import Batch
+
+
+class WritesThatFail:
+    """Whether writes fail, and whether those that do happen all the same."""
+
+    writes_fail = False
+    writes_happen_all_the_same = False
+
+    def write_or_fail(self, write: Callable[[Batch], None], batch: Batch) -> None:
+        """Write as the store itself does, or fail. Raises `OutcomeUnknown`."""
+        if not self.writes_fail or self.writes_happen_all_the_same:
+            write(batch)
+        if self.writes_fail:
+            raise OutcomeUnknown(reason="made to fail")
