@@ -4,12 +4,14 @@ The server's packages are found once `tms.server.stores` is imported, so it come
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from tms.core.clock import SystemClock
+from tms.core.errors import Unavailable
 from tms.core.mark import ClockElsewhere, carry_mark, latest_mark
 from tms.core.shards import EVERY_ID, OneShard, OwnIds
 from tms.core.store_access import StoreAccess
@@ -21,6 +23,7 @@ from tms.transactions.copied_state import CopiedTransactions, TargetHas, carry, 
 
 if TYPE_CHECKING:
     from cleanup.hbase.opening import Pruning
+    from cleanup.ranges import Step
     from tables.copying import Copying, CopyStep
     from tables.store_tables import StoreTables
 
@@ -28,15 +31,65 @@ _SHARD_CONNECTIONS = 2
 """To HBase, for each shard of a copy: one is read or written at a time, while others wait."""
 
 
-def open_pruning(store: str, settings: Settings, workers: int) -> "Pruning":
+class StorePruning:
+    """A pass of cleanup over a store, or over its shards, one after another."""
+
+    def __init__(self, first: "Pruning", others: "Iterable[Callable[[], Pruning]]" = ()) -> None:
+        """Begin with the one that is open; `others` open the next ones."""
+        self._opened = [first]
+        self._others = others
+
+    def steps(self) -> "Generator[Step, None, None]":
+        """Do the pass. Close it before this, which waits for what its workers read.
+
+        If a shard is unavailable, the others are done all the same. Raises as `Pruning.steps`, and
+        as `open_tables`.
+        """
+        failures: list[Unavailable] = []
+        for open_next in (lambda: self._opened[0], *self._others):
+            try:
+                pruning = open_next()
+                if pruning not in self._opened:
+                    self._opened.append(pruning)
+                with closing(pruning.steps()) as steps:
+                    yield from steps
+            except Unavailable as error:
+                failures.append(error)
+        for failure in failures[:1]:
+            raise failure
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many regions are done, and how many there are to do in what is open."""
+        done, regions = zip(*(pruning.progress for pruning in self._opened), strict=True)
+        return sum(done), sum(regions)
+
+    @property
+    def holder(self) -> str | None:
+        """Another process that cleans up one of them, where so nothing was done."""
+        return next((each.holder for each in self._opened if each.holder is not None), None)
+
+    def close(self) -> None:
+        """Close the stores."""
+        for pruning in self._opened:
+            pruning.close()
+
+
+def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
     """Return a pass of cleanup over `store`, which is `hbase://…`; close it when it is done.
 
-    Raises as `open_tables`.
+    That may be one shard. Raises as `open_tables`.
     """
     from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.server.stores; an extra
+    from tables.hbase.opening import shards_within  # noqa: PLC0415  as above
 
-    limits = settings.limits()
-    return Pruning(store, hbase_options(settings), limits, SystemClock(), workers=workers)
+    options = hbase_options(settings)
+
+    def open_one(url: str) -> Pruning:
+        return Pruning(url, options, settings.limits(), SystemClock(), workers=workers)
+
+    first, *others = shards_within(store, **options)
+    return StorePruning(open_one(first), [partial(open_one, each) for each in others])
 
 
 class StoreCopy:

@@ -1,9 +1,10 @@
-"""A copy into a store with shards, and back: each topic is in its place, and all is the same.
+"""`tms copy` and `tms prune` on stores with shards, which are on the simulated HBase.
 
-The shards are on the simulated HBase.
+After a copy there and back each topic is in its place, and all is the same.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,10 @@ def committing(owner: str, sequence: int, topic: TopicId, *, origin: str = "run 
     return commit
 
 
+def deleting(topic: TopicId) -> Work:
+    return lambda services: services.messaging.delete_topic(topic)
+
+
 async def seen(services: OpenServices | ShardedServices) -> Any:
     """All that readers see, and what is known of transactions."""
     read = [await polled(services, committed=committed) for committed in (True, False)]
@@ -199,3 +204,23 @@ def test_a_transaction_in_progress_in_any_shard_is_refused(
 
     assert (code, "in progress" in err) == (1, True)
     assert not any(rows_in(back))
+
+
+def test_a_pass_of_cleanup_goes_through_all_shards(source: str, sharded: str) -> None:
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+
+    def pruned(store: str) -> dict[str, Any]:
+        code, out, err = run_command("prune", "--store", store, "--json")
+        assert (code, err) == (0, "")
+        facts: dict[str, Any] = json.loads(out)
+        return facts
+
+    of_gone = pruned(url_of_shard(sharded, SHARDING.shard_of(GONE)))
+    assert of_gone["dropped_rows"]["message"] > 0
+    use(sharded, deleting(ORDERS))
+    use(sharded, deleting(OTHER))
+    facts = pruned(sharded)
+    assert facts["regions"] == facts["regions_done"] == 5 * of_gone["regions"]
+    assert facts["dropped_rows"]["message"] > 10
+    assert pruned(sharded)["dropped_rows"] == {}
