@@ -22,6 +22,7 @@ from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
+from tests.tables.copies import copy
 from tests.tables.hbase.conftest import until
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
@@ -130,15 +131,28 @@ def _look_into_each_shard(server: ServerProcess, url: str) -> None:
     assert (told["shard"], told["shards"], told["by"]) == (WHERE["b"], 3, "topic")
 
 
+def test_tools_take_the_whole_store(url: str, tmp_path: Path) -> None:
+    code, out, err = run_command("prune", "--store", url, "--json")
+    facts = json.loads(out)
+    assert (code, err) == (0, "")
+    assert facts["regions_done"] == facts["regions"] >= 6
+    into = f"leveldb:{tmp_path}/copy"
+    first, again = copy(url, into), copy(url, into)
+    assert first["target_transactions"] == "the source's"
+    assert first["copied_rows"] == again["compared_rows"] > 0 == again["copied_rows"]
+    code, out, _ = run_command("topic", "list", "--url", into)
+    assert (code, out.split()) == (0, sorted(NAMES))
+
+
 def test_nothing_else_opens_it(url: str, tmp_path: Path) -> None:
+    run_command("topic", "create", "a", "--url", f"leveldb:{tmp_path}/own")
+    for arguments in (
+        ("copy", f"{url}.1", f"leveldb:{tmp_path}/copy"),
+        ("copy", f"leveldb:{tmp_path}/own", f"{url}.1"),
+        ("init", "--store", f"{url}.1"),
+    ):
+        assert SHARDED in refused(*arguments)
     for store in (url, f"{url}.1"):
-        for arguments in (
-            ("copy", store, f"leveldb:{tmp_path}/copy"),
-            ("copy", f"leveldb:{tmp_path}/own", store),
-            *([("init", "--store", f"{url}.1")] if store != url else [("prune", "--store", url)]),
-        ):
-            run_command("topic", "create", "a", "--url", f"leveldb:{tmp_path}/own")
-            assert SHARDED in refused(*arguments)
         with pytest.raises(tms.StoreSharded):
             asyncio.run(open_services(store))
     with ServerProcess(f"{url}.1", *FLAGS) as server:
