@@ -14,7 +14,8 @@ from hypothesis.stateful import rule
 from tests.simulation.gateway import Mode
 from tests.simulation.leaders import ANY, End, Work
 from tests.simulation.leaders_world import NAME, with_keys
-from tests.simulation.shards_world import FATE, SHARD, THROUGH, TOPIC, TOPICS, ShardsWorld
+from tests.simulation.oracle import number_of
+from tests.simulation.shards_world import FATE, THROUGH, TOPIC, TOPICS, ShardsWorld
 from tms.core.commits import CommitRequest
 from tms.core.errors import NoLeader, OtherShard, OutcomeUnknown, RollbackRefused, Unavailable
 from tms.core.subscriptions import Advance, SubscriptionPosition
@@ -126,43 +127,42 @@ class ShardsMachine(ShardsWorld):
 
     # What is of several shards.
 
-    @rule(topic=TOPIC, shard=SHARD, number=THROUGH, data=st.data())
+    @rule(topic=TOPIC, of=TOPIC, number=THROUGH, data=st.data())
     def read_by_a_transaction(
-        self, topic: TopicId, shard: int, number: int, data: st.DataObject
+        self, topic: TopicId, of: TopicId, number: int, data: st.DataObject
     ) -> None:
         """Read by a whole transaction, also another shard's: nothing in progress is given."""
-        works = self.open_works(shard)
-        if not works or not self.created.get(topic):
+        work, server = self.opened(of, number, data), self.server(number)
+        if work is None or not self.has(topic):
             return
-        work, server = data.draw(st.sampled_from(works)), self.server(number)
         try:
-            asked = server.way(shard).transactions.transaction(work.transaction_id)
-            view = self.await_(asked)
+            services = server.way(self.shard_of(of))
+            view = self.await_(services.transactions.transaction(work.transaction_id))
             found = self.await_(self.poll(server.way(self.shard_of(topic)), topic, view))
         except Unavailable:
             return
         except OtherShard:
-            assert self.shard_of(topic) != shard
+            assert self.shard_of(topic) != self.shard_of(of)
             return
-        given = {int(payload.partition(b".")[0]) for _, payload in found} - {work.number}
+        given = {number_of(payload) for _, payload in found} - {work.number}
         others = self.oracle(topic).works
         ends = {others[each].end for each in given if each}
         assert not ends & {*_NOT_GIVEN}, "of a transaction that did not commit"
 
-    @rule(topic=TOPIC, shard=SHARD, number=THROUGH, commits=st.booleans(), data=st.data())
+    @rule(topic=TOPIC, of=TOPIC, number=THROUGH, commits=st.booleans(), data=st.data())
     def reach_over(
-        self, topic: TopicId, shard: int, number: int, data: st.DataObject, *, commits: bool
+        self, topic: TopicId, of: TopicId, number: int, data: st.DataObject, *, commits: bool
     ) -> None:
         """Use a topic of another shard in a transaction: nothing of it is done."""
-        works, server = self.open_works(shard), self.server(number)
-        if not works or shard == self.shard_of(topic) or not self.created.get(topic):
+        shard, server = self.shard_of(of), self.server(number)
+        work = None if shard == self.shard_of(topic) else self.opened(of, number, data)
+        if work is None or not self.has(topic):
             return
-        pointer = data.draw(st.sampled_from(works)).transaction_id
+        pointer = work.transaction_id
         try:
             if commits:
                 request = CommitRequest([Advance(topic, NAME, bytes(20), 0)])
-                work = server.way(shard).transactions.commit(pointer, request)
-                self.await_(work)
+                self.await_(server.way(shard).transactions.commit(pointer, request))
             else:
                 messaging = server.way(self.shard_of(topic)).messaging
                 self.await_(messaging.publish(topic, with_keys(self.payloads(1)), pointer))

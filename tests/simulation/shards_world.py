@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.simulation.gateway import Mode, Rows
+from tests.simulation.gateway import Call, Mode, Rows
 from tests.simulation.leaders import End, PositionModel, Work
-from tests.simulation.leaders_world import FATES, NAME, START_MS, with_keys
+from tests.simulation.leaders_world import NAME, START_MS, with_keys
 from tests.simulation.oracle import Log, Oracle
 from tests.simulation.shards_servers import SHARDS, Server, Turn, strangers
 from tms.core.errors import (
@@ -39,7 +39,10 @@ TOPIC = st.sampled_from(TOPICS)
 SHARD = st.integers(0, SHARDS - 1)
 THROUGH = st.integers(0, SERVERS - 1)
 """The server that is asked, or the next one that is there."""
-FATE = st.one_of(st.just((Mode.ANSWERED, 0)), FATES)
+FATE = st.sampled_from(
+    [*[(Mode.ANSWERED, 0)] * 4, (Mode.REPEATED, 0), (Mode.REPEATED, 1), (Mode.HELD, 0)]
+)
+"""What becomes of a call of a request. One that is held is the last before another leads."""
 _LATEST = 8
 
 
@@ -156,14 +159,20 @@ class ShardsWorld(RuleBasedStateMachine):
         for turns in self.turns:
             turns[-1].renew()
 
-    @rule(shard=SHARD, data=st.data())
-    def come_late(self, shard: int, data: st.DataObject) -> None:
+    def late(self, shard: int) -> list[Call]:
+        """Return the calls of leaders before that may come."""
+        return [call for turn in self.turns[shard] for call in turn.late]
+
+    @precondition(lambda self: any(self.late(shard) for shard in range(SHARDS)))
+    @rule(number=THROUGH, data=st.data())
+    def come_late(self, number: int, data: st.DataObject) -> None:
         """Let a call of a leader before arrive, or a part of it, between two looks."""
-        late = [call for turn in self.turns[shard] for call in turn.late]
-        if late:
-            call = data.draw(st.sampled_from(late[-_LATEST:]) | st.sampled_from(late))
-            self.rows[shard].carry_out(call, data.draw(st.sampled_from([None, 1, 2])))
-            self.look_at_all(data.draw(THROUGH))
+        shards = [shard for shard in range(SHARDS) if self.late(shard)]
+        shard = data.draw(st.sampled_from(shards))
+        late = self.late(shard)
+        call = data.draw(st.sampled_from(late[-_LATEST:]) | st.sampled_from(late))
+        self.rows[shard].carry_out(call, data.draw(st.sampled_from([None, 1, 2])))
+        self.look_at_all(number)
 
     # Requests.
 
@@ -178,9 +187,10 @@ class ShardsWorld(RuleBasedStateMachine):
 
         Returns whether it was done, None: nothing was sent, and the answer.
         """
+        if self.is_cut(shard):
+            self.take_over(shard, number + 1, deaf=set(), is_given_back=False)
         turn = self.leader(shard)
-        if turn is None or turn.gateway.is_cut:
-            return None, None
+        assert turn is not None
         try:
             services = self.server(number).way(shard)
         except NoLeader:
