@@ -188,6 +188,19 @@ class ShardsMachine(ShardsWorld):
                 own = {each.name: sure for each, sure in known if each.namespace == namespace}
                 assert {each for each, sure in own.items() if sure} <= set(names) <= set(own)
 
+    @rule(topic=TOPIC, data=st.data())
+    def sleep_through_a_takeover(self, topic: TopicId, data: st.DataObject) -> None:
+        """Have another lead, and the leader before answer once more before it knows."""
+        shard = self.shard_of(topic)
+        turn = self.leader(shard)
+        if turn is not None:
+            slept = self.servers.index(turn.server)
+            self.commit(topic, slept, (Mode.ANSWERED, 0), data, moves=False)
+            self.take_over(shard, slept + 1, deaf={slept}, is_given_back=False)
+            self.commit(topic, slept + 1, (Mode.ANSWERED, 0), data, moves=False)
+            self.a_request_in_hand(topic)
+            self.list_all(slept)
+
     def way_to_list(self, number: int, namespace: str) -> ShardedServices:
         """Return the services that list a namespace's topics. Raises `NoLeader`."""
         server = self.server(number)

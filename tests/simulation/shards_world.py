@@ -62,8 +62,9 @@ class ShardsWorld(RuleBasedStateMachine):
         self.positions = {topic: PositionModel() for topic in TOPICS}
         self.count = 0
 
-    @initialize(by=st.sampled_from(ShardBy))
-    def begin(self, by: ShardBy) -> None:
+    @initialize(by=st.sampled_from(ShardBy), late=st.sets(THROUGH))
+    def begin(self, by: ShardBy, late: set[int]) -> None:
+        """Begin with a leader for each shard, whom those that come late take for another one."""
         self.sharding = Sharding(SHARDS, by)
         self.oracles = [
             Oracle([topic for topic in TOPICS if self.shard_of(topic) == shard])
@@ -71,7 +72,9 @@ class ShardsWorld(RuleBasedStateMachine):
         ]
         self.servers = [Server(self.sharding, self.now_ms) for _ in range(SERVERS)]
         for shard in range(SHARDS):
-            self.take_over(shard, shard, deaf=set(), is_given_back=False)
+            self.take_over(shard, shard, deaf=late, is_given_back=False)
+            for number in late - {shard}:
+                self.server(number).hear(shard, self.server(shard + 1))
 
     def shard_of(self, topic: TopicId) -> int:
         return self.sharding.shard_of(topic)
@@ -194,11 +197,13 @@ class ShardsWorld(RuleBasedStateMachine):
         try:
             services = self.server(number).way(shard)
         except NoLeader:
+            self.hear(number, shard)
             return None, None
         turn.gateway.mode, turn.gateway.skip = fate
         try:
             return True, self.await_(request(services))
         except (Unavailable, OutcomeUnknown):
+            self.hear(number, shard)
             return False, None
         finally:
             turn.gateway.mode = Mode.ANSWERED
