@@ -10,7 +10,7 @@ from tms.core.clock import Clock
 T = TypeVar("T")
 
 
-class _Hurried(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+class _Hurried(selectors.DefaultSelector):
     """Does not wait: the time for which it would have waited is over then."""
 
     def __init__(self) -> None:

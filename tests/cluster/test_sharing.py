@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 
-from tests.cluster.sharing_machine import SETTLED_S, Sharing
 from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Servers
+from tests.cluster.sharing_machine import SETTLED_S, Sharing
 from tests.virtual_loop import VirtualClock, VirtualLoop
 from tms.cluster.lease import LeaseRecord
 from tms.cluster.shard_members import ShardMembers
 
 TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=10, stateful_step_count=15, deadline=None)
+TestSharing.settings = settings(max_examples=4, stateful_step_count=15, deadline=None)
 
 
 async def one_that_soon_leaves_moves_nothing(servers: Servers) -> None:

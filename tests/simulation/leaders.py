@@ -67,9 +67,7 @@ def lease_after(last: Lease | None, after_ms: int, now_ms: int) -> Lease:
     """Return the lease that follows another one, with keys above `after_ms`."""
     until_ms = ceiling_ms(max(now_ms, after_ms + 1), LEASE_S)
     token = 1 if last is None else last.token + 1
-    return Lease(
-        token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms
-    )
+    return Lease(token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms)
 
 
 def taken_over(gateway: SimulatedGateway, lease: Lease) -> SealedTables:

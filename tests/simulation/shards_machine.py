@@ -7,6 +7,7 @@ whole. An id leads to its shard, and a shard has nothing of another's.
 """
 
 from contextlib import suppress
+from functools import partial
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -27,6 +28,10 @@ TIMEOUT_S = 86_400
 _NOT_GIVEN = (End.OPEN, End.UNDOING, End.UNDONE)
 
 
+async def _advance(advance: Advance, to: ShardedServices) -> None:
+    await to.subscriptions.advance(advance)
+
+
 class ShardsMachine(ShardsWorld):
     """Transactions and positions, through any server."""
 
@@ -39,9 +44,7 @@ class ShardsMachine(ShardsWorld):
         shard = self.shard_of(topic)
         found: Work | None = data.draw(st.sampled_from([*self.open_works(shard) * 3, None]))
         if found is None:
-            request = StartRequest(
-                timeout_s=TIMEOUT_S, namespace=topic.namespace, topic=topic.name
-            )
+            request = StartRequest(timeout_s=TIMEOUT_S, namespace=topic.namespace, topic=topic.name)
             done, started = self.tried(number, shard, lambda to: to.transactions.start(request))
             if not done or started is None:
                 return None
@@ -132,6 +135,7 @@ class ShardsMachine(ShardsWorld):
         self, topic: TopicId, of: TopicId, number: int, data: st.DataObject
     ) -> None:
         """Read by a whole transaction, also another shard's: nothing in progress is given."""
+        self.publish_in_a_transaction(topic, number, (Mode.ANSWERED, 0), data)
         work, server = self.opened(of, number, data), self.server(number)
         if work is None or not self.has(topic):
             return
@@ -231,9 +235,7 @@ class ShardsMachine(ShardsWorld):
     @rule(topic=TOPIC, number=THROUGH, fate=FATE)
     def move(self, topic: TopicId, number: int, fate: tuple[Mode, int]) -> None:
         for advance in self.advances(topic, number):
-            done, _ = self.tried(
-                number, self.shard_of(topic), lambda to: to.subscriptions.advance(advance), fate
-            )
+            done, _ = self.tried(number, self.shard_of(topic), partial(_advance, advance), fate)
             if done is not None:
                 self.moved(advance, done=done)
 

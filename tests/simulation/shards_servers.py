@@ -98,7 +98,7 @@ class Turn:
         if before is not None:
             last, after_ms = before.lease, before.last_key_ms
             server.time.go_on_from(before.server.time.now_ms())
-        self.lease = lease_after(last, after_ms, server.time.now_ms())
+        self.lease: Lease = lease_after(last, after_ms, server.time.now_ms())
         self.is_given_back = False
         self.gateway = SimulatedGateway(rows, self.lease.check)
         self._closing = AsyncExitStack()

@@ -1,7 +1,7 @@
 """Each guard of shards is needed: without it the simulation of `shards_machine` fails.
 
 Those of requests over HTTP are in `tests/api/cluster/test_guards.py`, those of who leads in
-`tests/cluster/test_sharing_guards.py`.
+`tests/cluster/test_sharing.py`.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ def lists_are_made_under_a_lease(patch: pytest.MonkeyPatch) -> None:
         (a_topic_is_created_in_its_shard, 1),
         (ids_have_the_residue_of_their_shard, 1),
         (snapshots_are_of_their_shard, 1),
-        (lists_are_made_under_a_lease, 1),
+        (lists_are_made_under_a_lease, 3),
     ],
 )
 def test_without_a_guard_the_simulation_fails(
