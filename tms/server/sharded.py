@@ -46,7 +46,7 @@ from tms.settings import Settings
 from tms.sharding.groups import ShardedGroups
 from tms.sharding.messaging import ShardedMessaging
 from tms.sharding.metrics import ShardMetrics
-from tms.sharding.places import Picked, Places, ServedMessaging
+from tms.sharding.places import Picked, Places, ServedMessaging, held
 from tms.sharding.positions import ShardedRanges, ShardedSubscriptions
 from tms.sharding.transactions import ShardedTransactions
 from tms.sharding.upkeep import ShardedCleanup, ShardedInspection
@@ -101,7 +101,7 @@ class ShardedServices:
 
     def reaching(self) -> Messaging:
         """Return the way to the service's own topics, wherever they are led."""
-        reached = Picked(self.places.reached, lambda each: each.messaging)
+        reached = Picked(self.places.reached, lambda each: held(each).messaging)
         return ShardedMessaging(
             self.sharding,
             cast("Sequence[ServedMessaging]", reached),
@@ -300,7 +300,7 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
     messaging = ShardedMessaging(
         sharding,
         Picked(here, lambda each: each.messaging),
-        Picked(asked, lambda each: each.messaging),
+        Picked(asked, lambda each: held(each).messaging),
         places.led.keys(),
         limits=process.limits,
         values=values,
@@ -310,10 +310,12 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
     transactions = ShardedTransactions(
         sharding,
         Picked(here, lambda each: each.transactions),
-        Picked(asked, lambda each: each.transactions),
+        Picked(asked, lambda each: held(each).transactions),
     )
     ranges = ShardedRanges(
-        sharding, Picked(here, lambda each: each.ranges), Picked(asked, lambda each: each.ranges)
+        sharding,
+        Picked(here, lambda each: each.ranges),
+        Picked(asked, lambda each: held(each).ranges),
     )
     inspections = Picked(cast("list[Shard]", here), _inspection_of)
     return ShardedServices(

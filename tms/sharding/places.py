@@ -11,6 +11,7 @@ Used from the event loop's thread alone.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
+from tms.core.cluster import HeldLease
 from tms.core.errors import NoLeader
 from tms.core.groups import Groups
 from tms.core.messaging import MessagingService
@@ -69,6 +70,18 @@ class _Absent:
     def __getattr__(self, name: str) -> Never:
         """Raise `NoLeader`."""
         raise NoLeader(shard=self._shard)
+
+
+def held(place: P) -> P:
+    """Return a place; if it is a shard that this process leads, its lease must be held now.
+
+    A process that was paused has a shard open for some time after another leads it. Whatever is for
+    one shard is not answered here then. Lists and sums are, so they ask. Raises `NoLeader`.
+    """
+    lease: HeldLease | None = getattr(place, "lease", None)
+    if lease is not None:
+        lease.check()
+    return place
 
 
 class Picked(Sequence[S], Generic[P, S]):

@@ -123,3 +123,16 @@ async def shared(by: ShardBy = ShardBy.NAMESPACE) -> AsyncIterator[Sequence[Shar
                 await leader.lead(shard)
                 other.hear(shard, leader)
         yield servers
+
+
+def topic(namespace: str, name: str = "t") -> str:
+    return f"/v1/namespaces/{namespace}/topics/{name}"
+
+
+async def publish(server: SharingServer, namespace: str, text: str = "x") -> httpx.Response:
+    body = {"messages": [text]}
+    return await server.http.post(f"{topic(namespace)}/publish?ids=true", json=body)
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]

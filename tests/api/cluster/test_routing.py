@@ -3,10 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-import httpx
 import pytest
 
-from tests.api.cluster.sharing import NAMESPACES, SharingServer, shared, sharing
+from tests.api.cluster.sharing import (
+    NAMESPACES,
+    SharingServer,
+    code_of,
+    publish,
+    shared,
+    sharing,
+    topic,
+)
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 
@@ -21,22 +28,9 @@ async def servers(anyio_backend: str) -> AsyncIterator[Sequence[SharingServer]]:
         yield servers
 
 
-def topic(namespace: str, name: str = "t") -> str:
-    return f"/v1/namespaces/{namespace}/topics/{name}"
-
-
-async def publish(server: SharingServer, namespace: str, text: str = "x") -> httpx.Response:
-    body = {"messages": [text]}
-    return await server.http.post(f"{topic(namespace)}/publish?ids=true", json=body)
-
-
 async def payloads(server: SharingServer, namespace: str) -> list[str]:
     answer = await server.http.post(f"{topic(namespace)}/poll", json={"limit": 100_000})
     return [each["payload"] for each in answer.json()]
-
-
-def code_of(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["error"]["code"]
 
 
 def test_the_namespaces_are_of_the_shards_that_tests_take_them_for() -> None:
