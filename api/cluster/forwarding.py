@@ -38,7 +38,7 @@ _is_target = re.compile(rb"[!-~]+").fullmatch
 Headers = list[tuple[bytes, bytes]]
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer, names in lower case, before that is passed on."""
-_GRACE_S = 1.0
+GRACE_S = 1.0
 """How long a leader that was left may take to answer what it had taken."""
 _KEPT_BYTES_MAX = 64 * 1024
 """A body that is kept until the other server has taken the seal, if its boot is not known."""
@@ -135,7 +135,7 @@ class Forwarder:
             way.close()
             return
         self._left.add(way)
-        asyncio.get_running_loop().call_later(_GRACE_S, self._close, way)
+        asyncio.get_running_loop().call_later(GRACE_S, self._close, way)
 
     def _close(self, way: _Way) -> None:
         if way in self._left:
