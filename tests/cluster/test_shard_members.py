@@ -34,6 +34,7 @@ async def test_servers_started_together_share_and_nothing_moves(servers: Servers
         assert state.role is Role.LEADER
         assert {each.shard: each.leader for each in state.shards} == servers.leaders
         assert {each.state for each in state.shards} == {ShardStanding.SERVING}
+        assert server.members.count(ShardStanding.SERVING) == SHARDS
         others = {shard: f"http://{who}" for shard, who in servers.leaders.items()}
         told = {shard: address for shard, address in server.heard.items() if address}
         assert told == {

@@ -132,6 +132,11 @@ class ShardMembers:
             shards=[self._state_of(shard) for shard in range(self._sharding.shards)],
         )
 
+    def count(self, standing: ShardStanding) -> int:
+        """Return how many shards stand so, as this server knows it."""
+        shards = range(self._sharding.shards)
+        return sum(self._state_of(shard).state is standing for shard in shards)
+
     def _state_of(self, shard: int) -> ShardState:
         member = self._members[shard]
         record = member.seen

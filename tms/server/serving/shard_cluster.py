@@ -8,12 +8,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Gauge
 
 from tms.cluster.formats import raising_when_all_know
 from tms.cluster.instances import instances_of
 from tms.cluster.lease import Lease
 from tms.cluster.shard_members import ShardMembers
-from tms.core.cluster import Instance
+from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding
 from tms.server.serving.parts import Joined, process_metrics
 from tms.server.serving.shard_ways import ShardWays
@@ -47,6 +50,7 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
         of_store=settings.store_shared,
         move_delay_s=settings.move_delay_s,
     )
+    _show_metrics(registry, members, routing)
     options = parts.options(registry, members, sharding)
     options["wish"] = members.wish
     app = parts.with_schemas(parts.with_console(create_app(services, limits, **options)))
@@ -72,6 +76,17 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
         grace_s=settings.stop_grace_s,
         tls=parts.tls.own,
     )
+
+
+def _show_metrics(
+    registry: CollectorRegistry, members: ShardMembers, routing: ShardRouting
+) -> None:
+    """Show how the shards stand, and how many requests wait for a leader."""
+    shards = Gauge("tms_cluster_shards", "Shards by how they stand.", ["state"], registry=registry)
+    for standing in ShardStanding:
+        shards.labels(standing.value).set_function(partial(members.count, standing))
+    held = Gauge("tms_held_requests", "Requests that wait for a leader.", registry=registry)
+    held.set_function(lambda: routing.held)
 
 
 class _Turns:
