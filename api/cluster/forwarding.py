@@ -294,7 +294,8 @@ class _Forwarded:
                 part = await anext(parts, b"")
             except Exception as error:
                 raise self._typed(error) from None
-            await exchange.check_again()
+            if part:  # who has ended the own credentials may hear that it was done
+                await exchange.check_again()
             more = not answer.is_read
             await exchange.send_part(part, more=more)
 

@@ -16,7 +16,7 @@ from tms.core.shards import Sharding
 from tms.metadata.host import MetadataHost
 
 SHARDS = 4
-LEASE_S = 0.5
+LEASE_S = 1.0
 MOVE_DELAY_S = 0.5
 
 
@@ -77,7 +77,7 @@ class Server:
             Sharding(SHARDS),
             of_store="s",
             move_delay_s=MOVE_DELAY_S,
-            settling_s=0.6,
+            settling_s=1.0,
             rest_s=servers.rest_s,
         )
 

@@ -165,12 +165,13 @@ class ShardMembers:
     # Who is to lead.
 
     def _may_claim(self, shard: int, free_s: float) -> bool:
-        if self._presence.clock.now_s() - self._opened_s < self._settling_s:
+        settled_s = self._presence.clock.now_s() - self._opened_s - self._settling_s
+        if settled_s < 0:
             return False
         if isinstance(self._members[shard].failure, StoreCorrupt | StoreFormatUnknown):
             return False
         is_named = self._named.get(shard) == self._presence.instance.id
-        return is_named or free_s >= self._presence.lease_s / 2
+        return is_named or min(free_s, settled_s) >= self._presence.lease_s / 2
 
     async def _share(self) -> None:
         while True:
