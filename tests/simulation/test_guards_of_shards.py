@@ -55,7 +55,7 @@ def lists_are_made_under_a_lease(patch: pytest.MonkeyPatch) -> None:
         (a_topic_is_created_in_its_shard, 1),
         (ids_have_the_residue_of_their_shard, 1),
         (snapshots_are_of_their_shard, 1),
-        (lists_are_made_under_a_lease, 3),
+        (lists_are_made_under_a_lease, 2),
     ],
 )
 def test_without_a_guard_the_simulation_fails(

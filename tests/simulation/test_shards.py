@@ -5,4 +5,4 @@ from hypothesis import settings
 from tests.simulation.shards_machine import ShardsMachine
 
 TestShards = ShardsMachine.TestCase
-TestShards.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+TestShards.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
