@@ -13,7 +13,7 @@ from time import monotonic
 
 import httpx
 
-from tms.client.routes import Key, Keys
+from tms.client.routes import RouteKey, Keys
 from tms.client.transport_errors import was_not_sent
 from tms.core.credentials import without_credentials
 from tms.core.errors import NoLeader, NotTms, OutcomeUnknown, ServerUnreachable, Stopping
@@ -89,7 +89,7 @@ class Addresses:
             return given
         return [leader, *(url for url in given if url != leader)]
 
-    def _leader(self, key: Key) -> str | None:
+    def _leader(self, key: RouteKey) -> str | None:
         return self._leaders.get(key.kind, {}).get(key.name)
 
     def is_given(self, url: str) -> bool:
@@ -125,14 +125,14 @@ class Addresses:
         for key in keys:
             self._put(key, self.in_order(other)[0])
 
-    def _put(self, key: Key, leader: str) -> None:
+    def _put(self, key: RouteKey, leader: str) -> None:
         known = self._leaders.setdefault(key.kind, {})
         known.pop(key.name, None)
         known[key.name] = leader
         if len(known) > KEPT_MAX:
             del known[next(iter(known))]
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: RouteKey) -> None:
         self._leaders.get(key.kind, {}).pop(key.name, None)
 
     def failed(self, url: str, error: Exception, keys: Keys = ()) -> bool:

@@ -12,7 +12,7 @@ _OF_NAMESPACE = ("positions", "publish", "topics")
 DEFAULT_NAMESPACE = "default"
 
 
-class Key(NamedTuple):
+class RouteKey(NamedTuple):
     """A thing that has one leader."""
 
     kind: str
@@ -21,7 +21,7 @@ class Key(NamedTuple):
     """A topic is named with its namespace, as `namespace/topic`."""
 
 
-Keys = tuple[Key, ...]
+Keys = tuple[RouteKey, ...]
 """The thing that a request is for; then others that may have the same leader."""
 
 
@@ -38,12 +38,12 @@ def keys_of(path: str) -> Keys:
             if named.keys() <= {"namespace", "topic"}:  # else it lists them
                 return _of_home(named.get("namespace", DEFAULT_NAMESPACE), named.get("topic", ""))
         case ["v1", "transactions", number, *_] if number.isascii() and number.isdigit():
-            return (Key("transaction", number),)
+            return (RouteKey("transaction", number),)
     return ()
 
 
 def _of_home(namespace: str, topic: str) -> Keys:
     if not namespace:
         return ()
-    of_namespace = Key("namespace", namespace)
-    return (Key("topic", f"{namespace}/{topic}"), of_namespace) if topic else (of_namespace,)
+    of_namespace = RouteKey("namespace", namespace)
+    return (RouteKey("topic", f"{namespace}/{topic}"), of_namespace) if topic else (of_namespace,)
