@@ -271,6 +271,7 @@ def connect_remote(
     ca: str | Path | None = None,
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
+    direct: bool = False,
 ) -> AsyncClient | None:
     """Return a client of the server at `url`, None where that names a store in this process.
 
@@ -288,7 +289,12 @@ def connect_remote(
         url, auth=auth, ca=ca, certificate=certificate, allow_plaintext=allow_plaintext
     )
     services = RemoteServices(
-        url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress, access=access
+        url,
+        timeout_s=timeout_s,
+        retry_for_s=retry_for_s,
+        compress=compress,
+        access=access,
+        direct=direct,
     )
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
@@ -318,6 +324,7 @@ async def connect(
     ca: str | Path | None = None,
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
+    direct: bool = False,
 ) -> AsyncClient:
     """Return a client for the topics of `namespace`.
 
@@ -336,6 +343,10 @@ async def connect(
     `certificate` is a file with the client's own certificate and key, or a pair of files. They may
     be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
     TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+
+    A server that is not the leader forwards; the client then asks the leader itself, if `url` names
+    it. With `direct`, it asks other servers too that an answer names as a leader; with credentials
+    only those that `GET /v1/cluster` has named, which the caller must be allowed to ask.
 
     Use the client in one event loop, and close it there, best by `async with`; in another one it
     raises `RuntimeError`. A program that ends without closing it ends all the same, and nothing
@@ -358,6 +369,7 @@ async def connect(
         ca=ca,
         certificate=certificate,
         allow_plaintext=allow_plaintext,
+        direct=direct,
     )
     if client is not None:
         return client

@@ -233,6 +233,7 @@ def connect(
     ca: str | Path | None = None,
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
+    direct: bool = False,
 ) -> Client:
     """Return a client for the topics of `namespace`.
 
@@ -251,6 +252,10 @@ def connect(
     `certificate` is a file with the client's own certificate and key, or a pair of files. They may
     be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
     TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+
+    A server that is not the leader forwards; the client then asks the leader itself, if `url` names
+    it. With `direct`, it asks other servers too that an answer names as a leader; with credentials
+    only those that `GET /v1/cluster` has named, which the caller must be allowed to ask.
 
     Close the client, best by `with`; a program that ends without that closes it as it ends. In a
     child of `os.fork()`, a client of a server that was made before works with connections of its
@@ -271,6 +276,7 @@ def connect(
         ca=ca,
         certificate=certificate,
         allow_plaintext=allow_plaintext,
+        direct=direct,
     )
     if client is None:
         return Client(*open_in_thread(url, namespace, retry_for_s=retry_for_s))

@@ -25,12 +25,20 @@ class RemoteServices:
         compress: bool,
         access: Access = ANYBODY,
         shard: int | None = None,
+        direct: bool = False,
     ) -> None:
         """Make no connection yet. With a `shard`, lists and sums are of that alone.
 
+        `direct` says whether leaders are asked that `url` does not name.
         Raises as `Http`.
         """
-        self._http = Http(url, timeout_s=seconds_of(timeout_s), compress=compress, access=access)
+        self._http = Http(
+            url,
+            timeout_s=seconds_of(timeout_s),
+            compress=compress,
+            access=access,
+            direct=direct,
+        )
         calls = Calls(self._http, seconds_of(retry_for_s), shard)
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)

@@ -52,14 +52,17 @@ class RemoteTransactions(Remote):
         is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
         send = self._calls.safely if is_repeatable else self._calls.once
         body = bodies.encode_start(request)
+        home = f"{_PATH}{_home(request)}"
         try:
-            answer = await send("POST", f"{_PATH}{_home(request)}", body, JSON, caller)
+            answer = await send("POST", home, body, JSON, caller)
         except InvalidRequest as error:
             if error.problem.code != "unknown_query_parameter":
                 raise
             answer = await send("POST", _PATH, body, JSON, caller)  # a server without shards
         with of_the_server():
-            return bodies.decode_started(answer)
+            started = bodies.decode_started(answer)
+        self._calls.http.same_leader(_path(started.transaction_id), home)
+        return started
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress."""
