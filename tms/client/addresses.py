@@ -13,7 +13,7 @@ from time import monotonic
 
 import httpx
 
-from tms.client.routes import RouteKey, Keys
+from tms.client.routes import Keys, RouteKey
 from tms.client.transport_errors import was_not_sent
 from tms.core.credentials import without_credentials
 from tms.core.errors import NoLeader, NotTms, OutcomeUnknown, ServerUnreachable, Stopping
