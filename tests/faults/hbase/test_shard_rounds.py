@@ -11,7 +11,7 @@ from tests.faults.hbase.shard_rounds import ShardRounds
 
 pytestmark = pytest.mark.slow
 
-FAULTS = ("gateway held", "move", "link cut", "kill two")
+FAULTS = ("gateway held",)
 
 
 def test_servers_that_share_shards_lose_nothing_of_any(
