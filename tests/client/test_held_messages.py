@@ -120,6 +120,17 @@ async def test_by_key_a_nack_takes_the_later_ones_of_its_key_out_of_the_buffer()
     await held.close()
 
 
+async def test_by_key_a_commit_in_doubt_takes_the_later_ones_of_its_key_out_of_the_buffer() -> None:
+    """They would be worked on before it is given again, if it was not committed."""
+    server = Server(taken(1, 1, 2, 3, key=b"k"), taken(2, 4, key=b"other"))
+    held = held_by(server, Order.KEY)
+    first = await held.next()
+    first.in_doubt()
+
+    assert (await held.next()).key == b"other"
+    await held.close()
+
+
 async def test_what_has_waited_for_longer_than_its_lease_is_not_given() -> None:
     server = Server(taken(1, 1, 2, lease_s=0.05), taken(2, 3))
     held = held_by(server, prefetch=2)

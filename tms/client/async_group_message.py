@@ -73,6 +73,10 @@ class Holder(Protocol):
         """Hold it no more: its lease ends, unless it is settled."""
         ...
 
+    def give_up(self, message: "AsyncGroupMessage") -> None:
+        """Hold it no more, though it may not be settled; nor, by key, the later ones of its key."""
+        ...
+
 
 class AsyncGroupMessage:
     """A message of a group, leased to the member that took it. Given by `AsyncTopicGroup.take`.
@@ -187,7 +191,7 @@ class AsyncGroupMessage:
             try:
                 await self.ack()
             except TmsError:
-                self._holder.forget(self)  # or its lease would go on, and nobody settles it
+                self._holder.give_up(self)  # or its lease would go on, and nobody settles it
                 raise
             return
         try:
@@ -228,7 +232,7 @@ class AsyncGroupMessage:
 
     def in_doubt(self) -> None:
         """Learn that nobody knows whether the transaction which was to acknowledge it committed."""
-        self._holder.forget(self)
+        self._holder.give_up(self)
 
     def settle_as(self, settling: Settling) -> None:
         """Stand there from now on; for the member that took it."""

@@ -270,6 +270,16 @@ class HeldMessages:
             message.settle_as(Settling.LOST)
             self.forget(message)
 
+    def give_up(self, message: AsyncGroupMessage) -> None:
+        """Hold it no more, though it may not be settled; nor, by key, the later ones of its key."""
+        self._lose_later(message)
+        self.forget(message)
+
+    def _lose_later(self, message: AsyncGroupMessage) -> None:
+        if self._by_key and message.key is not None:
+            later = [each for each in self._buffer.values() if each.key == message.key]
+            self._lose(each for each in later if each.id > message.id)
+
     def forget(self, message: AsyncGroupMessage) -> None:
         """Hold it no more: its lease ends, unless it is settled."""
         if self._buffer.get(message.id) is message:  # not what a later take got
@@ -291,15 +301,15 @@ class HeldMessages:
         refusal = await self._settle(Acks(message.delivery, [message.id]))
         is_done = refusal in (None, Refusal.SETTLED)  # settled: by a request that was repeated
         message.settle_as(Settling.SETTLED if is_done else Settling.LOST)
+        if not is_done:
+            self._lose_later(message)
         self.forget(message)
         if refusal is not None and not is_done:
             raise LeaseLost(id=message.id.hex(), delivery=message.delivery, reason=refusal.value)
 
     async def fail(self, message: AsyncGroupMessage, delay_s: float | None, reason: str) -> None:
         """Have it given again later; by key, give up the later ones of its key."""
-        if self._by_key and message.key is not None:
-            later = [each for each in self._buffer.values() if each.key == message.key]
-            self._lose(each for each in later if each.id > message.id)
+        self._lose_later(message)
         await self._return(message, Nacks(message.delivery, [message.id], delay_s, reason))
 
     async def release(self, message: AsyncGroupMessage) -> None:
