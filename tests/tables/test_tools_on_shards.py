@@ -6,6 +6,8 @@ After a copy there and back each topic is in its place, and all is the same.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from tms.core.store_url import url_of_shard
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.core.trusted_clock import trusted
+from tms.server.jobs import open_copy
 from tms.server.node import OpenServices, open_services
 from tms.server.opening import open_served
 from tms.server.sharded import ShardedServices
@@ -164,6 +167,22 @@ def test_each_topic_is_in_its_shard_alone(source: str, sharded: str) -> None:
         }
         assert topics == {t for t in (ORDERS, OTHER, GONE) if SHARDING.shard_of(t) == shard}
         store.close()
+
+
+@pytest.mark.parametrize("steps", range(0, 24, 3))
+def test_a_copy_that_was_broken_off_goes_on(
+    source: str, sharded: str, back: str, tmp_path: Path, steps: int
+) -> None:
+    asyncio.run(fill(source, many=1))
+    direct = f"leveldb:{tmp_path}/direct"
+    facts = copy(source, direct)
+    for one, other in ((source, sharded), (sharded, back)):
+        begun = open_copy(one, other, Settings())
+        with closing(begun), closing(begun.steps()) as parts:
+            done = sum(step.copied_rows for step in islice(parts, steps))
+        there = copy(one, other)
+        assert (there["topics"], done + there["copied_rows"]) == (3, facts["copied_rows"])
+    assert rows_in(back) == rows_in(direct)
 
 
 def test_of_an_owner_the_greater_sequence_counts(source: str, sharded: str, back: str) -> None:
