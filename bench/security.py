@@ -23,8 +23,8 @@ _COLUMNS = ("publish 1 x 100 B", "msg/s", "spread", "p50 ms", "p99 ms", "CPU us/
 
 
 @contextmanager
-def _secured(folder: Path) -> Iterator[tuple[Server, Path]]:
-    """Run TMS with a certificate of its own; give it, and by what to trust it."""
+def secured(folder: Path) -> Iterator[tuple[Server, tuple[Path, Path, Path]]]:
+    """Run TMS with a certificate of its own; give it, and the files: CA, certificate, key."""
     folder.mkdir(mode=0o700)
     now = datetime.now(UTC)
     authority = new_authority("bench", now)
@@ -36,19 +36,19 @@ def _secured(folder: Path) -> Iterator[tuple[Server, Path]]:
     key.write_bytes(issued.key)
     flags = ("--tls-cert", str(cert), "--tls-key", str(key))
     with tms_server(folder / "data", *flags) as server:
-        yield server, ca
+        yield server, (ca, cert, key)
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
     """Measure publishing and print its figures."""
     table = Table("TLS", _COLUMNS)
-    with tms_server(folder / "plain") as plain, _secured(folder / "tls") as (secured, ca):
+    with tms_server(folder / "plain") as plain, secured(folder / "tls") as (over_tls, files):
         for connections in _CONNECTIONS:
             name = f"{run_name}-{connections}"
-            with tms.connect(secured.url, ca=ca, auth="") as client:
+            with tms.connect(over_tls.url, ca=files[0], auth="") as client:
                 client.topic(name).create()
-            topics = {"plain": create(plain.url, name)[0], "TLS": Topic(secured.url, name)}
-            meters = {"plain": CpuMeter(plain), "TLS": CpuMeter(secured)}
+            topics = {"plain": create(plain.url, name)[0], "TLS": Topic(over_tls.url, name)}
+            meters = {"plain": CpuMeter(plain), "TLS": CpuMeter(over_tls)}
             medians = in_turn(
                 {
                     how: meters[how].watch(

@@ -40,7 +40,7 @@ class Server:
 
 
 @contextmanager
-def _running(*arguments: str) -> Iterator[Server]:
+def _running(*arguments: str | Path) -> Iterator[Server]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TMS_")}
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -82,6 +82,13 @@ def registry_server(log: str, port: int, *flags: str) -> Iterator[Server]:
     """Run a server of the registry alone, on the topics of the TMS at `log`."""
     options = ("--registry-log", log, "--listen", f"127.0.0.1:{port}", "--log-level", "warning")
     with _running("-c", _SERVE, "serve", *options, *flags) as server:
+        yield server
+
+
+@contextmanager
+def standby_server(leader: str, *files: Path) -> Iterator[Server]:
+    """Run one that has the server at `leader` answer; `files`: CA, certificate and key, for TLS."""
+    with _running("-m", "bench.standby", leader, *files) as server:
         yield server
 
 

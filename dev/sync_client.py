@@ -110,6 +110,7 @@ OWN = {
             ca=ca,
             certificate=certificate,
             allow_plaintext=allow_plaintext,
+            direct=direct,
         )
         if client is None:
             return Client(*open_in_thread(url, namespace, retry_for_s=retry_for_s))

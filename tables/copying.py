@@ -25,14 +25,14 @@ the target need not know that they are invalid.
 
 import json
 from collections import deque
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice, zip_longest
 from typing import Any
 
-from tables.keys import after_prefix, entry_pointer_of, inverted
+from tables.keys import after_prefix, entry_pointer_of, inverted, topic_of
 from tables.raising import shown_rows
 from tables.sealing.groups import plain_group_rows
 from tables.sealing.positions import plain_rows
@@ -50,6 +50,7 @@ from tables.store import (
 from tms.core.entries import PLAIN
 from tms.core.errors import CopyRefused
 from tms.core.repeatable import repeatable
+from tms.core.topic import TopicId
 
 _MARK = b"copy:"
 _ORDER = (PAYLOAD, MESSAGE, SUBSCRIPTION, GROUP)
@@ -72,13 +73,23 @@ class CopyStep:
 
 
 class Copying:
-    """A copy of all topics of one store."""
+    """A copy of the topics of one store."""
 
-    def __init__(self, source: Store, target: Store, name: str) -> None:
-        """Copy from the source that is always called `name`. The stores close with the copy."""
+    def __init__(
+        self,
+        source: Store,
+        target: Store,
+        name: str,
+        is_there: Callable[[TopicId], bool] | None = None,
+    ) -> None:
+        """Copy from the source that is always called `name`.
+
+        If the target is a shard, `is_there` says whether a topic's place is there.
+        """
         self._source = source
         self._target = target
         self._name = name
+        self._is_there = is_there
         self._invalids: Collection[int] = ()
         self._taken: Collection[int] = ()
         self.topics_count = sum(1 for _ in self._topics())
@@ -90,7 +101,9 @@ class Copying:
             shown = shown_rows(self._source)
             with self._source.scan(METADATA, start, b"\xff", limit=_PAGE) as found:
                 rows = list(found)
-            yield from ((key, shown(row)) for key, row in rows)
+            for key, row in rows:
+                if self._is_there is None or self._is_there(topic_of(key)):
+                    yield key, shown(row)
             if len(rows) < _PAGE:
                 return
             start = rows[-1][0] + b"\x00"
@@ -258,11 +271,6 @@ class Copying:
                 topic=topic.decode(errors="replace"), reason="it was created there in the meantime"
             )
         self._put([], topic, {**mark, "table": METADATA, "key": ""})
-
-    def close(self) -> None:
-        """Close both stores."""
-        self._source.close()
-        self._target.close()
 
     def _forget(self) -> None:
         """Delete the marks, that of the whole last: without them, all is another's."""

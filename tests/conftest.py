@@ -33,10 +33,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Have the collector pass over the tests themselves: a million objects, at each file's end."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()  # it would look through them dozens of times, and find next to nothing
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +50,8 @@ def _closed() -> Iterator[None]:
     """Have what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
+    if not gc.get_freeze_count():  # a test had to thaw all, and each file after it would pay
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,44 +1,47 @@
 """Forwards requests to the leader of the cluster, bodies streamed both ways.
 
-The answer has the header `TMS-Forwarded-By` with the number of the server that forwarded it. A
-request that was forwarded once is not forwarded again: whoever is asked so and does not lead,
-answers 503 `no_leader`, as where no leader is known or it takes no connection: then nothing was
-done. So it is where the leader does not take what this server seals: that is never told to the
-client as if its own credentials were wrong. Where the connection to it breaks later, or another
-server comes to lead before the answer, that is 504 `outcome_unknown`; within the answer's body the
-client's connection is cut. So it is for whatever the connection to the leader raises; the errors
-of the client's own side pass as they are.
+The answer has the header `TMS-Forwarded-By` with the number of the server that forwarded it, and
+`TMS-Leader` with the leader's address. A request that was forwarded once is not forwarded again:
+whoever is asked so and does not lead, answers 503 `no_leader`, as where no leader is known or it
+takes no connection: then nothing was done. So it is where the leader does not take what this server
+seals: that is never told to the client as if its own credentials were wrong. Where the connection
+to it breaks later, or another server comes to lead before the answer, that is 504
+`outcome_unknown`; within the answer's body the client's connection is cut. So it is for whatever
+the connection to the leader raises; the errors of the client's own side pass as they are.
 """
 
 import asyncio
 import logging
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import lru_cache
 
-import httpx
-
+from api.cluster.break_off import BreakOff
+from api.cluster.upstream import NotSent, Upstream
+from api.cluster.upstream_connection import Answer
 from api.http.access_control import CHECK_S
+from api.http.answer import lines
 from api.http.endpoint import FORWARDED_BY
-from api.http.exchange import ClientGone, Exchange
+from api.http.errors import NO_LEADER
+from api.http.exchange import Exchange
 from api.http.rare_log import RareLog
 from api.http.request_body import check_announced
+from tms.core.cluster import LEADER
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
-from tms.core.http_connections import close_quietly, guard, reason_of
+from tms.core.http_connections import reason_of
 from tms.core.messaging import STOPPED_AT
 from tms.security.forwards import BOOT_HEADER, Sealer
 from tms.security.forwards import HEADER as SEALED
 
 _is_target = re.compile(rb"[!-~]+").fullmatch
+Headers = list[tuple[bytes, bytes]]
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
-"""Is given the headers of an answer before that is passed on."""
-CONNECTIONS_MAX = 1000
-CONNECT_S_MAX = 5.0
+"""Is given the headers of an answer, names in lower case, before that is passed on."""
+GRACE_S = 1.0
+"""How long a leader that was left may take to answer what it had taken."""
 _KEPT_BYTES_MAX = 64 * 1024
 """A body that is kept until the other server has taken the seal, if its boot is not known."""
-IDLE_S_MAX = 4.0
-"""An idle connection is given up long before the leader does so."""
 
 _OF_ONE_HOP = frozenset(
     {
@@ -56,32 +59,38 @@ _OF_ONE_HOP = frozenset(
 )
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
 """Who calls was checked by this server's name; the leader has another."""
-_OURS = frozenset({SEALED.lower().encode(), FORWARDED_BY})
+_SEALED = SEALED.lower().encode()
+_OURS = frozenset({_SEALED, FORWARDED_BY})
 """Headers that only servers send: those of a client are not forwarded."""
+_NOT_SENT_ON = _OF_ONE_HOP | _CHECKED_HERE | _OURS
+_FIELDS_KEPT = 128
 _MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
-_OF_THE_SERVER = frozenset({b"date", b"server"})
+_LEADER = LEADER.encode()
+_NOT_PASSED_ON = _OF_ONE_HOP | {b"date", b"server", _LEADER}
+_BOOT = BOOT_HEADER.lower().encode()
+_STOPPED_AT = STOPPED_AT.lower().encode()
 _unsealed = RareLog("requests whose seals another server refused", logging.WARNING)
 
 
 class _Way:
     """The way to one process of a server. A request that is on it stays on it."""
 
-    __slots__ = ("address", "boot", "client", "closed")
+    __slots__ = ("address", "at_work", "boot", "client")
 
-    def __init__(self, address: str, boot: str, client: httpx.AsyncClient) -> None:
+    def __init__(self, address: str, boot: str, client: Upstream) -> None:
         self.address = address
         self.boot = boot
         """Which process it is; empty if that is not known."""
         self.client = client
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done once it leads to the leader no more. What is on it may not hear of that by itself:
-        httpx has a request wait on for a connection of a client that was closed."""
+        self.at_work: set[BreakOff] = set()
+        """The requests on it, to be broken off once it leads to the leader no more."""
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Break off what is on it."""
-        self.closed.set_result(None)
-        await close_quietly(self.client)
+        for request in list(self.at_work):
+            request.break_off(OutcomeUnknown(reason="another server is the leader now"))
+        self.client.close()
 
 
 class Forwarder:
@@ -99,7 +108,8 @@ class Forwarder:
         self._sealer = sealer
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._left: set[_Way] = set()
+        """Ways to servers that lead no more, for requests that are on them."""
 
     def check_leader(self) -> None:
         """Raise `NoLeader` where nobody is known who would take a publish."""
@@ -107,7 +117,7 @@ class Forwarder:
             raise NoLeader
 
     def forward_to(self, address: str | None, boot: str = "") -> None:
-        """Forward to `address` from now on; what another has not answered is broken off.
+        """Forward to `address` from now on; what another does not answer soon is broken off.
 
         `boot` says which process of that server it is; empty: that is not known.
         """
@@ -115,29 +125,29 @@ class Forwarder:
         if old is not None and old.address == address and (not boot or old.boot in ("", boot)):
             old.boot = boot or old.boot
             return
-        if old is None and address is None:
-            return
-        self._way = None
         if old is not None:
-            closing = asyncio.ensure_future(old.close())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
-        if address is not None:
-            made = httpx.AsyncClient(
-                base_url=address,
-                trust_env=False,
-                verify=self._tls or address.startswith("https:"),
-                timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
-                limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
-            )
-            # The leader sees what the client says it takes, and nothing that httpx would add.
-            made.headers.clear()
-            self._way = _Way(address, boot, guard(made))
+            self._leave(old)
+        self._way = None if address is None else _Way(address, boot, Upstream(address, self._tls))
+
+    def _leave(self, way: _Way) -> None:
+        """Give the requests on a way some time, because who stops in order answers them yet."""
+        if not way.at_work:
+            way.close()
+            return
+        self._left.add(way)
+        asyncio.get_running_loop().call_later(GRACE_S, self._close, way)
+
+    def _close(self, way: _Way) -> None:
+        if way in self._left:
+            self._left.discard(way)
+            way.close()
 
     async def close(self) -> None:
         """Close the connections."""
         self.forward_to(None)
-        await asyncio.gather(*self._closing)
+        for way in list(self._left):
+            self._close(way)
+        await asyncio.sleep(0)  # in which the event loop closes them
 
     async def forward(
         self, exchange: Exchange, path: str | None = None, before_answer: Before | None = None
@@ -145,42 +155,21 @@ class Forwarder:
         """Have the leader answer, at `path` if it is not the request's own.
 
         `before_answer` is given the headers of the answer, and waited for before that is passed on.
-        Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`, and of a body that the leader need not
-        see `TooLarge`, `InvalidRequest` (body_too_slow).
+        It needs a task. Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`, and of a body that the
+        leader need not see `TooLarge`, `InvalidRequest` (body_too_slow).
         """
         way = self._way
         if way is None or FORWARDED_BY in exchange.headers:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
-        forwarded = _Forwarded(
-            way,
-            exchange,
-            self._id,
-            path or exchange.path,
-            before_answer=before_answer,
-            sealer=self._sealer,
-        )
-        working = asyncio.ensure_future(forwarded.run())
-        watching = asyncio.ensure_future(forwarded.watch())
-        awaited = {working, watching, way.closed}
-        try:
-            check_s, first = (
-                None if exchange.admission is None else CHECK_S,
-                asyncio.FIRST_COMPLETED,
-            )
-            while not (await asyncio.wait(awaited, timeout=check_s, return_when=first))[0]:
-                await exchange.check_again()
-            if working.done():
-                working.result()
-            elif watching.done():
-                raise ClientGone
-            else:
-                raise OutcomeUnknown(reason="another server is the leader now")
-        finally:
-            for task in (working, watching):
-                task.cancel()
-            await asyncio.gather(working, watching, return_exceptions=True)
-            del working, awaited, task  # an error keeps this frame, which must not keep the tasks
+        told = [(FORWARDED_BY, self._id)]
+        if path is None:
+            told.append((_LEADER, way.address.encode()))
+        forwarded = _Forwarded(way, exchange, path or exchange.path, told, sealer=self._sealer)
+        may_wait = _MAY_WAIT in exchange.query
+        loop = way.client.loop
+        with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
+            await forwarded.run(before_answer)
 
 
 class _Forwarded:
@@ -190,10 +179,9 @@ class _Forwarded:
         self,
         way: _Way,
         exchange: Exchange,
-        instance_id: bytes,
         path: str,
+        told: Headers,
         *,
-        before_answer: Before | None,
         sealer: Sealer | None,
     ) -> None:
         self._sealer = sealer
@@ -201,28 +189,27 @@ class _Forwarded:
         self._whole = exchange.whole_body
         """The body, if all of it is there."""
         self._exchange = exchange
-        self._id = instance_id
         self._path = path
-        self._before_answer = before_answer
-        self._is_read = asyncio.Event()
-        """Whether the client's body has been read to its end."""
-        self._own_error: Exception | None = None
-        """By what reading the client's body failed, while it was sent on."""
+        self._told = told
+        """Headers that are added to the answer."""
+        self._body = _Body(exchange)
 
-    async def watch(self) -> None:
-        """Return when the client has gone; of a request that may wait, when it ended its side."""
-        await self._is_read.wait()
-        exchange = self._exchange
-        await (exchange.ended() if _MAY_WAIT in exchange.query else exchange.gone())
-
-    async def run(self) -> None:
+    async def run(self, before_answer: Before | None) -> None:
         answer = await self._answer()
         try:
+            if before_answer is not None:
+                await before_answer(
+                    {
+                        name.lower().decode("latin-1"): value.decode("latin-1")
+                        for name, value in answer.headers
+                    }
+                )
             await self._pass_on(answer)
         finally:
-            await close_quietly(answer)
+            if not answer.is_complete:
+                await answer.aclose()
 
-    async def _answer(self) -> httpx.Response:
+    async def _answer(self) -> Answer:
         """Return the beginning of the other server's answer.
 
         One that does not take the seal has done nothing, and says for which process it should be:
@@ -232,114 +219,120 @@ class _Forwarded:
         length = exchange.fields.body_bytes
         if self._sealer is not None and not way.boot and 0 < length <= _KEPT_BYTES_MAX:
             # It may have to be sent once more.
-            self._whole = self._whole or b"".join([part async for part in self._body()])
+            self._whole = self._whole or b"".join([part async for part in self._body])
         is_whole = self._whole is not None or not exchange.body_unread
         while True:
             boot = way.boot
-            request = self._request(boot)
-            with self._typed_errors():
-                answer = await way.client.send(request, stream=True)
-            told = answer.headers.get(BOOT_HEADER)
-            if told is None:
+            answer = await self._send(boot)
+            if is_whole and answer.value(_LEADER) == NO_LEADER[1]:
+                await answer.aclose()
+                raise NoLeader(reason="the other server does not lead any more")
+            refused_for = None if self._sealer is None else answer.value(_BOOT)
+            if refused_for is None:
                 return answer
-            await close_quietly(answer)
-            way.boot = told
-            if told == boot or not is_whole:
+            await answer.aclose()
+            way.boot = refused_for.decode("latin-1")
+            if way.boot == boot or not is_whole:
                 _unsealed.add(f"{way.address}: its audit says why")
                 raise NoLeader(reason="the other server refuses the seals of this one")
 
-    @contextmanager
-    def _typed_errors(self) -> Iterator[None]:
-        """Raise what the connection to the leader raises as ours."""
-        try:
-            yield
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NoLeader(reason=reason_of(error)) from None
-        except Exception as error:
-            if error is self._own_error:
-                raise
-            raise OutcomeUnknown(reason=reason_of(error)) from None
-
-    def _request(self, boot: str) -> httpx.Request:
+    async def _send(self, boot: str) -> Answer:
         exchange, client = self._exchange, self._way.client
-        headers = _without(exchange.fields.lines, _OF_ONE_HOP | _CHECKED_HERE | _OURS)
-        if exchange.authorization is not None:
-            headers.append((b"authorization", exchange.authorization))
-        if not exchange.body_unread:
-            self._is_read.set()
-        if client.is_closed:
-            raise NoLeader
-        path = client.base_url.raw_path.rstrip(b"/") + self._path.encode("latin-1")
+        path = client.path + self._path.encode("latin-1")
         target = path + b"?" + exchange.query if exchange.query else path
         if not _is_target(target):
             reason = "a target must have only visible ASCII characters: percent-encode others"
             raise InvalidRequest("malformed_request", reason=reason)
-        request = client.build_request(
-            exchange.method,
-            "/",
-            headers=[*headers, (FORWARDED_BY, self._id)],
-            content=self._body() if exchange.body_unread else self._whole,
-            # As it came: httpx would take `//x` for a host, and leave `/../` out.
-            extensions={"target": target},
-        )
-        self._seal(request, boot)
-        return request
+        fields, is_counted = _sent_on(exchange.fields.lines)
+        more = self._told[:1]
+        if self._sealer is not None:
+            more += self._seal(self._sealer, path.decode("latin-1"), boot)
+        elif exchange.authorization is not None:
+            more.append((b"authorization", exchange.authorization))
+        fields += lines(more)
+        body = self._body if exchange.body_unread else self._whole
+        try:
+            return await client.send(exchange.method, target, fields, body, is_counted=is_counted)
+        except Exception as error:
+            raise self._typed(error) from None
 
-    def _seal(self, request: httpx.Request, boot: str) -> None:
-        """Say in a request who asked, so that the leader knows that this server says it."""
-        exchange, sealer = self._exchange, self._sealer
-        if sealer is None:
-            return
-        request.headers.pop("authorization", None)
+    def _seal(self, sealer: Sealer, path: str, boot: str) -> Headers:
+        """Return the header that says who asked, so that the leader knows it from this server."""
+        exchange = self._exchange
         admission = exchange.admission
         if admission is None or admission.session is None:
-            return
-        path, _, query = request.extensions["target"].partition(b"?")
+            return []
         body: bytes | int | None = self._whole
         if exchange.body_unread:
             body = None if exchange.fields.is_chunked else exchange.fields.body_bytes
-        request.headers[SEALED] = sealer.seal(
+        seal = sealer.seal(
             admission.session.identity,
-            request.method,
-            path.decode("latin-1"),
-            query,
+            exchange.method,
+            path,
+            exchange.query,
             target=self._way.address,
             body=body,
             boot=boot,
-        ).decode("ascii")
+        )
+        return [(_SEALED, seal)]
 
-    async def _body(self) -> AsyncIterator[bytes]:
-        """Give the client's body as it comes. Raises `InvalidRequest` if it is too slow."""
+    def _typed(self, error: Exception) -> Exception:
+        """Return ours for what the connection to the leader raises."""
+        if isinstance(error, NotSent):
+            return NoLeader(reason=reason_of(error))
+        return error if self._body.has_raised(error) else OutcomeUnknown(reason=reason_of(error))
+
+    async def _pass_on(self, answer: Answer) -> None:
         exchange = self._exchange
-        while exchange.body_unread:
+        headers = [line for line in answer.headers if line[0].lower() not in _NOT_PASSED_ON]
+        await exchange.start_forwarded(answer.status_code, headers + self._told)
+        if not answer.is_complete and answer.value(_STOPPED_AT) is not None:
+            exchange.send_head()  # the rest may take as long as the reader waits
+        parts, more = answer.aiter_raw(), True
+        while more:
             try:
-                part = await exchange.receive()
+                part = await anext(parts, b"")
             except Exception as error:
-                self._own_error = error
-                raise
-            yield part
-        self._is_read.set()
-
-    async def _pass_on(self, answer: httpx.Response) -> None:
-        headers = _without(answer.headers.raw, _OF_ONE_HOP | _OF_THE_SERVER)
-        headers.append((FORWARDED_BY, self._id))
-        if self._before_answer is not None:
-            await self._before_answer(answer.headers)
-        await self._exchange.start_forwarded(answer.status_code, headers)
-        if STOPPED_AT in answer.headers:
-            self._exchange.send_head()  # the rest may take as long as the reader waits
-        parts = answer.aiter_raw()
-        while True:
-            with self._typed_errors():
-                part = await anext(parts, None)
-            if part is None:
-                break
-            await self._exchange.check_again()
-            await self._exchange.send_part(part, more=True)
-        await self._exchange.send_part(b"", more=False)
+                raise self._typed(error) from None
+            if part:  # who has ended the own credentials may hear that it was done
+                await exchange.check_again()
+            more = not answer.is_read
+            await exchange.send_part(part, more=more)
 
 
-def _without(
-    headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]
-) -> list[tuple[bytes, bytes]]:
-    return [(name, value) for name, value in headers if name.lower() not in names]
+@lru_cache(_FIELDS_KEPT)
+def _sent_on(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[bytes, bool]:
+    """Return lines of those fields that are sent on, and whether Content-Length is among them.
+
+    Clients repeat theirs.
+    """
+    kept = [field for field in fields if field[0] not in _NOT_SENT_ON]
+    return lines(kept), b"content-length" in [name for name, _ in kept]
+
+
+class _Body:
+    """The client's body, as it comes."""
+
+    __slots__ = ("_exchange", "_raised")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._raised: Exception | None = None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next part. Raises `ClientGone`, `InvalidRequest` if it is too slow."""
+        if not self._exchange.body_unread:
+            raise StopAsyncIteration
+        try:
+            return await self._exchange.receive()
+        except Exception as error:
+            self._raised = error
+            raise
+
+    def has_raised(self, error: Exception) -> bool:
+        """Whether it has raised this one, which then is forgotten: it keeps who keeps the body."""
+        raised, self._raised = self._raised, None
+        return error is raised

@@ -1,4 +1,4 @@
-"""The servers of the cluster, and who leads."""
+"""The servers of the cluster, and who leads what."""
 
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit

@@ -37,6 +37,10 @@ class TopicReader:
     behind_s: float | None = None
     """The age of the position, if anything follows."""
     is_paused: bool = False
+    through: bytes | None = None
+    """The id up to which it has read; None if it has read nothing."""
+    open: int = 0
+    """How many messages of a group are open."""
 
 
 async def readers_of(
@@ -61,15 +65,19 @@ async def readers_of(
             continue
         if each.kind is SubscriptionKind.SINGLE:
             behind_s = _age_s(each.after, now_ms)
-            found.append(TopicReader(each.name, "subscription", each.after, behind_s=behind_s))
+            kind = "subscription"
+            found.append(
+                TopicReader(each.name, kind, each.after, through=each.after, behind_s=behind_s)
+            )
         elif each.name in groups:
-            found.append(_of_group(groups[each.name]))
+            found.append(_of_group(groups[each.name], now_ms))
     found.sort(key=lambda reader: (reader.position or b"", reader.name))
     ends_at = perf_counter() + _COUNTING_S_MAX
     for at, reader in enumerate(found[:SHOWN_MAX]):
-        if end is None or reader.behind is not None or perf_counter() > ends_at:
-            continue
-        behind, is_at_least = await _behind(visit, topic_id, reader.position, end)
+        if end is None or perf_counter() > ends_at:
+            break
+        behind, is_at_least = await _behind(visit, topic_id, reader.through, end)
+        behind += reader.open
         behind_s = reader.behind_s if behind else None
         found[at] = replace(reader, behind=behind, is_at_least=is_at_least, behind_s=behind_s)
         await asyncio.sleep(0)
@@ -80,15 +88,18 @@ def _age_s(position: bytes | None, now_ms: int) -> float | None:
     return None if position is None else max(0, now_ms - published_ms(position)) / 1000
 
 
-def _of_group(group: Group) -> TopicReader:
+def _of_group(group: Group, now_ms: int) -> TopicReader:
+    """Return a group; what it may not read yet is not counted in its state."""
     state = group.state
     return TopicReader(
         name=group.name,
         kind="group",
         position=state.oldest_open or state.through,
         behind=state.unread + state.open,
-        behind_s=state.oldest_s,
+        behind_s=_age_s(state.through, now_ms) if state.oldest_s is None else state.oldest_s,
         is_paused=group.settings.paused,
+        through=state.through,
+        open=state.open,
     )
 
 

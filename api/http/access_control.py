@@ -223,7 +223,8 @@ class AccessControl:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
         has_all = self._is_exempt(session.identity)
         may_on_subject = partial(self._may_on_subject, session)
-        return Caller(session.identity.principal, part, may_end_any, has_all, may_on_subject)
+        who = session.identity
+        return Caller(who.principal, part, who.groups, may_end_any, has_all, may_on_subject)
 
     def _may_on_subject(self, session: Session, action: str, subject: str) -> bool:
         resource = subject_resource(subject or None)

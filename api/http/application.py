@@ -36,8 +36,10 @@ class Application:
         self.metrics = metrics
         counted = metrics.of("unmatched" if forward is None else "forwarded")
 
+        elsewhere = None if forward is None else endpoint(forward, context, counted)
+
         def unmatched(code: str, detail: Mapping[str, Any]) -> Endpoint:
-            return endpoint(forward or partial(_refuse, code, detail), context, counted)
+            return elsewhere or endpoint(partial(_refuse, code, detail), context, counted)
 
         own = [
             Route(

@@ -46,6 +46,7 @@ class ClientWire(asyncio.Protocol, ABC):
         "_waiters",
         "is_of_server",
         "is_write_paused",
+        "on_change",
         "peer",
     )
 
@@ -60,6 +61,7 @@ class ClientWire(asyncio.Protocol, ABC):
         self._body: IncomingBody | None = None  # of the request at work, if more of it is to come
         self._head_written = b""  # of an answer; it waits for the first part of the body
         self._waiters: list[asyncio.Future[None]] = []  # those who wait for the client
+        self.on_change: Callable[[], None] | None = None  # is told as they are
         self._is_draining = False  # whether the answer waits for the client to read
         self.is_write_paused = False
         self.is_of_server = False
@@ -186,13 +188,17 @@ class ClientWire(asyncio.Protocol, ABC):
 
     async def ended(self) -> None:
         """Return when the client has ended its side, or is gone."""
-        await self._wait_until(lambda: self._then is REST or self.is_lost)
+        await self._wait_until(lambda: self.is_ended)
 
     async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
             waiter = self._shared.loop.create_future()
             self._waiters.append(waiter)
-            await waiter
+            try:
+                await waiter
+            finally:
+                if waiter in self._waiters:  # it was cancelled
+                    self._waiters.remove(waiter)
 
     def _wake(self) -> None:
         """Have those who wait for the client look again."""
@@ -200,8 +206,15 @@ class ClientWire(asyncio.Protocol, ABC):
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        if self.on_change is not None:
+            self.on_change()
 
     # The end.
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the client has ended its side, or is gone."""
+        return self._then is REST or self.is_lost
 
     @property
     def is_lost(self) -> bool:

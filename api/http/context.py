@@ -1,6 +1,6 @@
 """The context of the handlers of one application."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, Unpack
 
@@ -22,8 +22,8 @@ from tms.core.trusted_clock import TrustedClock, trusted
 from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]
-FindSharding = Callable[[], Awaitable[Sharding | None]]
-"""Finds out how the store is divided: None if it has one shard. Raises `TmsError` if it cannot."""
+MakeWish = Callable[[Mapping[int, int | None]], Awaitable[Mapping[int, int]]]
+"""Wishes that servers lead shards, None: whoever it is to be; returns all wishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,10 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None
     """None where the server is alone."""
-    sharding: FindSharding
+    sharding: Sharding | None
+    """The way in which the store is divided; None if it has one shard."""
+    wish: MakeWish | None
+    """None if no shards are shared."""
     access: AccessControl | None
     """None where everybody may do everything."""
     watch: Watch
@@ -60,7 +63,10 @@ class Options(TypedDict, total=False):
     topic_info: TopicInfo
     callers: Callers | None
     cluster: Cluster | None
-    sharding: FindSharding
+    sharding: Sharding | None
+    """The way in which the store is divided; None if it has one shard."""
+    wish: MakeWish | None
+    """None if no shards are shared."""
     access: AccessControl | None
     certificates: Sequence[str]
     """Files whose certificates the server uses."""
@@ -99,11 +105,8 @@ def context_of(
         callers=options.get("callers") or Callers(),
         error_form=error_form,
         cluster=options.get("cluster"),
-        sharding=options.get("sharding") or _undivided,
+        sharding=options.get("sharding"),
+        wish=options.get("wish"),
         access=access,
         watch=Watch(served, registry, clock, endings),
     )
-
-
-async def _undivided() -> None:
-    """Tell of a store with one shard."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection
 from time import perf_counter
+from typing import Protocol
 
 from api.http.context import Context
 from api.http.errors import ErrorAnswer
@@ -24,6 +25,18 @@ _cut_off = RareLog("answers cut off", logging.WARNING)
 """Whoever revokes something cuts off all that goes on by it."""
 
 
+class Routing(Protocol):
+    """The routing of an operation whose shard may be led elsewhere."""
+
+    async def takes(self, exchange: Exchange, asked: "Endpoint") -> bool:
+        """Have a request answered elsewhere if it is for a shard that is not led here."""
+        ...
+
+    async def takes_refused(self, exchange: Exchange, asked: "Endpoint", error: Exception) -> bool:
+        """Do the same with a request that was refused as this server stopped leading its shard."""
+        ...
+
+
 class Endpoint:
     """Answers each request by its handler, or with the error that the handler raises."""
 
@@ -40,6 +53,7 @@ class Endpoint:
         "is_probe",
         "is_taskless",
         "operation",
+        "routing",
     )
 
     def __init__(
@@ -61,6 +75,8 @@ class Endpoint:
         self._callers = context.callers
         self._handler = handler
         self.operation = operation
+        self.routing: Routing | None = None
+        """Says which requests are for other servers; None: none is."""
         self.context = context
         self._metrics = metrics
         self._parameters = operation.known_parameters if operation is not None else None
@@ -71,6 +87,8 @@ class Endpoint:
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
+        if self.routing is not None and await self.routing.takes(exchange, self):
+            return
         started = perf_counter()
         access = self.access
         try:
@@ -102,6 +120,9 @@ class Endpoint:
 
         Raises the error if that is our fault, and cannot be answered any more.
         """
+        routing = self.routing
+        if routing is not None and await routing.takes_refused(exchange, self, error):
+            return
         if self.access is not None:
             self.access.trail.failed(exchange, error)
         path = shortened(exchange.path, _PATH_CHARS_LOGGED)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tms.core.cluster import LEADER
 from tms.core.credentials import shortened
-from tms.core.errors import InternalError, TmsError
+from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
 from tms.security.forwards import BOOT_HEADER
 from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 
@@ -23,6 +24,8 @@ RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
 """A header of each 401, as RFC 9110 wants it."""
 
+NO_LEADER = (LEADER.encode(), b"none")
+"""A header: who answers does not lead, or stops. Nothing was done."""
 _BOOT = BOOT_HEADER.lower().encode()
 _JSON_TYPE = b"application/json"
 _TEXT_CHARS_MAX = 1000
@@ -58,6 +61,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
         headers.append((b"allow", known.detail["allow"].encode()))
     if known.status == _UNAUTHORIZED:
         headers += challenges(known)
+    if isinstance(known, NoLeader | Stopping):
+        headers.append(NO_LEADER)
     is_our_fault = known.status == _INTERNAL
     return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers, is_our_fault)
 

@@ -7,7 +7,7 @@ on it is not the next request.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from api.http.access_control import AccessControl
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
@@ -37,6 +37,7 @@ from tms.wire.json_bodies import JsonFormat
 
 OK = 200
 NO_CONTENT = 204
+NOT_MODIFIED = 304
 CLIENT_GONE = 499
 """Counted, never sent: the client closed the connection before it had its answer."""
 BROKEN_OFF = 500
@@ -88,6 +89,7 @@ class Exchange(Request):
     __slots__ = (
         "_gzip",
         "_is_chunked",
+        "asked",
         "bytes_in",
         "bytes_out",
         "context",
@@ -135,6 +137,8 @@ class Exchange(Request):
         self.uses = None
         self.refusal = None
         self.about = None
+        self.asked: Any = None
+        """The endpoint that was asked, if another has the request now (`api.cluster.routing`)."""
         self.late_headers: Callable[[], Headers] | None = None
         """Gives more headers of a whole answer, when that is sent."""
         self._gzip: Gzip | None = None
@@ -332,8 +336,8 @@ class Exchange(Request):
         Raises `ClientGone` where its length is unknown and the client has ended its side.
         """
         headers = list(headers)
-        is_counted = any(name.lower() == b"content-length" for name, _ in headers)
-        is_counted = is_counted or status == NO_CONTENT
+        is_counted = b"content-length" in [name.lower() for name, _ in headers]
+        is_counted = is_counted or status in (NO_CONTENT, NOT_MODIFIED)
         await self._start(status, None, lines(headers), is_counted=is_counted)
 
     async def _start(

@@ -1,17 +1,16 @@
 """The cluster over REST: which servers there are, and which of them leads."""
 
-from dataclasses import replace
-
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
-from tms.core.errors import TmsError
+from tms.core.errors import InvalidRequest
 from tms.security.resources import Action
-from tms.wire.json_fields import Json
-from tms.wire.json_values import encode
+from tms.wire.json_fields import COUNT, NULL, Json, one_of
+from tms.wire.json_values import decode, encode
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _STATE = answer_of(
@@ -24,13 +23,12 @@ _STATE = answer_of(
         "ClusterState.by": (
             "The rule by which topics are in shards; null if the store has one shard."
         ),
-        "ClusterState.shards": (
-            "The shards in order, if the store has several; null if the server that answers could "
-            "not read yet how many there are."
-        ),
+        "ClusterState.shards": ("The shards in order, if the store has several."),
         "ShardState.shard": "The number of the shard.",
         "ShardState.leader": "The instance that leads it, or takes it over.",
         "ShardState.token": "The token of its leader.",
+        "ShardState.state": "`serving`, `taking over`, `moving` or `free`.",
+        "ShardState.wish": "The instance that an operator wishes to lead it; null: any.",
         "Instance.id": "A number that no other server ever has.",
         "Instance.address": "The URL at which the other servers reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
@@ -59,7 +57,10 @@ _EXAMPLE = {
         {"id": 7, "address": "http://b:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
     ],
     "by": "namespace",
-    "shards": [{"shard": shard, "leader": 4, "token": 2} for shard in range(2)],
+    "shards": [
+        {"shard": shard, "leader": 4, "token": 2, "state": "serving", "wish": None}
+        for shard in range(2)
+    ],
 }
 _LONE_EXAMPLE: Json = {
     "id": None,
@@ -70,20 +71,40 @@ _LONE_EXAMPLE: Json = {
     "by": None,
     "shards": [],
 }
+_ERRORS = ("no_leader", "metadata_unavailable", "metadata_closed")
+_WISHES = json_content(
+    {"type": "object", "additionalProperties": one_of(COUNT, NULL)},
+    wish={"1": 7},
+    none={"1": None},
+)
 _CONTENT = json_content(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE)
 
 
 async def show(exchange: Exchange) -> None:
     """Answer with how the cluster stands."""
-    cluster = exchange.context.cluster
+    cluster, sharding = exchange.context.cluster, exchange.context.sharding
     state = _ALONE if cluster is None else await cluster.state()
-    try:
-        sharding = await exchange.context.sharding()
-    except TmsError:
-        state = replace(state, shards=None)
-    else:
-        state = state if sharding is None else state.with_shards(sharding)
+    if cluster is None and sharding is not None:
+        state = state.with_shards(sharding)
     await exchange.answer(OK, encode(state), JSON_TYPE)
+
+
+async def wish(exchange: Exchange) -> None:
+    """Wish that servers lead shards."""
+    exchange.check_json()
+    given = decode(
+        dict[str, int | None], await read_body(exchange, SMALL_BODY_BYTES_MAX), code="invalid_wish"
+    )
+    make = exchange.context.wish
+    if make is None:
+        raise InvalidRequest("invalid_wish", expected="a store with shards, in a cluster")
+    sharding = exchange.context.sharding
+    known = {str(shard) for shard in range(0 if sharding is None else sharding.shards)}
+    for shard in given.keys() - known:
+        raise InvalidRequest("invalid_wish", shard=shard, expected=f"0 to {len(known) - 1}")
+    wishes = await make({int(shard): instance for shard, instance in given.items()})
+    told = {str(shard): instance for shard, instance in sorted(wishes.items())}
+    await exchange.answer(OK, encode(told), JSON_TYPE)
 
 
 OPERATIONS = (
@@ -101,6 +122,23 @@ OPERATIONS = (
         ),
         success="The state of the cluster.",
         answer=_CONTENT,
-        errors=("no_leader", "metadata_unavailable", "metadata_closed"),
+        errors=_ERRORS,
+    ),
+    Operation(
+        name="putWishes",
+        action=Action.OPERATE,
+        method="PUT",
+        path=f"{CLUSTER}/wishes",
+        handler=wish,
+        tag="Server",
+        summary="Wish which server is to lead a shard",
+        description=(
+            "The shard moves as soon as the server is there, and all shards are served. Shards "
+            "that are not named keep their wishes; null takes one back."
+        ),
+        success="The wishes that hold now, by shard.",
+        request=_WISHES,
+        answer=_WISHES,
+        errors=("invalid_wish", *_ERRORS),
     ),
 )

@@ -9,6 +9,7 @@ from api.openapi.transaction_schemas import (
     OWNERS_LIMIT_PARAMETER,
     OWNERS_PRINCIPAL_PARAMETER,
 )
+from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import InvalidRequest
@@ -23,7 +24,7 @@ _PATH = f"{TRANSACTIONS}/owners"
 async def list_owners(exchange: Exchange) -> None:
     """Answer with the owners that are remembered."""
     values = values_of(exchange.query)
-    owners = await exchange.context.services.transactions.owners(
+    owners = await services_of(exchange).transactions.owners(
         limit_of(values) or OWNERS_LISTED, principal=values.get("principal")
     )
     await exchange.answer(OK, encode_owners(owners), JSON_TYPE)
@@ -35,7 +36,7 @@ async def forget_owner(exchange: Exchange) -> None:
     if owner is None:
         raise InvalidRequest("invalid_query", name="owner", given=None, expected="an owner")
     check_owner(owner, None)
-    await exchange.context.services.transactions.forget_owner(owner, caller=exchange.caller)
+    await services_of(exchange).transactions.forget_owner(owner, caller=exchange.caller)
     await exchange.answer(OK)
 
 
@@ -50,7 +51,7 @@ OPERATIONS = (
         tag="Transactions",
         summary="List the owners of transactions that are remembered",
         description="The owner with the oldest commit comes first.",
-        query=(OWNERS_LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER),
+        query=(OWNERS_LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER, SHARD_PARAMETER),
         success="The owners.",
         answer=OWNERS_CONTENT,
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
@@ -69,7 +70,7 @@ OPERATIONS = (
             "server forgets an owner itself when it has committed nothing for "
             "`transaction_owner_retention_s`."
         ),
-        query=(OWNER_PARAMETER,),
+        query=(OWNER_PARAMETER, SHARD_PARAMETER),
         success="The owner was forgotten.",
         errors=(
             "invalid_query",

@@ -20,6 +20,7 @@ from api.openapi.range_schemas import (
     SPLITS_CONTENT,
     SPLITS_QUERY,
 )
+from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import NAMESPACE, TOPIC
 from tms.core.reading import Isolation
 from tms.core.topic import check_namespace
@@ -34,7 +35,7 @@ async def ranges(exchange: Exchange) -> None:
     names, isolation = decode_asked(body)
     topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
     exchange.touches(Action.CONSUME, topic_ids)
-    found = await exchange.context.services.ranges.ranges(topic_ids, isolation)
+    found = await services_of(exchange).ranges.ranges(topic_ids, isolation)
     await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
 
 
@@ -80,6 +81,7 @@ OPERATIONS = (
             "they expire. With `isolation` `committed`, `end` is before the first message of a "
             "transaction in progress. A topic that does not exist is null. No messages are read."
         ),
+        query=(SHARD_PARAMETER,),
         request=RANGES_ASKED_CONTENT,
         success="The positions of each topic.",
         answer=RANGES_CONTENT,

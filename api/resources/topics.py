@@ -24,6 +24,7 @@ from api.openapi.schemas import (
     TOPICS_CONTENT,
     TRIM_CONTENT,
 )
+from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId, check_start_ms, parse_id, position_of
@@ -97,7 +98,7 @@ async def show(exchange: Exchange) -> None:
 async def list_names(exchange: Exchange) -> None:
     """Answer with the names of a namespace's topics."""
     namespace = check_namespace(exchange.namespace)
-    names = await exchange.context.services.messaging.topics(namespace)
+    names = await services_of(exchange).messaging.topics(namespace)
     if exchange.admission is not None:
         names = await _seen(exchange, namespace, names)
     await exchange.answer(OK, _encode(names), JSON_TYPE)
@@ -219,6 +220,7 @@ OPERATIONS = (
             "They are in the order of the metadata table's row keys, which end in `:`; so `t-1` "
             "comes before `t`. A namespace without topics has an empty list."
         ),
+        query=(SHARD_PARAMETER,),
         success="The names of the topics.",
         answer=TOPICS_CONTENT,
     ),

@@ -98,13 +98,20 @@ def look_at(url: str, **options: Any) -> Callable[[], object]:
     return lambda: gateway.read(lambda client: value_of(client, name, FORMAT_KEY))
 
 
+def shards_within(url: str, **options: Any) -> list[str]:
+    """Return the URLs of a store's shards; its own if it is a whole store, or a shard.
+
+    Takes the options of `Gateway`. Raises as `sharding_of`.
+    """
+    sharding = sharding_of(url, **options)
+    if sharding is None:
+        return [url]
+    return [url_of_shard(url, shard) for shard in range(sharding.shards)]
+
+
 def release_store(url: str, **options: Any) -> bool:
     """Have a store be no cluster's any more (`HBaseStore.release`). Raises as `open_store`."""
-    sharding = sharding_of(url, **options)
-    if sharding is not None:
-        urls = [url_of_shard(url, shard) for shard in range(sharding.shards)]
-        return True in [_release(each, options) for each in urls]
-    return _release(url, options)
+    return True in [_release(each, options) for each in shards_within(url, **options)]
 
 
 def _release(url: str, options: dict[str, Any]) -> bool:

@@ -86,17 +86,9 @@ def test_where_a_topic_is_follows_from_its_name() -> None:
         )
         == "shard 2 of 16, by namespace"
     )
-    assert told(**SHARDS)[1].splitlines()[-1].startswith("16 shards by topic; the leader is 4")
+    assert told(**SHARDS)[1].splitlines()[-1] == "16 shards by topic; 7 answered."
     alone = "16 shards by topic; this server is alone: it was started without --advertise.\n"
     assert told(**SHARDS, role="alone")[1] == alone
-
-
-def test_a_server_that_could_not_read_the_shards_yet_tells_nothing_wrong() -> None:
-    state = json.dumps({**STATE, "shards": None}).encode()
-    with FaultyServer(answer(200, state)) as server:
-        code, out, err = run_command("cluster", "where", "shop", "--url", server.url)
-    assert (code, out, "could not read yet" in err) == (1, "", True)
-    assert told(shards=None)[1].endswith("\nthe leader is 4, with token 2; 7 answered.\n")
 
 
 def test_a_server_alone_has_a_shard_without_a_leader(run: Run) -> None:
@@ -129,3 +121,38 @@ def test_the_rule_of_shards_needs_their_number() -> None:
     assert (code, err) == (2, "memory: has one shard: several need HBase.\n")
     for wrong in (("--shards", "0"), ("--shards", "65"), ("--shards", "2", "--shard-by", "name")):
         assert run_command(*store, *wrong)[0] == 2
+
+
+def test_each_shard_is_shown_and_which_are_not_served() -> None:
+    shards = [
+        {"shard": 0, "leader": 4, "token": 12, "state": "serving", "wish": 4},
+        {"shard": 1, "leader": None, "token": None, "state": "free", "wish": None},
+    ]
+    state = {**STATE, "leader": None, "token": None, "by": "topic", "shards": shards}
+    with FaultyServer(answer(200, json.dumps(state).encode())) as server:
+        code, out, _ = run_command("cluster", "--shards", "--url", server.url)
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[:3] == [
+        ["SHARD", "LEADER", "TOKEN", "STATE", "WISH"],
+        ["0", "4", "12", "serving", "4"],
+        ["1", "-", "-", "free", "-"],
+    ]
+    assert lines[4] == ["ID", "ROLE", "SHARDS", "ADDRESS", "VERSION", "SINCE", "STORE"]
+    assert lines[5][:4] == ["4", "leader", "1", "http://a:1"]
+    assert lines[6][:4] == ["7", "standby", "0", "http://b:1"]
+    assert out.splitlines()[-1] == "2 shards by topic, 1 not served: 1; 7 answered."
+
+
+def test_a_shard_is_moved_by_a_wish(run: Run) -> None:
+    for server, wishes, told in (
+        ("7", b'{"2": 7}', "Shard 2 is to be led by 7.\n"),
+        ("auto", b"{}", "Shard 2 is to be led by whom the balance says.\n"),
+    ):
+        with FaultyServer(answer(200, wishes)) as faulty:
+            code, out, _ = run_command("cluster", "move", "2", server, "--url", faulty.url)
+        assert (code, out) == (0, told)
+    code, out, err = run("cluster", "move", "0", "7")
+    assert (code, out) == (1, "")
+    assert "no shards are shared" in err
+    assert run("cluster", "move", "0", "b")[0] == 2

@@ -130,7 +130,7 @@ def test_a_server_serves_though_its_greeting_cannot_be_printed(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(
-        "tms.server.serving.serve", lambda _, greet: told.append(greet("http://here"))
+        "tms.server.serving.process.serve", lambda _, greet: told.append(greet("http://here"))
     )
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(Unwritable())))
 

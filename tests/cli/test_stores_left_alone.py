@@ -103,6 +103,7 @@ SERVERS: list[tuple[str, ...]] = [
     ("cleanup", "run"),
     ("cluster",),
     ("cluster", "where", "default:t"),
+    ("cluster", "move", "0", "7"),
     ("clock",),
     ("clock", "accept", "--step-s", "1"),
     ("auth", "grant", "a", "read", "default:t"),

@@ -9,8 +9,10 @@ import pytest
 
 import tms
 from tests.cli.conftest import Run, run_command
+from tests.servers.server_process import ServerProcess
 from tms.cli.columns import aligned
 from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.shards import ShardBy, Sharding
 
 
 @pytest.fixture
@@ -38,6 +40,17 @@ def test_a_script_uses_a_transaction(orders: Run) -> None:
     assert orders("tx", "commit", tx) == (0, f"Committed {tx}.\n", "")
     assert payloads(orders, "--committed") == ["one"]
     assert orders("tx", "commit", tx)[2].startswith("The transaction has ended. (")
+
+
+def test_a_transaction_is_started_at_its_home() -> None:
+    def run(*words: str) -> str:
+        return run_command("--url", server.url, "--namespace", "shop", *words)[1].strip()
+
+    with ServerProcess("memory:", shard_by=ShardBy.TOPIC) as server:
+        ids = [run("tx", "start", *home) for home in ((), ("--home", "sales"))]
+        sharding = Sharding(3, ShardBy.TOPIC)
+        homes = [sharding.home("shop"), sharding.home("shop", "sales")]
+        assert [sharding.shard_of_transaction(int(each)) for each in ids] == homes == [0, 1]
 
 
 def test_transactions_are_listed_and_shown(orders: Run) -> None:

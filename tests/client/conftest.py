@@ -1,4 +1,10 @@
-"""The real service three ways: in this process in memory and on LevelDB, and a server over REST."""
+"""The real service three ways: in this process in memory and on LevelDB, and a server over REST.
+
+What depends on the place of topics and transactions runs on a server of three shards besides
+(`ON_SHARDS`). The others do not: readers that wait at a transaction, and programs that end, are
+about time and processes; values, frames, names in bodies and event loops know no shards; cancelled
+calls, lost answers, proxies and followers over a restart have servers and stores of their own.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -8,13 +14,52 @@ import pytest
 
 import tms
 from tests.servers.server_process import ServerProcess
+from tms.core.shards import ShardBy
 
 _numbers = itertools.count()
+
+WHOLE = ["memory", "leveldb", "server"]
+ON_SHARDS = {
+    "test_async_topic",
+    "test_async_transaction",
+    "test_client",
+    "test_conditional_publish",
+    "test_group_commits",
+    "test_groups",
+    "test_namespaces",
+    "test_ranges",
+    "test_schemas",
+    "test_subscription",
+    "test_topic",
+    "test_topics_of_the_service",
+    "test_transaction_context",
+    "test_transactions",
+    "test_trim",
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what depends on the place of topics and transactions on three shards too."""
+    is_given = any(
+        mark.args[0] == "store_kind" for mark in metafunc.definition.iter_markers("parametrize")
+    )
+    if "store_kind" in metafunc.fixturenames and not is_given:
+        name = metafunc.module.__name__.rpartition(".")[2]
+        metafunc.parametrize("store_kind", [*WHOLE, *(["shards"] if name in ON_SHARDS else [])])
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
     with ServerProcess("memory:", "--cache-bytes-max", "100000") as server:
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def shards() -> Iterator[ServerProcess]:
+    with ServerProcess(
+        "memory:", "--cache-bytes-max", "100000", shard_by=ShardBy.NAMESPACE
+    ) as server:
         yield server
         assert server.stop() == 0
 
@@ -25,15 +70,15 @@ def namespace() -> str:
     return f"n{next(_numbers)}"
 
 
-@pytest.fixture(params=["memory", "leveldb", "rest"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
+@pytest.fixture
+def url(store_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    match store_kind:
         case "memory":
             return "memory:"
         case "leveldb":
             return f"leveldb:{tmp_path / 'data'}"
         case _:
-            server: ServerProcess = request.getfixturevalue("server")
+            server: ServerProcess = request.getfixturevalue(store_kind)
             return server.url
 
 

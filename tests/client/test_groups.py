@@ -215,6 +215,18 @@ def test_a_worker_that_is_stopped_gives_the_rest_back(
     go_on.set()
 
 
+def test_a_worker_that_is_stopped_as_it_starts_ends(group: tms.TopicGroup) -> None:
+    @group.worker()
+    def work(message: tms.GroupMessage) -> None:
+        pass
+
+    working = threading.Thread(target=work.run, daemon=True)
+    work.stop()
+    working.start()
+    working.join(10)
+    assert not working.is_alive()
+
+
 def test_a_subscription_runs_its_reader(client: tms.Client, topic: tms.Topic) -> None:
     bills = client.topic("bills")
     bills.create()

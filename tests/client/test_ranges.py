@@ -110,7 +110,7 @@ def test_columns_are_given_as_a_transaction_sees_them(client: tms.Client, topic:
 
 
 def test_a_commit_publishes_what_was_stored(client: tms.Client, topic: tms.Topic) -> None:
-    request = tms.StartRequest(owner="job", sequence=1, origin="run 1")
+    request = tms.StartRequest(owner="job", sequence=1, origin="run 1", namespace=client.namespace)
     transaction = client.transactions.start(request).transaction_id
     kept, lost = [client.transactions.checkpoint(transaction).write_pointer for _ in range(2)]
     topic.store([b"kept"], kept)

@@ -13,7 +13,7 @@ import pytest
 
 import tms
 from tests.client.faulty_server import FaultyServer, answer, refusal
-from tms.client.http import error_from
+from tms.client.error_answers import error_from
 from tms.core.message import Message, MessageBlock, id_after
 from tms.core.messaging import RollbackRange
 from tms.wire.avro_frames import AVRO_FRAMES

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import tms
+from tests.servers.server_process import SHARDS
 
 
 def payloads(messages: Iterable[tms.Message]) -> list[bytes]:
@@ -20,7 +21,9 @@ def write_pointer() -> int:
 
 
 def seeing(read_pointer: int, **rest: object) -> tms.Transaction:
+    """A transaction of now, in the same shard as another."""
     pointer = write_pointer() + 999_999
+    pointer -= (pointer - read_pointer) % SHARDS
     return tms.Transaction(
         read_pointer=read_pointer,
         transaction_id=pointer,
@@ -105,15 +108,15 @@ def test_refusals_have_their_type_code_and_detail(client: tms.Client, topic: tms
     assert invalid.value.problem.code == "invalid_ttl"
 
 
-def test_everything_but_create_needs_the_topic(client: tms.Client) -> None:
+def test_everything_but_create_needs_the_topic(client: tms.Client, pointer: int) -> None:
     none = client.topic("none")
-    published = tms.RollbackRange(write_pointer(), 1, 0, 1, 0)
+    published = tms.RollbackRange(pointer, 1, 0, 1, 0)
     for call in (
         none.properties,
         none.replace_properties,
         none.delete,
         lambda: none.publish(b"x"),
-        lambda: none.store(b"x", write_pointer()),
+        lambda: none.store(b"x", pointer),
         lambda: none.rollback(published),
         lambda: list(none.poll()),
         lambda: next(none.follow()),
@@ -280,7 +283,7 @@ def test_what_was_rolled_back_is_hidden_from_transactions(topic: tms.Topic, poin
 def test_another_writers_range_is_not_rolled_back(topic: tms.Topic, pointer: int) -> None:
     published = topic.publish(b"x", pointer)
     assert published is not None
-    foreign = replace(published, write_pointer=pointer - 1)
+    foreign = replace(published, write_pointer=pointer - SHARDS)
 
     with pytest.raises((tms.RollbackRefused, tms.TransactionUnknown)):
         topic.rollback(foreign)

@@ -55,7 +55,8 @@ CHANGES: dict[str, Change] = {
 @pytest.mark.parametrize("name", CHANGES)
 async def test_its_part_alone_changes_it(services: Services, name: str) -> None:
     change, messaging = CHANGES[name], services.messaging
-    pointer = (await services.transactions.start(StartRequest())).transaction_id
+    request = StartRequest(namespace=SCHEMAS.namespace)
+    pointer = (await services.transactions.start(request)).transaction_id
     with suppress(TopicExists):  # the server is that of other tests
         await messaging.create_topic(SCHEMAS, caller=PART)
     before = [block async for block in messaging.poll(SCHEMAS, Reading(bytes(20)))]

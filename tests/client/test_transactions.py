@@ -3,6 +3,7 @@
 import pytest
 
 import tms
+from tests.client.conftest import WHOLE
 from tests.client.participant import Noting
 
 
@@ -155,7 +156,11 @@ def test_invalid_transactions_are_listed_and_truncated(client: tms.Client) -> No
     assert transactions.truncate_invalid_before(1) == 0
     assert transactions.truncate_invalid_ids([tx.transaction_id, 5]) == 1
     assert tx.transaction_id not in [info.transaction_id for info in transactions.invalid()]
-    assert transactions.snapshot()
+
+
+@pytest.mark.parametrize("store_kind", WHOLE)
+def test_the_state_of_a_whole_store_can_be_had(client: tms.Client) -> None:
+    assert client.transactions.snapshot()
 
 
 def test_owners_are_listed_and_forgotten(

@@ -11,6 +11,7 @@ from tests.metadata.servers import Open, expire
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
+from tms.cluster.presence import Presence
 from tms.core.cluster import Instance
 from tms.core.errors import Unavailable
 from tms.core.limits import Limits
@@ -40,14 +41,9 @@ class Server:
         self.lease: Lease | None = None
         self.most_at_once = 0
         address = f"http://{number}"
-        self.member = Member(
-            store,
-            Instance(id=number, address=address, version="1", since_ms=1),
-            of_store="s",
-            lease_s=LEASE_S,
-            fence_s=0.5,
-            look=lambda: None,
-        )
+        instance = Instance(id=number, address=address, version="1", since_ms=1)
+        presence = Presence(store, instance, lease_s=LEASE_S, look=lambda: None)
+        self.member = Member(presence, of_store="s", fence_s=0.5)
 
     @asynccontextmanager
     async def lead(self, lease: Lease) -> AsyncIterator[None]:

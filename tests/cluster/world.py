@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease, SteadySeconds
 from tms.cluster.member import Member
+from tms.cluster.presence import Presence
 from tms.core.clock import SystemClock
 from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
@@ -93,16 +94,15 @@ class Server:
         self.wall, self.time = wall, TrustedClock(wall)
         self.may_close = asyncio.Event()
         self.may_close.set()
-        self.member = Member(
+        presence = Presence(
             session,
             Instance(id=number, address=f"http://{number}", version="1", since_ms=1),
-            of_store=of_store,
             lease_s=LEASE_S,
-            fence_s=fence_s,
             look=self.look,
             clock=SteadySeconds(wall),
             time=self.time,
         )
+        self.member = Member(presence, of_store=of_store, fence_s=fence_s)
 
     def look(self) -> None:
         if self.wait_for is not None:

@@ -17,7 +17,8 @@ def test_settings_are_there_with_these_defaults() -> None:
     assert rows
     for name, default in rows:
         assert Settings.model_fields[name].default == float(default)
-    for flag in re.findall(r" --([a-z]+(?:-[a-z]+)*)", TEXT):
+    of_serve = re.sub(r"tms (?:init|cluster)\b[^`\n]*", "", TEXT)
+    for flag in re.findall(r" --([a-z]+(?:-[a-z]+)*)", of_serve):
         assert flag.replace("-", "_") in Settings.model_fields
 
 

@@ -11,6 +11,7 @@ import random
 import signal
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
@@ -43,14 +44,14 @@ def main() -> None:
 
     url, namespace, database = sys.argv[1:]
     of_thread = threading.local()
-    is_to_stop = threading.Event()
-    signal.signal(STAND_STILL, lambda *_: is_to_stop.set())
+    stops: list[None] = []
+    signal.signal(STAND_STILL, lambda *_: stops.append(None))
 
     class Stopping(PostgresqlParticipant):
         def persist(self) -> None:
             super().persist()
-            if is_to_stop.is_set():
-                is_to_stop.clear()
+            with suppress(IndexError):
+                stops.pop()  # by one of the threads: if two did, it would stand still twice
                 os.kill(os.getpid(), signal.SIGSTOP)
 
     def connection() -> psycopg.Connection:

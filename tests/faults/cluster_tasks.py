@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from tests.cluster.shards_world import SHARDS, Servers
 from tests.cluster.world import World
 from tests.contracts.metadata_store_contract import until
 from tests.faults.breaking import Breaking, Parts
@@ -63,7 +64,20 @@ async def looks_at_the_store(parts: Parts) -> None:
         if len(looks) == 1:
             raise parts.fault
 
-    server.member._watch._look = look
+    server.member._presence.watch._look = look
     await until(lambda: len(looks) > 1)
     assert server.is_open
+    await servers.close()
+
+
+async def shares_the_shards(parts: Parts) -> None:
+    servers = Servers()
+    first = await servers.start()
+    await until(lambda: len(first.led) == SHARDS)
+    store: Any = Breaking(first.session)
+    store.faults["get_children"] = parts.fault
+    first.members._presence.store = store
+    await until(lambda: store.raised == 1)
+    second = await servers.start()
+    await until(lambda: servers.is_even(first, second))
     await servers.close()

@@ -20,6 +20,7 @@ from tests.faults.cluster_tasks import (
     looks_at_the_store,
     registers_again,
     renews_its_lease,
+    shares_the_shards,
     takes_part_in_a_cluster,
 )
 from tests.manual_clock import ManualClock
@@ -350,6 +351,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "taking part in the cluster": takes_part_in_a_cluster,
     "renewing the lease": renews_its_lease,
     "looking at the store": looks_at_the_store,
+    "sharing the shards": shares_the_shards,
     "the watch of the server's figures": watches_the_figures,
 }
 

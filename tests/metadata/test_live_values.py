@@ -25,10 +25,10 @@ SOON_S = 5.0
 class Followed:
     """Values, and what was told of them."""
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, clock: ManualClock) -> None:
         self.store = store
         self.told: list[set[str]] = []
-        self.clock = ManualClock(0)
+        self.clock = clock
         self.live = LiveValues(store, ROOT, JsonCodec(int), self._hear, self.clock)
 
     def _hear(self, names: Collection[str]) -> None:
@@ -44,11 +44,17 @@ Follow = Callable[[MetadataStore], Awaitable[Followed]]
 
 
 @pytest.fixture
-async def follow() -> AsyncIterator[Follow]:
+def clock() -> ManualClock:
+    """The one that the store in memory and all who follow it share: two may differ by 1 ms."""
+    return ManualClock(0)
+
+
+@pytest.fixture
+async def follow(clock: ManualClock) -> AsyncIterator[Follow]:
     opened: list[Followed] = []
 
     async def follow_in(store: MetadataStore) -> Followed:
-        followed = Followed(store)
+        followed = Followed(store, clock)
         opened.append(followed)
         await followed.live.open()
         return followed
@@ -59,9 +65,9 @@ async def follow() -> AsyncIterator[Follow]:
 
 
 @pytest.fixture
-async def sessions() -> AsyncIterator[tuple[LocalSession, LocalSession]]:
+async def sessions(clock: ManualClock) -> AsyncIterator[tuple[LocalSession, LocalSession]]:
     """Two sessions with one store in memory."""
-    first, second = open_memory("live"), open_memory("live")
+    first, second = open_memory("live", clock), open_memory("live")
     yield first, second
     await first.close()
     await second.close()

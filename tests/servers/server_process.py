@@ -15,17 +15,26 @@ from types import TracebackType
 from typing import Self
 
 from tests.servers.stepping_clock import SteppingClock
+from tms.core.shards import ShardBy
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from tms.cli.main import main; main()"
 PYTHON = (sys.executable, "-c")
 COMMAND = (*PYTHON, MAIN)
 START_S_MAX = 30.0
+SHARDS = 3
 STOP_S_MAX = 20.0
 
 _GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
 _DEFAULTS = "Limits.__init__.__kwdefaults__"
+_IN_SHARDS = """
+import tms.core.store_url, tms.server.stores
+from tms.core.shards import ShardBy, Sharding
+tms.core.store_url.url_of_shard = lambda url, _: url
+tms.server.stores.sharding_of = lambda *_: Sharding({}, ShardBy("{}"))
+"""
+"""Memory has no record of how it is divided."""
 
 
 def environment() -> dict[str, str]:
@@ -48,15 +57,19 @@ class ServerProcess:
         without: tuple[str, ...] = (),
         clock: SteppingClock | None = None,
         limits: Mapping[str, int] | None = None,
+        shard_by: ShardBy | None = None,
     ) -> None:
         """Start it, and do not wait. Port 0 is any free one. None: it has no store.
 
         It does not find the modules `without`, as if their packages were not installed. Its clock
-        may be one that a test sets. `limits` are those that users cannot set.
+        may be one that a test sets. `limits` are those that users cannot set. With a rule
+        `shard_by` its store, `memory:`, has `SHARDS` shards.
         """
         hide = f"import sys; sys.modules.update(dict.fromkeys({without}))\n"
         if limits:
             hide += f"from tms.core.limits import Limits\n{_DEFAULTS}.update({dict(limits)})\n"
+        if shard_by is not None:
+            hide += _IN_SHARDS.format(SHARDS, shard_by)
         self._lines: list[str] = []
         self._greeting: re.Match[str] | None = None
         self._told = Event()

@@ -18,7 +18,7 @@ from tms.core.reading import Isolation, Reading
 from tms.core.shards import OneShard, ShardBy, Sharding
 from tms.core.topic import TopicId
 from tms.core.trusted_clock import trusted
-from tms.server.opening import KnownSharding, open_served
+from tms.server.opening import open_served
 from tms.server.sharded import ShardedServices
 from tms.server.stores import create_tables
 from tms.settings import Settings
@@ -135,17 +135,3 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
         page = await services.messaging.page(topic, Reading(position_of(None)))
         assert [message.payload for block in page.blocks for message in block] == payloads
     await services.close()
-
-
-async def test_what_is_known_of_shards_is_read_until_it_is_known(rows: Rows) -> None:
-    name = PLACE.name_of(METADATA)
-    row = rows.tables[name].pop(FORMAT_KEY)
-    known = KnownSharding(SETTINGS)
-    for _ in range(2):
-        with pytest.raises(StoreFormatUnknown, match="tms init"):
-            await known()
-    rows.tables[name][FORMAT_KEY] = row
-    assert await known() == SHARDING
-    rows.tables.clear()
-    assert await known() == SHARDING
-    assert await KnownSharding(Settings(store="memory:"))() is None

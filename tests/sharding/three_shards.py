@@ -17,6 +17,22 @@ from tms.settings import Settings
 SHARDS = 3
 
 
+async def new_process(
+    limits: Limits, clock: Clock, registry: CollectorRegistry | None = None
+) -> Process:
+    """Return what a process has once; its namespaces are open."""
+    namespaces = NamespaceStore(open_memory(), limits)
+    await namespaces.open()
+    return Process(
+        limits,
+        trusted(clock, limits),
+        registry or CollectorRegistry(),
+        namespaces,
+        values=None,
+        may_block_loop=False,
+    )
+
+
 async def open_three(
     by: ShardBy,
     limits: Limits,
@@ -25,16 +41,7 @@ async def open_three(
     registry: CollectorRegistry | None = None,
 ) -> ShardedServices:
     """Return the services on three new shards; close them when done."""
-    namespaces = NamespaceStore(open_memory(), limits)
-    await namespaces.open()
-    process = Process(
-        limits,
-        trusted(clock, limits),
-        registry or CollectorRegistry(),
-        namespaces,
-        values=None,
-        may_block_loop=False,
-    )
+    process = await new_process(limits, clock, registry)
     stores = [MemoryStore() for _ in range(SHARDS)]
     opened = [(StoreTables(each), Upkeep("memory:", each, settings)) for each in stores]
     return await open_sharded(opened, Sharding(SHARDS, by), process)

@@ -155,6 +155,9 @@ class _Client:
     def getTableNames(self) -> list[bytes]:  # noqa: N802
         return list(self._rows.tables)
 
+    def getTableRegions(self, _: bytes) -> list[Any]:  # noqa: N802
+        return [SimpleNamespace(startKey=b"")]
+
     def get(self, table: bytes, row: bytes, column: bytes, _: Any) -> list[Cell]:
         assert column == COLUMN
         cell = self._rows.tables[table].get(row)

@@ -42,24 +42,13 @@ class Leader:
             self.time.go_on_from(before.time.now_ms())
         last: Lease | None = None if before is None else before.lease
         after_ms = 0 if last is None else last.keys_until_ms
-        until_ms = ceiling_ms(max(self.clock.now_ms(), after_ms + 1), LEASE_S)
-        token = 1 if last is None else last.token + 1
-        self.lease: Lease = Lease(
-            token,
-            LEASE_S,
-            Steady(),
-            0.0,
-            keys_after_ms=after_ms,
-            keys_until_ms=until_ms,
-        )
+        self.lease: Lease = lease_after(last, after_ms, self.clock.now_ms())
         self.gateway = SimulatedGateway(rows, self.lease.check)
         self.is_open = False
 
     async def open(self) -> None:
-        store = HBaseStore(PLACE, self.gateway)
-        store.take_over(_do_not_wait, token=self.lease.token)
         self.services: OpenServices = await services_on(
-            SealedTables(SealedStore(store, self.lease)),
+            taken_over(self.gateway, self.lease),
             Limits(),
             self.time,
             CollectorRegistry(),
@@ -72,6 +61,20 @@ class Leader:
         self.lease.end()
         self.is_open = False
         await self.services.close()
+
+
+def lease_after(last: Lease | None, after_ms: int, now_ms: int) -> Lease:
+    """Return the lease that follows another one, with keys above `after_ms`."""
+    until_ms = ceiling_ms(max(now_ms, after_ms + 1), LEASE_S)
+    token = 1 if last is None else last.token + 1
+    return Lease(token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms)
+
+
+def taken_over(gateway: SimulatedGateway, lease: Lease) -> SealedTables:
+    """Return the tables behind a gateway for who holds a lease."""
+    store = HBaseStore(PLACE, gateway)
+    store.take_over(_do_not_wait, token=lease.token)
+    return SealedTables(SealedStore(store, lease))
 
 
 def _do_not_wait(_: float) -> None:

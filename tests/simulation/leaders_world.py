@@ -20,6 +20,7 @@ from tests.simulation.leaders import (
     changes_a_topic,
     is_refused_by_seals,
 )
+from tests.simulation.oracle import Log, Oracle
 from tms.core.errors import (
     OutcomeUnknown,
     SubscriptionNotFound,
@@ -45,7 +46,6 @@ HELD = st.tuples(st.just(Mode.HELD), st.integers(0, 2))
 _LATEST = 8
 """Of the calls under way, these are likely to be of what is going on."""
 NAME = "s"
-Log = list[tuple[bytes, bytes]]
 
 
 def with_keys(payloads: list[bytes]) -> list[bytes]:
@@ -64,14 +64,11 @@ class LeadersWorld(RuleBasedStateMachine):
         self.now_ms = START_MS
         self.late: list[Call] = []
         self.leaders: list[Leader] = []
-        self.acknowledged: dict[TopicId, list[bytes]] = {topic: [] for topic in TOPICS}
+        self.oracle = Oracle(TOPICS)
+        self.acknowledged, self.works = self.oracle.acknowledged, self.oracle.works
+        self.committed = self.oracle.committed
         self.whole: list[bytes] = []
         """What was published to all topics at once, acknowledged or not."""
-        self.shown: dict[TopicId, Log] = {topic: [] for topic in TOPICS}
-        self.committed: dict[TopicId, Log] = {topic: [] for topic in TOPICS}
-        self.works: dict[int, Work] = {}
-        self.fixed: dict[tuple[TopicId, int], list[bytes]] = {}
-        """What was shown of a committed transaction in a topic, which is all of it."""
         self.positions = {topic: PositionModel() for topic in TOPICS}
         self.ttl_s: dict[TopicId, int] = {}
         self.count = 0
@@ -258,45 +255,15 @@ class LeadersWorld(RuleBasedStateMachine):
             self.position(topic)
         except Unavailable:
             return False  # a call without an answer is to be decided first
-        for before, now in ((self.shown, all_of_it), (self.committed, committed)):
-            assert now[: len(before[topic])] == before[topic], "what was shown is not as it was"
-            before[topic] = now
-        ids = [each for each, _ in all_of_it]
-        assert ids == sorted(set(ids))
-        payloads = [payload for _, payload in all_of_it]
-        known = set(self.acknowledged[topic])
-        assert [each for each in payloads if each in known] == self.acknowledged[topic]
+        self.oracle.see(topic, all_of_it, committed)
         if topic in self.ttl_s:
             assert self.await_(self.services.messaging.topic(topic)).ttl_s == self.ttl_s[topic]
-        self.check_transactions(topic, [payload for _, payload in committed])
         return True
-
-    def check_transactions(self, topic: TopicId, committed: list[bytes]) -> None:
-        """Check that a committed reader is given all of each transaction that is committed."""
-        given: dict[int, list[bytes]] = {}
-        for payload in committed:
-            given.setdefault(int(payload.partition(b".")[0]), []).append(payload)
-        for work in self.works.values():
-            own = given.get(work.number, [])
-            if work.end in (End.OPEN, End.UNDOING, End.UNDONE):
-                assert not own, "of a transaction that did not commit"
-            elif work.end is End.COMMITTED:
-                certain = [*work.certain.get(topic, []), *work.stored.get(topic, [])]
-                sure = [each for each in own if each in certain]
-                assert sure == (certain[: len(sure)] if self.is_stopped else certain)
-                if not self.is_stopped:
-                    assert self.fixed.setdefault((topic, work.number), own) == own
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a committed reader may not be given all."""
-        ended = (End.COMMITTED, End.UNDONE)
-        return any(work.end not in ended for work in self.works.values())
 
     def check_whole(self) -> None:
         """Check what was published to all topics at once, just after all were read."""
-        for payload in () if self.is_stopped else self.whole:
-            count = sum(payload in [p for _, p in self.committed[each]] for each in TOPICS)
+        for payload in () if self.oracle.is_stopped else self.whole:
+            count = sum(payload in [p for _, p in self.oracle.committed[each]] for each in TOPICS)
             assert count in (0, len(TOPICS))
 
     def teardown(self) -> None:

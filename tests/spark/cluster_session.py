@@ -8,12 +8,13 @@ import tempfile
 
 from pyspark.sql import SparkSession
 
-from tests.spark.conftest import CONF
+from tests.spark.conftest import CONF, JAVA
 
 master, url, namespace = sys.argv[1:]
 builder = SparkSession.builder.master(master).appName("on a cluster")
 for name, value in CONF.items():
     builder = builder.config(name, value)
+builder = builder.config("spark.executor.extraJavaOptions", JAVA)
 spark = builder.config("spark.executor.memory", "512m").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 options = {"url": url, "namespace": namespace}

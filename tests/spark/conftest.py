@@ -1,4 +1,10 @@
-"""One Spark for all these tests, and one server; each test has a namespace of its own."""
+"""One Spark for all these tests, and one server; each test has a namespace of its own.
+
+What depends on the place of transactions and owners runs on a server of three shards besides
+(`ON_SHARDS`); `test_shards.py` writes and reads by Spark there. The others do not: each of their
+jobs takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and
+polls, by which they read, run on shards in `tests/api`; streams, tables and types know no shards.
+"""
 
 import itertools
 import os
@@ -13,6 +19,7 @@ from pyspark.sql import SparkSession
 import tms
 from tests.servers.server_process import ROOT, ServerProcess
 from tests.spark.crashing import VARIABLE, CrashingDataSource
+from tms.core.shards import ShardBy
 
 _numbers = itertools.count()
 
@@ -33,9 +40,26 @@ MASTER = "local[2,3]"
 """Two threads, and three attempts at a task: with local[2] none is repeated."""
 
 
+ON_SHARDS = {"test_batch_owner"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run on three shards too what is to."""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if "server" in metafunc.fixturenames and name in ON_SHARDS:
+        rules = [None, ShardBy.NAMESPACE]
+        ids = ["whole", "shards"]
+        metafunc.parametrize("server", rules, ids=ids, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(f"leveldb:{tmp_path_factory.mktemp('spark') / 'data'}") as server:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    shard_by: ShardBy | None = getattr(request, "param", None)
+    folder = tmp_path_factory.mktemp("spark") / "data"
+    store = f"leveldb:{folder}" if shard_by is None else "memory:"
+    with ServerProcess(store, shard_by=shard_by) as server:
         yield server
         assert server.stop() == 0
 

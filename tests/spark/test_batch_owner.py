@@ -89,7 +89,10 @@ def test_one_version_is_written_once_to_each_namespace(
 
 def as_before(client: tms.Client, sequence: int, *, origin: str, payload: bytes) -> None:
     """Write as versions did to which the `txnAppId` alone was the owner."""
-    request = tms.StartRequest(owner=client.namespace, sequence=sequence, origin=origin)
+    namespace = client.namespace
+    request = tms.StartRequest(
+        owner=namespace, sequence=sequence, origin=origin, namespace=namespace
+    )
     started = client.transactions.start(request)
     client.topic("a").publish(payload, started)
     client.transactions.commit(started.transaction_id)
@@ -111,8 +114,10 @@ def test_an_open_transaction_under_the_former_name_is_in_nobodys_way(
     client: tms.Client, options: Options
 ) -> None:
     make(client, "a")
-    left = tms.StartRequest(owner=client.namespace, sequence=4, origin=BATCH_ORIGIN)
-    client.transactions.start(left)
+    namespace = client.namespace
+    client.transactions.start(
+        tms.StartRequest(owner=namespace, sequence=4, origin=BATCH_ORIGIN, namespace=namespace)
+    )
     for version in (3, 4, 5):
         write(options, version, b"%d" % version, topic="a")
 

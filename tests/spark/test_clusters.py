@@ -1,10 +1,8 @@
-"""The same on executors in processes of their own: local-cluster, and a standalone master."""
+"""The same on executors in processes of their own, and with `spark-submit`."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pyspark
@@ -19,13 +17,6 @@ pytestmark = pytest.mark.slow
 
 ROWS = 5000
 SESSION_S_MAX = 500
-
-
-@pytest.fixture(params=["local-cluster", "standalone"])
-def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    is_standalone = request.param == "standalone"
-    with Cluster(tmp_path / "cluster") if is_standalone else nullcontext() as cluster:
-        yield cluster.url if cluster else "local-cluster[2,1,768]"
 
 
 def run(*command: str) -> str:
@@ -49,14 +40,15 @@ def run(*command: str) -> str:
 
 
 def test_a_cluster_reads_writes_and_streams(
-    master: str, server: ServerProcess, client: tms.Client, namespace: str
+    server: ServerProcess, client: tms.Client, namespace: str, tmp_path: Path
 ) -> None:
     for name in ("a", "b", "c"):
         client.topic(name).create()
     sent = [b"%d" % n for n in range(ROWS)]
     client.topic("a").publish(sent)
     module = ("-m", "tests.spark.cluster_session")
-    printed = run(sys.executable, *module, master, server.url, namespace)
+    with Cluster(tmp_path / "cluster") as cluster:
+        printed = run(sys.executable, *module, cluster.url, server.url, namespace)
 
     assert printed == f"2 executors, {ROWS} rows\n"
     for name in ("b", "c"):

@@ -70,15 +70,7 @@ ARROWS: dict[str, frozenset[str]] = {
         }
     ),
     "tms.server.opening": frozenset(
-        {
-            "tms.cluster",
-            "tms.core",
-            "tms.messaging",
-            "tms.server.node",
-            "tms.server.sharded",
-            "tms.server.stores",
-            "tms.settings",
-        }
+        {"tms.core", "tms.server.node", "tms.server.sharded", "tms.server.stores", "tms.settings"}
     ),
     "tms.server.jobs": frozenset(
         {"cleanup", "tables", "tms.core", "tms.settings", "tms.server.stores", "tms.transactions"}
@@ -93,15 +85,23 @@ ARROWS: dict[str, frozenset[str]] = {
             "api.cluster",
             "api.console",
             "api.http",
+            "tms.client",
             "tms.cluster",
             "tms.core",
-            "tms.server.gc_schedule",
-            "tms.server.opening",
             "tms.metadata",
+            "tms.namespaces",
+            "tms.registry",
+            "tms.security",
+            "tms.server.gc_schedule",
+            "tms.server.node",
+            "tms.server.opening",
             "tms.server.registry_part",
             "tms.server.security_part",
-            "tms.settings",
+            "tms.server.shard",
+            "tms.server.sharded",
             "tms.server.stores",
+            "tms.settings",
+            "tms.sharding",
         }
     ),
     "tms.server.security_part": frozenset(

@@ -67,7 +67,7 @@ def test_what_goes_by_the_wall_alone_is_no_server() -> None:
     assert places - alone == {
         CLOCK,
         "tables/hbase/open_marks.py",
-        "tms/cluster/member.py",
+        "tms/cluster/presence.py",
         "tms/core/mark.py",
         "tms/core/supervision.py",  # tells people when a task failed
         "tms/core/trusted_clock.py",

@@ -9,6 +9,7 @@ from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.server.node import OpenServices, open_services
+from tms.server.sharded import ShardedServices
 
 ORDERS = TopicId("ns", "orders")
 
@@ -19,7 +20,9 @@ OTHER = TopicId("ns", "orders-2")
 GONE = TopicId("ns", "gone")
 
 
-async def polled(services: OpenServices, *, committed: bool) -> list[tuple[bytes, bytes]]:
+async def polled(
+    services: OpenServices | ShardedServices, *, committed: bool
+) -> list[tuple[bytes, bytes]]:
     found = []
     for topic_id in (ORDERS, OTHER):
         blocks = services.messaging.poll(

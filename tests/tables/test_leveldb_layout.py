@@ -60,7 +60,6 @@ def test_a_new_folder_has_the_present_format_and_layout(tmp_path: Path) -> None:
         {"features": ["groups"], "format": 3, "layout": 2},
         {"features": ["groups", "later"], "format": 4, "layout": 2},
         {"features": 7, "format": 4, "layout": 2},
-        {"by": "topic", "format": 4, "shards": 4},
         {"format": 4, "layout": 2, "shard": 3},
         {"format": 3},
         {"format": 3, "layout": 3},
@@ -74,6 +73,21 @@ def test_what_is_recorded_otherwise_is_refused_and_left(tmp_path: Path, recorded
     make_folder(tmp_path, recorded)
 
     with pytest.raises(StoreFormatUnknown):
+        LevelDBStore(tmp_path)
+    assert recorded_of(tmp_path) == recorded
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        {"by": "topic", "format": 4, "shards": 4},
+        {"by": "topic", "format": 4, "layout": 2, "shard": 3, "shards": 4},
+    ],
+)
+def test_a_folder_with_shards_is_a_later_versions(tmp_path: Path, recorded: Recorded) -> None:
+    make_folder(tmp_path, recorded)
+
+    with pytest.raises(StoreFormatUnknown, match=r"'by', .*'shards'.* use that version"):
         LevelDBStore(tmp_path)
     assert recorded_of(tmp_path) == recorded
 

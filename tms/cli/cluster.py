@@ -1,5 +1,7 @@
-"""`tms cluster`: the servers of a cluster, which of them leads, and the end of a cluster."""
+"""`tms cluster`: the servers of a cluster, who leads what, moves of shards, and a cluster's end."""
 
+import json
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -8,13 +10,15 @@ from tms.cli.columns import aligned
 from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
-from tms.core.cluster import ClusterState, Role
+from tms.core.cluster import ClusterState, Role, ShardStanding
 from tms.core.durations import span
-from tms.core.errors import StoreUnavailable
 from tms.core.shards import ShardBy, Sharding
 from tms.wire.json_values import decode_answer
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
+_SHARDS = "SHARDS"
+_SHARD_HEADS = ("SHARD", "LEADER", "TOKEN", "STATE", "WISH")
+_ANY = "auto"
 
 app = typer.Typer(rich_markup_mode=None)
 _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
@@ -22,10 +26,35 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 
 @app.callback(invoke_without_command=True)
 @with_target
-def cluster(target: Target) -> None:
-    """Show the servers of the cluster, and which one is the leader."""
+def cluster(
+    target: Target,
+    shards: Annotated[bool, typer.Option("--shards", help="Show each shard too.")] = False,  # noqa: FBT002  typer's way
+) -> None:
+    """Show the servers of the cluster, and who leads."""
     state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
-    target.answer(_text(state), state)
+    text = _text(state)
+    if shards and state.shards:
+        text = f"{_shards_text(state)}\n{text}"
+    target.answer(text, state)
+
+
+@app.command()
+@with_target
+def move(
+    target: Target,
+    shard: Annotated[int, typer.Argument(help="The number of the shard.")],
+    server: Annotated[str, typer.Argument(help=f"The id of a server, or `{_ANY}`.")],
+) -> None:
+    """Have a server lead a shard, whatever the balance; `auto`: have it be balanced again."""
+    if server != _ANY and not (server.isascii() and server.isdigit()):
+        raise typer.BadParameter(f"{server!r} is not the id of a server, and not {_ANY!r}")
+    instance = None if server == _ANY else int(server)
+    body = json.dumps({str(shard): instance}).encode()
+    wishes = decode_answer(
+        dict[str, int], target.ask("PUT", "v1/cluster/wishes", body, "application/json")
+    )
+    told = "whom the balance says" if instance is None else str(instance)
+    target.answer(f"Shard {shard} is to be led by {told}.", wishes)
 
 
 @app.command()
@@ -39,8 +68,6 @@ def where(
     """Show in which shard a topic is, or in which the transactions of a namespace are."""
     namespace, colon, topic = place.partition(":")
     state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
-    if state.shards is None:
-        raise StoreUnavailable(reason="the server could not read yet how the store is divided")
     count, by = max(1, len(state.shards)), state.by
     sharding = Sharding(count, by or ShardBy.NAMESPACE)
     shard = sharding.home(namespace, topic if colon else None)
@@ -72,20 +99,42 @@ def release(
 
 
 def _text(state: ClusterState) -> str:
-    shards = f"{len(state.shards)} shards by {state.by}; " if state.shards else ""
+    shards = f"{len(state.shards)} shards by {state.by}" if state.shards else ""
     if state.role is Role.ALONE:
-        return f"{shards}this server is alone: it was started without --advertise.".capitalize()
+        told = f"{shards}; " if shards else ""
+        return f"{told}this server is alone: it was started without --advertise.".capitalize()
     now_ms = SystemClock().now_ms()
+    led = Counter(each.leader for each in state.shards)
     rows = []
     for instance in state.instances:
-        role = Role.LEADER if instance.id == state.leader else Role.STANDBY
+        leads = led[instance.id] > 0 if state.shards else instance.id == state.leader
+        role = Role.LEADER if leads else Role.STANDBY
         if instance.id == state.id:
             role = state.role
         since = span(max(0, now_ms - instance.since_ms))
         reached_ms = instance.reaches_store_since_ms
         store = "not reached" if reached_ms is None else span(max(0, now_ms - reached_ms))
-        row = (str(instance.id), role.value, instance.address, instance.version, since, store)
-        rows.append(row)
-    leads = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
-    token = "" if state.token is None else f", with token {state.token}"
-    return f"{aligned(_HEADS, rows)}\n{shards}{leads}{token}; {state.id} answered."
+        row = [str(instance.id), role.value, instance.address, instance.version, since, store]
+        if state.shards:
+            row.insert(2, str(led[instance.id]))
+        rows.append(tuple(row))
+    heads = (*_HEADS[:2], _SHARDS, *_HEADS[2:]) if state.shards else _HEADS
+    if state.shards:
+        away = [str(each.shard) for each in state.shards if each.state is not ShardStanding.SERVING]
+        told = f"{shards}, {len(away)} not served: {', '.join(away)}" if away else shards
+    else:
+        token = "" if state.token is None else f", with token {state.token}"
+        told = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
+        told += token
+    return f"{aligned(heads, rows)}\n{told}; {state.id} answered."
+
+
+def _shards_text(state: ClusterState) -> str:
+    rows = [
+        tuple(
+            "-" if each is None else str(each)
+            for each in (shard.shard, shard.leader, shard.token, shard.state.value, shard.wish)
+        )
+        for shard in state.shards
+    ]
+    return f"{aligned(_SHARD_HEADS, rows)}\n"

@@ -45,13 +45,13 @@ def copy(
     settings = settings_of({}, config)
     try:
         _check(source, target)
-        copying, carried = open_copy(source, target, settings)
+        copying = open_copy(source, target, settings)
     except StoreNotFound as error:
         stop(f"there is no store in {error.detail['folder']}")
     except ValueError as error:
         stop(str(error))
     try:
-        facts = _copied(copying, carried)
+        facts = _copied(copying)
     finally:
         copying.close()
     answering(context, as_json=as_json).answer(_text(facts), facts)
@@ -68,12 +68,12 @@ def _check(source: str, target: str) -> None:
         raise ValueError("source and target are the same")
 
 
-def _copied(copying: Any, carried: Any) -> dict[str, Any]:
+def _copied(copying: Any) -> dict[str, Any]:
     """Do it; return what was done."""
     began = time.monotonic()
     topics = copied_rows = copied_bytes = compared_rows = 0
     # Closed before the stores are, which wait for scans that are open.
-    with closing(copying.steps(carried.invalids, carried.taken)) as steps:
+    with closing(copying.steps()) as steps:
         for step in _with_progress(steps, copying.topics_count):
             topics += step.topics
             copied_rows += step.copied_rows
@@ -84,8 +84,8 @@ def _copied(copying: Any, carried: Any) -> dict[str, Any]:
         "copied_rows": copied_rows,
         "copied_bytes": copied_bytes,
         "compared_rows": compared_rows,
-        "target_transactions": carried.target_has,
-        "invalid_pointers": len(carried.invalids),
+        "target_transactions": copying.target_has,
+        "invalid_pointers": len(copying.invalids),
         "seconds": round(time.monotonic() - began, 3),
     }
 

@@ -107,8 +107,9 @@ def _with_progress(
 
 
 def _text(facts: dict[str, Any]) -> str:
-    if facts["held_by"] is not None:
-        return f"Nothing was done: another process cleans up ({facts['held_by']})."
+    held = f"another process cleans up ({facts['held_by']})."
+    if facts["held_by"] is not None and not facts["regions"]:
+        return f"Nothing was done: {held}"
     dropped = " and ".join(
         f"{count} {table} rows" for table, count in facts["dropped_rows"].items()
     )
@@ -118,6 +119,8 @@ def _text(facts: dict[str, Any]) -> str:
         f"Deleted {dropped or 'nothing'}, {facts['dropped_bytes']} bytes.",
         f"Inverted {facts['inverted_rows']} entries of invalid transactions.",
     ]
+    if facts["held_by"] is not None:
+        lines.append(f"In some shards nothing was done: {held}")
     if facts["failure"] is not None:
         lines.append(f"It could not be finished; run it again: {facts['failure']}")
     return "\n".join(lines)

@@ -119,7 +119,7 @@ def _serve(*, config: Path | None, **flags: object) -> None:
     store = without_credentials(settings.store)
     if settings.registry_log:
         store = f"the schemas of {without_credentials(settings.registry_log)}"
-    from tms.server.serving import serve as serve_node  # noqa: PLC0415  the whole server
+    from tms.server.serving.process import serve as serve_node  # noqa: PLC0415  the whole server
 
     try:
         serve_node(settings, partial(_welcome, store=store, settings=settings))

@@ -48,6 +48,13 @@ Timeout = Annotated[
 Long = Annotated[
     bool, typer.Option("--long", help="Start a long transaction, which may take a day.")
 ]
+Home = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOPIC",
+        help="A topic that the transaction will use, for a store that has shards by topic.",
+    ),
+]
 Before = Annotated[
     str | None,
     typer.Option(
@@ -98,11 +105,19 @@ def show(target: Target, transaction_id: TransactionArgument) -> None:
 
 @app.command(epilog=EXAMPLES)
 @with_target
-def start(target: Target, *, timeout_s: Timeout = None, long: Long = False) -> None:
+def start(
+    target: Target, *, timeout_s: Timeout = None, long: Long = False, home: Home = None
+) -> None:
     """Start a transaction, and print its id."""
     kind = TransactionType.LONG if long else TransactionType.SHORT
     with target.connect() as client:
-        request = StartRequest(type=kind, timeout_s=timeout_s, client="tms tx start")
+        request = StartRequest(
+            type=kind,
+            timeout_s=timeout_s,
+            client="tms tx start",
+            namespace=target.namespace,
+            topic=home,
+        )
         transaction_id = client.transactions.start(request).transaction_id
     target.answer(str(transaction_id), {"transaction_id": str(transaction_id)})
 

@@ -59,6 +59,11 @@ class Access:
                     "plaintext_credentials", url=shown, variable=PLAINTEXT_VARIABLE
                 )
 
+    def has_credentials(self, addresses: Sequence[str]) -> bool:
+        """Whether anything is sent that a stranger could use."""
+        is_named = any(httpx.URL(address).userinfo for address in addresses)
+        return is_named or self.credentials is not None or self.signing is not None
+
     def trusts_proxies(self, addresses: Sequence[str]) -> bool:
         """Whether a proxy that the environment names may see what is sent.
 

@@ -2,17 +2,27 @@
 
 `http://a:11015,b:11015` names two servers of a cluster. Any of them answers for all; where one
 certainly did nothing, because it is not there, stops, or knows no leader, the next one is asked.
-One that only forwards to the leader makes way to the next too, so that the leader is soon asked
-itself.
+One that only forwards has a leader answer: from then on, that one is asked first for the same
+thing, if its URL is known, and the next one otherwise. There may be several leaders, each of some
+topics, and which these are is learned from answers alone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic
 
 import httpx
 
+from tms.client.routes import Keys, RouteKey
+from tms.client.transport_errors import was_not_sent
 from tms.core.credentials import without_credentials
-from tms.core.errors import NoLeader, OutcomeUnknown, ServerUnreachable, Stopping
+from tms.core.errors import NoLeader, NotTms, OutcomeUnknown, ServerUnreachable, Stopping
+
+KEPT_MAX = 10_000
+"""So many leaders are known of topics, of namespaces, and of transactions."""
+NOT_ASKED_S = 30.0
+"""A server that took no connection is not taken for a leader again for so long, whoever says so:
+each attempt may take five seconds."""
 
 _SCHEMES = ("http", "https")
 _PORT_MAX = 65535
@@ -57,27 +67,97 @@ def _parsed(given: str) -> str:
 
 
 class Addresses:
-    """Servers of which one is asked first, until it fails."""
+    """Servers of which one is asked first: who leads, as far as that is known; any until it fails.
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    Used in one event loop.
+    """
+
+    def __init__(self, urls: Sequence[str], clock_s: Callable[[], float] = monotonic) -> None:
         self._urls = list(urls)
         self._first = 0
+        self._leaders: dict[str, dict[str, str]] = {}
+        """The URL of the leader, by the kind and the name of what it leads, oldest first."""
+        self._clock_s = clock_s
+        self._not_before_s: dict[str, float] = {}
+        """Until when a server is not taken for a leader, because it took no connection."""
 
-    def in_order(self) -> list[str]:
-        """Return all, the one to be asked first at the front."""
-        return self._urls[self._first :] + self._urls[: self._first]
+    def in_order(self, keys: Keys = ()) -> list[str]:
+        """Return all, the one to be asked first at the front; `keys` say for what."""
+        given = self._urls[self._first :] + self._urls[: self._first]
+        leader = next(filter(None, map(self._leader, keys)), None)
+        if leader is None:
+            return given
+        return [leader, *(url for url in given if url != leader)]
 
-    def failed(self, url: str, error: Exception) -> bool:
+    def _leader(self, key: RouteKey) -> str | None:
+        return self._leaders.get(key.kind, {}).get(key.name)
+
+    def is_given(self, url: str) -> bool:
+        """Whether the caller named it, and not only another server."""
+        return url in self._urls
+
+    def answered(self, keys: Keys, url: str) -> None:
+        """Take note that a server answered itself: it is asked again, if nobody else is known."""
+        for key in keys:
+            if self._leader(key) is None:
+                self._put(key, url)
+
+    def forwarded(self, keys: Keys, url: str, leader: str | None) -> None:
+        """Take note that the server at `url` had another one answer, and at which URL that is.
+
+        If it is not known, the next one is asked first from now on.
+        """
+        if leader is None and url in self._urls:
+            leader = self._next(url)
+        elif leader is not None and self._clock_s() < self._not_before_s.get(leader, 0.0):
+            leader = None
+        for number, key in enumerate(keys):
+            if number == 0 or self._leader(key) in (None, url):
+                self._forget(key) if leader is None else self._put(key, leader)
+        if leader in self._urls and url == self._urls[self._first]:
+            self._first = self._urls.index(leader)
+
+    def _next(self, url: str) -> str:
+        return self._urls[(self._urls.index(url) + 1) % len(self._urls)]
+
+    def same(self, keys: Keys, other: Keys) -> None:
+        """Ask for one thing first who is asked first for the other."""
+        for key in keys:
+            self._put(key, self.in_order(other)[0])
+
+    def _put(self, key: RouteKey, leader: str) -> None:
+        known = self._leaders.setdefault(key.kind, {})
+        known.pop(key.name, None)
+        known[key.name] = leader
+        if len(known) > KEPT_MAX:
+            del known[next(iter(known))]
+
+    def _forget(self, key: RouteKey) -> None:
+        self._leaders.get(key.kind, {}).pop(key.name, None)
+
+    def failed(self, url: str, error: Exception, keys: Keys = ()) -> bool:
         """Take note that a server failed; return whether to ask the next for the same.
 
         After one that leaves in doubt what was done, the next is asked first from now on.
         """
         was_not_done = isinstance(error, ServerUnreachable | NoLeader | Stopping)
-        if was_not_done or isinstance(error, OutcomeUnknown):
-            self.make_way(url)
-        return was_not_done
-
-    def make_way(self, url: str) -> None:
-        """Ask the next one first from now on, where `url` was."""
+        is_stranger = not self.is_given(url) and isinstance(error, NotTms)
+        if not was_not_done and not is_stranger and not isinstance(error, OutcomeUnknown):
+            return False
         if url == self._urls[self._first]:
             self._first = (self._first + 1) % len(self._urls)
+        if isinstance(error, ServerUnreachable) or is_stranger:
+            now_s = self._clock_s()
+            later = {other: end_s for other, end_s in self._not_before_s.items() if end_s > now_s}
+            self._not_before_s = {**later, url: now_s + NOT_ASKED_S}
+        if isinstance(error, ServerUnreachable | Stopping) or is_stranger:
+            self._forget_all_of(url)
+        for key in keys:
+            if self._leader(key) == url:
+                self._forget(key)
+        return was_not_done or (is_stranger and was_not_sent(error))
+
+    def _forget_all_of(self, url: str) -> None:
+        for known in self._leaders.values():
+            for name in [name for name, leader in known.items() if leader == url]:
+                del known[name]

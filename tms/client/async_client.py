@@ -172,6 +172,7 @@ class AsyncClient:
         sequence: int | None = None,
         origin: str | None = None,
         if_open: IfOpenName = IfOpen.REFUSE,
+        home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> AsyncTransactionContext:
         """Return a transaction to be used once, by `async with`: it commits, or rolls back all.
@@ -190,7 +191,14 @@ class AsyncClient:
         says what becomes of an older transaction of the owner that is still open: "refuse" leaves
         it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it if
         it has the same sequence, with all that was published in it.
+
+        `home` is a topic of the client that the transaction will use: if the store has shards by
+        topic, it can use the topics that are in one shard with that, and others are an
+        `OtherShard`. A sequence is remembered there, so name the same topic each time.
+        Raises `InvalidRequest` (invalid_topic_name).
         """
+        if home is not None:
+            TopicId(self._namespace, home)
         request = StartRequest(
             type=TransactionType.LONG if long else TransactionType.SHORT,
             timeout_s=None if timeout_s is None else whole_seconds_of(timeout_s),
@@ -200,6 +208,7 @@ class AsyncClient:
             origin=origin,
             if_open=IfOpen(if_open),
             namespace=self._namespace,
+            topic=home,
         )
         return AsyncTransactionContext(
             self._services, request, participants, commit_for_s=self._commit_for_s
@@ -211,18 +220,21 @@ class AsyncClient:
         *,
         retries: int = 3,
         timeout_s: Duration | None = None,
+        home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
         """Return what `function` gives, which is called with a transaction that is then committed.
 
         If it conflicts with another (`TransactionConflict`, `SubscriptionMoved`), the function is
         called again in a new one, `retries` times at most, after a short pause. So it should do
-        nothing that a rollback does not undo. Raises the errors of `function` and of a commit.
+        nothing that a rollback does not undo. `home` is as in `transaction`. Raises the errors of
+        `function` and of a commit.
         """
         taking_part = tuple(participants)
 
         async def run() -> Result:
-            async with self.transaction(timeout_s=timeout_s, participants=taking_part) as tx:
+            begun = self.transaction(timeout_s=timeout_s, home=home, participants=taking_part)
+            async with begun as tx:
                 return await function(tx)
 
         return await AsyncRetrying(**reruns(retries))(run)
@@ -259,6 +271,7 @@ def connect_remote(
     ca: str | Path | None = None,
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
+    direct: bool = False,
 ) -> AsyncClient | None:
     """Return a client of the server at `url`, None where that names a store in this process.
 
@@ -276,7 +289,12 @@ def connect_remote(
         url, auth=auth, ca=ca, certificate=certificate, allow_plaintext=allow_plaintext
     )
     services = RemoteServices(
-        url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress, access=access
+        url,
+        timeout_s=timeout_s,
+        retry_for_s=retry_for_s,
+        compress=compress,
+        access=access,
+        direct=direct,
     )
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
@@ -306,6 +324,7 @@ async def connect(
     ca: str | Path | None = None,
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
+    direct: bool = False,
 ) -> AsyncClient:
     """Return a client for the topics of `namespace`.
 
@@ -324,6 +343,10 @@ async def connect(
     `certificate` is a file with the client's own certificate and key, or a pair of files. They may
     be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
     TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+
+    A server that is not the leader forwards; the client then asks the leader itself, if `url` names
+    it. With `direct`, it asks other servers too that an answer names as a leader; with credentials
+    only those that `GET /v1/cluster` has named, which the caller must be allowed to ask.
 
     Use the client in one event loop, and close it there, best by `async with`; in another one it
     raises `RuntimeError`. A program that ends without closing it ends all the same, and nothing
@@ -346,6 +369,7 @@ async def connect(
         ca=ca,
         certificate=certificate,
         allow_plaintext=allow_plaintext,
+        direct=direct,
     )
     if client is not None:
         return client

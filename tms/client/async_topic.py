@@ -4,6 +4,7 @@
 """
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 from tms.client.async_group import AsyncTopicGroup
@@ -378,7 +379,8 @@ class AsyncTopic:
 
         Raises `InvalidRequest` (invalid_subscription_name).
         """
-        return AsyncSubscription(self._services, self._stops, self._id, name, self._parts.begin)
+        begin = partial(self._parts.begin, home=self.name)
+        return AsyncSubscription(self._services, self._stops, self._id, name, begin)
 
     async def subscriptions(self) -> list[SubscriptionPosition]:
         """Return the positions of all its subscriptions, sorted by name. Raises `TopicNotFound`."""
@@ -390,7 +392,8 @@ class AsyncTopic:
         Raises `InvalidRequest` (invalid_subscription_name).
         """
         parts = self._parts
-        return AsyncTopicGroup(self._services, self._id, name, parts.begin, parts.is_closed)
+        begin = partial(parts.begin, home=self.name)
+        return AsyncTopicGroup(self._services, self._id, name, begin, parts.is_closed)
 
     async def groups(self) -> list[Group]:
         """Return all its groups, sorted by name. Raises `TopicNotFound`."""

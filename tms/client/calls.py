@@ -17,10 +17,17 @@ Result = TypeVar("Result")
 class Calls:
     """The calls of one server's REST interface."""
 
-    def __init__(self, http: Http, retry_for_s: float) -> None:
-        """Repeat for `retry_for_s` seconds."""
+    def __init__(self, http: Http, retry_for_s: float, shard: int | None = None) -> None:
+        """Repeat for `retry_for_s` seconds; ask of lists and sums only a `shard`, None: all."""
         self.http = http
         self.retry_for_s = retry_for_s
+        self._shard = shard
+
+    def listing(self, path: str) -> str:
+        """Return the path of a list or a sum, with the shard that is asked for."""
+        if self._shard is None:
+            return path
+        return f"{path}{'&' if '?' in path else '?'}shard={self._shard}"
 
     async def safely(
         self,

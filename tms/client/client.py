@@ -135,6 +135,7 @@ class Client:
         sequence: int | None = None,
         origin: str | None = None,
         if_open: IfOpenName = IfOpen.REFUSE,
+        home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> TransactionContext:
         """Return a transaction to be used once, by `with`: it commits, or rolls back all.
@@ -153,6 +154,11 @@ class Client:
         says what becomes of an older transaction of the owner that is still open: "refuse" leaves
         it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it if
         it has the same sequence, with all that was published in it.
+
+        `home` is a topic of the client that the transaction will use: if the store has shards by
+        topic, it can use the topics that are in one shard with that, and others are an
+        `OtherShard`. A sequence is remembered there, so name the same topic each time. Raises
+        `InvalidRequest` (invalid_topic_name).
         """
         return TransactionContext(
             self._client.transaction(
@@ -162,6 +168,7 @@ class Client:
                 sequence=sequence,
                 origin=origin,
                 if_open=if_open,
+                home=home,
                 participants=participants,
             ),
             self._bridge,
@@ -173,18 +180,21 @@ class Client:
         *,
         retries: int = 3,
         timeout_s: Duration | None = None,
+        home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
         """Return what `function` gives, which is called with a transaction that is then committed.
 
         If it conflicts with another (`TransactionConflict`, `SubscriptionMoved`), the function is
         called again in a new one, `retries` times at most, after a short pause. So it should do
-        nothing that a rollback does not undo. Raises the errors of `function` and of a commit.
+        nothing that a rollback does not undo. `home` is as in `transaction`. Raises the errors of
+        `function` and of a commit.
         """
         taking_part = tuple(participants)
 
         def run() -> Result:
-            with self.transaction(timeout_s=timeout_s, participants=taking_part) as tx:
+            begun = self.transaction(timeout_s=timeout_s, home=home, participants=taking_part)
+            with begun as tx:
                 return function(tx)
 
         return Retrying(**reruns(retries))(run)
@@ -223,6 +233,7 @@ def connect(
     ca: str | Path | None = None,
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
+    direct: bool = False,
 ) -> Client:
     """Return a client for the topics of `namespace`.
 
@@ -241,6 +252,10 @@ def connect(
     `certificate` is a file with the client's own certificate and key, or a pair of files. They may
     be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
     TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+
+    A server that is not the leader forwards; the client then asks the leader itself, if `url` names
+    it. With `direct`, it asks other servers too that an answer names as a leader; with credentials
+    only those that `GET /v1/cluster` has named, which the caller must be allowed to ask.
 
     Close the client, best by `with`; a program that ends without that closes it as it ends. In a
     child of `os.fork()`, a client of a server that was made before works with connections of its
@@ -261,6 +276,7 @@ def connect(
         ca=ca,
         certificate=certificate,
         allow_plaintext=allow_plaintext,
+        direct=direct,
     )
     if client is None:
         return Client(*open_in_thread(url, namespace, retry_for_s=retry_for_s))

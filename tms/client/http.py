@@ -15,69 +15,40 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
+    suppress,
 )
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 import httpx
-import msgspec
 
 from tms.client.access import ANYBODY as ACCESS_OF_ANYBODY
 from tms.client.access import Access, loopback_hosts
 from tms.client.addresses import Addresses, parse_addresses
+from tms.client.error_answers import error_from, told, type_of
 from tms.client.first_contact import FirstContact
-from tms.client.retry import RETRY_AFTER_S
+from tms.client.named_leaders import NamedLeaders
+from tms.client.routes import Keys, keys_of
 from tms.client.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
-from tms.core.cluster import FORWARDED_BY
-from tms.core.credentials import shortened
-from tms.core.errors import (
-    InternalError,
-    NotAuthenticated,
-    NotPermitted,
-    NotTms,
-    OutcomeUnknown,
-    SchemaRefused,
-    SchemasUnavailable,
-    ServerUnreachable,
-    TmsError,
-    Unavailable,
-    class_of,
-    error_of,
-)
-from tms.core.errors.catalogue import CATALOGUE
+from tms.core.cluster import FORWARDED_BY, LEADER
+from tms.core.errors import NotAuthenticated, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
 from tms.core.event_loops import OwnLoop
 from tms.core.forks import tell_in_child
 from tms.core.http_connections import close_quietly, guard
 from tms.core.tls import client_context
-from tms.wire.json_errors import ErrorBody, detail_of
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
-from tms.wire.registry_bodies import RefusalBody
 
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
 COMPRESSED_BYTES_MIN = 1024
-ANSWER_CHARS_SHOWN_MAX = 200
 _READ = "GET"
+_CLUSTER = "v1/cluster"
 _CLOSED = "the connections are closed"
 
-
-_error_decoder = msgspec.json.Decoder(ErrorBody)
-_refusal_decoder = msgspec.json.Decoder(RefusalBody)
-_NOT_REACHED = (500, 50001, 50002)
-"""By what the registry says that its log failed."""
-
-_CODE_OF_STATUS = {
-    413: "request_too_large",
-    502: "outcome_unknown",
-    503: "outcome_unknown",
-    504: "outcome_unknown",
-}
-"""The code for an answer without one of our error bodies, which a proxy may have sent. Any other
-below 500 is from another server, and above it `internal`."""
 
 _OUR_TYPES = frozenset(
     {
@@ -91,78 +62,31 @@ _OUR_TYPES = frozenset(
 )
 
 
-def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError:
-    """Return the error that an answer of a status other than 200 stands for."""
-    try:
-        described = _error_decoder.decode(body).error
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        refused = _refusal_of(status, body)
-        if refused is not None:
-            return refused
-        is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
-        code = _CODE_OF_STATUS.get(status, "not_tms" if is_others else "internal")
-        shown = shortened(body.decode(errors="replace").strip(), ANSWER_CHARS_SHOWN_MAX)
-        detail: dict[str, Any] = {"status": status, "answer": shown}
-        if code == "not_tms":
-            detail["reason"] = _told(status, headers)
-    else:
-        code, detail = described.code, detail_of(described.detail)
-        if code not in CATALOGUE:
-            detail = {**detail, "message": described.message}
-    if issubclass(class_of(code) if code in CATALOGUE else InternalError, Unavailable):
-        retry_after = headers.get("retry-after", "")
-        if retry_after.isascii() and retry_after.isdigit():
-            detail = {**detail, RETRY_AFTER_S: int(retry_after)}
-    return error_of(code, detail)
-
-
-def _refusal_of(status: int, body: bytes) -> TmsError | None:
-    """Return the error that the registry answers; None if an answer is not of its form."""
-    try:
-        refusal = _refusal_decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    if status == httpx.codes.UNAUTHORIZED:
-        return NotAuthenticated("credentials_invalid", reason=refusal.message)
-    if status == httpx.codes.FORBIDDEN:
-        return NotPermitted("not_permitted", reason=refusal.message)
-    if refusal.error_code in _NOT_REACHED:
-        return OutcomeUnknown(reason=refusal.message)
-    if refusal.error_code == httpx.codes.SERVICE_UNAVAILABLE:
-        return SchemasUnavailable(reason=refusal.message)
-    return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
-
-
-def _told(status: int, headers: Mapping[str, str]) -> str:
-    return f"it answers {status} {_type_of(headers)}".rstrip()
-
-
-def _type_of(headers: Mapping[str, str]) -> str:
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 Meet = Callable[[Callable[[], Awaitable[httpx.Response]], str], Awaitable[httpx.Response]]
 """Waits for the answer of a server that may be none."""
 
 Ask = Callable[[str], AbstractAsyncContextManager[httpx.Response]]
 """Sends a request to a URL."""
+Heard = Callable[[str, httpx.Response], None]
+"""Is told the URL of a server, and how its answer begins."""
 
 
 @asynccontextmanager
 async def _answer(
-    ask: Ask, url: str, path: str, meet: Meet | None = None
+    ask: Ask, url: str, path: str, heard: Heard, meet: Meet | None = None
 ) -> AsyncGenerator[httpx.Response, None]:
     """Give a server's answer. Raises the error that it is, or that there was instead of it."""
     async with AsyncExitStack() as answering:
         enter = partial(answering.enter_async_context, ask(f"{url}/{path}"))
         with typed_errors(url):
             answer = await enter() if meet is None else await meet(enter, url)
+            heard(url, answer)
             status, headers = answer.status_code, answer.headers
             if status != httpx.codes.OK:
                 error = error_from(status, headers, await answer.aread())
                 raise NotTms(url=url, **error.detail) if isinstance(error, NotTms) else error
-            if _type_of(headers) not in _OUR_TYPES:
-                raise NotTms(url=url, reason=_told(status, headers))
+            if type_of(headers) not in _OUR_TYPES:
+                raise NotTms(url=url, reason=told(status, headers))
         yield answer
 
 
@@ -174,9 +98,15 @@ class Http:
     """
 
     def __init__(
-        self, url: str, *, timeout_s: float, compress: bool, access: Access = ACCESS_OF_ANYBODY
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        compress: bool,
+        access: Access = ACCESS_OF_ANYBODY,
+        direct: bool = False,
     ) -> None:
-        """Make no connection yet.
+        """Make no connection yet. `direct` says whether leaders are asked that `url` does not name.
 
         Raises `ValueError` where `url` is not a URL, `InvalidRequest` (plaintext_credentials).
         """
@@ -185,10 +115,15 @@ class Http:
         self._credentials = access.credentials
         self._signing = access.signing
         self._trusts_proxies = access.trusts_proxies(addresses)
-        self._direct = loopback_hosts(addresses) if self._trusts_proxies else []
+        self._unproxied = loopback_hosts(addresses) if self._trusts_proxies else []
         """The hosts that are reached without a proxy, though others are not."""
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
+        self._leaders = NamedLeaders(addresses, access, is_direct=direct)
+        self._has_choice = direct or len(addresses) > 1
+        self._doubted: tuple[Keys, str, str] | None = None
+        """A leader that may be asked only once it is known to be of the cluster, and who named it
+        for what."""
         self._first_contact = FirstContact()
         self._timeout_s = timeout_s
         self._compress = compress
@@ -234,7 +169,7 @@ class Http:
             auth=self._signing,
             follow_redirects=False,
             limits=limits,
-            mounts={f"all://{host}": direct for host in self._direct},
+            mounts={f"all://{host}": direct for host in self._unproxied},
         )
 
     async def send(
@@ -248,7 +183,7 @@ class Http:
         """Return the body of the answer. Raises any `TmsError`."""
         opened = self._open(method, path, body, content_type, caller=caller)
         async with opened as (url, answer):
-            with self._reading(url, is_read=method == _READ):
+            with self._reading(url, keys_of(path), is_read=method == _READ):
                 return await answer.aread()
 
     @asynccontextmanager
@@ -271,25 +206,25 @@ class Http:
         async with self._open(
             "POST", asked, body, content_type, wait_s, accept=accept, is_poll=True
         ) as (url, answer):
-            yield answer.headers, self._parts(url, answer)
+            yield answer.headers, self._parts(url, keys_of(path), answer)
 
-    async def _parts(self, url: str, answer: httpx.Response) -> AsyncIterator[bytes]:
+    async def _parts(self, url: str, keys: Keys, answer: httpx.Response) -> AsyncIterator[bytes]:
         """Give the parts of a body. The errors of whom they are given to are not looked at."""
         parts = answer.aiter_bytes()
         while True:
-            with self._reading(url, is_read=True):
+            with self._reading(url, keys, is_read=True):
                 part = await anext(parts, None)
             if part is None:
                 return
             yield part
 
     @contextmanager
-    def _reading(self, url: str, *, is_read: bool) -> Iterator[None]:
+    def _reading(self, url: str, keys: Keys, *, is_read: bool) -> Iterator[None]:
         try:
             with told_of_lost_answers(is_read=is_read), typed_errors(url):
                 yield
         except OutcomeUnknown as error:
-            self._addresses.failed(url, error)
+            self._addresses.failed(url, error, keys)
             raise
 
     @asynccontextmanager
@@ -305,6 +240,8 @@ class Http:
         caller: Caller = ANYBODY,
         is_poll: bool = False,
     ) -> AsyncGenerator[tuple[str, httpx.Response], None]:
+        if self._doubted is not None:
+            await self._look_for_doubted()
         headers = {"Content-Type": content_type} if content_type else {}
         if caller.part is not None:
             headers[PART_HEADER] = caller.part
@@ -319,8 +256,6 @@ class Http:
         async with AsyncExitStack() as answering:
             with told_of_lost_answers(is_read=is_poll or method == _READ):
                 url, answer = await self._answer_of_somebody(answering, ask, path, headers)
-            if FORWARDED_BY in answer.headers:
-                self._addresses.make_way(url)
             yield url, answer
 
     async def _answer_of_somebody(
@@ -371,20 +306,52 @@ class Http:
         Raises what the last one did that was asked; nobody is asked after one that may have done
         something.
         """
-        *others, last = self._addresses.in_order()
+        keys = keys_of(path) if self._has_choice else ()
+        heard = partial(self._heard, keys)
+        *others, last = self._addresses.in_order(keys)
         for url in others:
             try:
-                return url, await answering.enter_async_context(_answer(ask, url, path))
+                return url, await answering.enter_async_context(_answer(ask, url, path, heard))
             except TmsError as error:
-                if not self._addresses.failed(url, error):
+                if not self._addresses.failed(url, error, keys):
                     raise
         try:
             # Of several servers one may hang, and the next one is asked.
             meet = None if others else self._first_contact.wait
-            return last, await answering.enter_async_context(_answer(ask, last, path, meet))
+            return last, await answering.enter_async_context(_answer(ask, last, path, heard, meet))
         except TmsError as error:
-            self._addresses.failed(last, error)
+            self._addresses.failed(last, error, keys)
             raise
+
+    def _heard(self, keys: Keys, url: str, answer: httpx.Response) -> None:
+        """Learn from an answer who leads."""
+        if not self._has_choice or answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+            return
+        if FORWARDED_BY not in answer.headers:
+            self._addresses.answered(keys, url)
+            return
+        named = answer.headers.get(LEADER, "")
+        self._addresses.forwarded(keys, url, self._leaders.url_of(named, url))
+        if self._leaders.is_in_doubt:
+            self._doubted = keys, url, named
+
+    async def _look_for_doubted(self) -> None:
+        """Ask those that were given whether a leader is of the cluster, which gets credentials."""
+        assert self._doubted is not None
+        (keys, url, named), self._doubted = self._doubted, None
+        if not self._leaders.is_time_to_ask():
+            return
+        with suppress(TmsError, TimeoutError):
+            async with asyncio.timeout(CONNECT_S_MAX):
+                self._leaders.confirm(await self.send(_READ, _CLUSTER))
+        leader = self._leaders.url_of(named, url)
+        if leader is not None:
+            self._addresses.forwarded(keys, url, leader)
+
+    def same_leader(self, path: str, other: str) -> None:
+        """Ask first for what is at `path` who is asked first for `other`."""
+        if self._has_choice:
+            self._addresses.same(keys_of(path), keys_of(other))
 
     async def close(self) -> None:
         """Close the connections. Calls after that raise `RuntimeError`."""

@@ -153,7 +153,7 @@ class LoopThread:
         """Call `close` in the loop soon; nobody waits for it or is told what it raises.
 
         It takes no lock and does not wait, so the collector may run it in any thread. After the
-        end of the loop it does nothing.
+        end of the loop, and while it ends, it does nothing.
         """
 
         async def run() -> None:
@@ -161,6 +161,8 @@ class LoopThread:
                 await close()
 
         def begin() -> None:
+            if self._ended.is_set():  # it would be left behind; asyncio closes generators itself
+                return
             task = self._loop.create_task(run())
             self._closings.add(task)
             task.add_done_callback(self._closings.discard)

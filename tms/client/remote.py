@@ -78,7 +78,8 @@ class RemoteMessaging(Remote):
 
     async def topics(self, namespace: str) -> list[str]:
         """Return the names of a namespace's topics in the order of their row keys."""
-        answer = await self._calls.safely("GET", f"v1/namespaces/{namespace}/topics")
+        path = self._calls.listing(f"v1/namespaces/{namespace}/topics")
+        answer = await self._calls.safely("GET", path)
         return decode_answer(list[str], answer)
 
     async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:

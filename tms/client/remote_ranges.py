@@ -30,7 +30,7 @@ class RemoteRanges(Remote):
         expired: dict[TopicId, bytes] = {}
         time_ms = 0
         for namespace, asked in by_namespace.items():
-            path = f"v1/namespaces/{namespace}/positions"
+            path = self._calls.listing(f"v1/namespaces/{namespace}/positions")
             body = encode_asked(asked, isolation)
             answer = await self._calls.safely("POST", path, body, JSON)
             with of_the_server():

@@ -24,10 +24,22 @@ class RemoteServices:
         retry_for_s: Duration,
         compress: bool,
         access: Access = ANYBODY,
+        shard: int | None = None,
+        direct: bool = False,
     ) -> None:
-        """Make no connection yet. Raises as `Http`."""
-        self._http = Http(url, timeout_s=seconds_of(timeout_s), compress=compress, access=access)
-        calls = Calls(self._http, seconds_of(retry_for_s))
+        """Make no connection yet. With a `shard`, lists and sums are of that alone.
+
+        `direct` says whether leaders are asked that `url` does not name.
+        Raises as `Http`.
+        """
+        self._http = Http(
+            url,
+            timeout_s=seconds_of(timeout_s),
+            compress=compress,
+            access=access,
+            direct=direct,
+        )
+        calls = Calls(self._http, seconds_of(retry_for_s), shard)
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)
         self.subscriptions = RemoteSubscriptions(calls)

@@ -52,14 +52,17 @@ class RemoteTransactions(Remote):
         is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
         send = self._calls.safely if is_repeatable else self._calls.once
         body = bodies.encode_start(request)
+        home = f"{_PATH}{_home(request)}"
         try:
-            answer = await send("POST", f"{_PATH}{_home(request)}", body, JSON, caller)
+            answer = await send("POST", home, body, JSON, caller)
         except InvalidRequest as error:
             if error.problem.code != "unknown_query_parameter":
                 raise
             answer = await send("POST", _PATH, body, JSON, caller)  # a server without shards
         with of_the_server():
-            return bodies.decode_started(answer)
+            started = bodies.decode_started(answer)
+        self._calls.http.same_leader(_path(started.transaction_id), home)
+        return started
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress."""
@@ -132,11 +135,11 @@ class RemoteTransactions(Remote):
         return await self._list("status=invalid" + ("" if limit is None else f"&limit={limit}"))
 
     async def _list(self, query: str) -> list[TransactionInfo]:
-        return await self._get(f"{_PATH}?{query}", decode_infos)
+        return await self._get(self._calls.listing(f"{_PATH}?{query}"), decode_infos)
 
     async def invalid_count(self) -> int:
         """Return how many write pointers are in the invalid list."""
-        return await self._get(f"{_PATH}/invalid/size", decode_size)
+        return await self._get(self._calls.listing(f"{_PATH}/invalid/size"), decode_size)
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the invalid list; return how many were on it."""
@@ -147,7 +150,8 @@ class RemoteTransactions(Remote):
         return await self._truncate(bodies.encode_truncation(before_ms=time_ms))
 
     async def _truncate(self, body: bytes) -> int:
-        answer = await self._calls.safely("POST", f"{_PATH}/invalid/truncate", body, JSON)
+        path = self._calls.listing(f"{_PATH}/invalid/truncate")
+        answer = await self._calls.safely("POST", path, body, JSON)
         return bodies.decode_truncated(answer)
 
     async def owners(
@@ -156,11 +160,12 @@ class RemoteTransactions(Remote):
         """Return the owners that are remembered, oldest commit first."""
         asked = {"limit": limit, "principal": principal}
         query = urlencode({name: value for name, value in asked.items() if value is not None})
-        return await self._get(f"{_PATH}/owners{query and '?'}{query}", decode_owners)
+        path = self._calls.listing(f"{_PATH}/owners{query and '?'}{query}")
+        return await self._get(path, decode_owners)
 
     async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
         """Forget an owner. Raises `OwnerNotFound`, `OwnerBusy`, `NotPermitted`."""
-        path = f"{_PATH}/owners?{urlencode({'owner': owner})}"
+        path = self._calls.listing(f"{_PATH}/owners?{urlencode({'owner': owner})}")
         await self._calls.once("DELETE", path, caller=caller)
 
     async def snapshot(self) -> bytes:

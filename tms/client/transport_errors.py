@@ -55,6 +55,11 @@ def typed_errors(url: str) -> Iterator[None]:
         raise OutcomeUnknown(url=url, reason=reason_of(error)) from error
 
 
+def was_not_sent(error: BaseException) -> bool:
+    """Whether there was no connection, be it because the server is not trusted."""
+    return isinstance(error.__context__, httpx.ConnectError)
+
+
 @contextmanager
 def told_of_lost_answers(*, is_read: bool) -> Iterator[None]:
     """Raise `AnswerLost` for a request that only reads: its outcome is of no interest."""

@@ -38,12 +38,14 @@ class GroupWorker:
         self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings)
         self._concurrency = settings.concurrency
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_to_stop = False
 
     def stop(self) -> None:
         """Have `run` end: it takes no more, and waits for what is worked on.
 
-        Any thread and any signal handler may call it.
+        Any thread and any signal handler may call it, also before `run` has begun.
         """
+        self._is_to_stop = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._worker.stop)
 
@@ -65,10 +67,13 @@ class GroupWorker:
         self._loop = asyncio.get_running_loop()
         # Of its own: those of the loop are few, and the loop needs them.
         self._threads = DaemonThreads("tms-group-worker", self._concurrency + 1)
+        if self._is_to_stop:
+            self._worker.stop()
         try:
             await self._worker.run_on()
         finally:
             self._loop = None
+            self._is_to_stop = False
             self._threads.shutdown(wait=False)
 
     async def _handle_in_thread(self, message: AsyncGroupMessage) -> None:

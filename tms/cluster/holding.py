@@ -18,6 +18,7 @@ from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore
 
 LEASE = f"{ROOT}/lease"
+"""The path of the lease of a store with one shard."""
 
 lease_codec = JsonCodec(LeaseRecord)
 _log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Holding:
     def __init__(
         self,
         store: MetadataStore,
+        path: str,
         record: LeaseRecord,
         version: int,
         lease: Lease,
@@ -42,6 +44,7 @@ class Holding:
         self.may_end = asyncio.Event()
         """Set when the services are to be closed."""
         self._store = store
+        self._path = path
         self._record = record
         self._version = version
         self._clock = clock
@@ -60,6 +63,11 @@ class Holding:
     def renew_now(self) -> None:
         """Renew without waiting for when that is due."""
         self._is_due.set()
+
+    @property
+    def record(self) -> LeaseRecord:
+        """The lease as it was written last."""
+        return self._record
 
     def is_of(self, record: LeaseRecord) -> bool:
         """Whether the lease is held now, and `record` tells of it."""
@@ -91,7 +99,7 @@ class Holding:
         record = replace(self._record, renewals=renewals, keys_until_ms=until_ms, time_ms=now_ms)
         sent_s = self._clock.now_s()
         try:
-            stat = await self._store.put(LEASE, lease_codec.encode(record), self._version)
+            stat = await self._store.put(self._path, lease_codec.encode(record), self._version)
         except BadVersion:
             await self._look()
             return
@@ -102,7 +110,7 @@ class Holding:
 
     async def _look(self) -> None:
         """Find out whether the lease is another's, or a renewal was accepted without an answer."""
-        found = await self._store.get(LEASE)
+        found = await self._store.get(self._path)
         own = None if found is None else lease_codec.decode(found.value)
         if found is None or own is None or (own.holder, own.token) != self._whose():
             self._is_lost = True
@@ -122,7 +130,7 @@ class Holding:
         if self._is_lost or self.is_given_up or not releases:
             return
         # With the services closed no more keys are given, so the next ones may begin here.
-        record = replace(
+        released = replace(
             self._record,
             is_serving=False,
             is_released=True,
@@ -130,7 +138,8 @@ class Holding:
             time_ms=self._time.now_ms(),
         )
         try:
-            await self._store.put(LEASE, lease_codec.encode(record), self._version)
+            await self._store.put(self._path, lease_codec.encode(released), self._version)
+            self._record = released
         except TmsError as error:
             _log.warning("the lease was not given back, and will expire: %s", error)
 

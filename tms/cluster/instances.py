@@ -84,6 +84,11 @@ class Registration:
         self.instance = replace(self.instance, reaches_store_since_ms=since_ms)
         self._following.wake()
 
+    def renew(self, since_ms: int) -> None:
+        """Have the entry say that this server is there anew since a time, in ms since 1970."""
+        self.instance = replace(self.instance, since_ms=since_ms)
+        self._following.wake()
+
     async def close(self) -> None:
         """Register no more. The entry goes with the session."""
         await self._following.close()

@@ -1,4 +1,4 @@
-"""One server's part in its cluster: it stands by, claims the lease when that is free, and leads.
+"""One server's part in a lease: it stands by, claims the lease when that is free, and leads.
 
 1. At any time one server at most has its services open, or may still write: see `lease.py`.
 2. A server that cannot renew in time leads no more from that moment on, by its own clock; where
@@ -8,6 +8,8 @@
    need not wait.
 4. One that does not reach the store neither claims the lease nor keeps it while another reaches
    the store: see `reach.py`.
+
+A store has one lease, or one for each of its shards (`shard_members.py`), which go one by one.
 """
 
 import asyncio
@@ -18,22 +20,13 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 
 from tms.cluster.holding import LEASE, Holding, lease_codec, unless
-from tms.cluster.instances import Registration, instances_of, is_last
-from tms.cluster.lease import (
-    RENEWALS,
-    Lease,
-    LeaseClock,
-    LeaseRecord,
-    Sighting,
-    SteadySeconds,
-    ceiling_ms,
-)
-from tms.cluster.store_watch import Look, StoreWatch
-from tms.core.clock import Clock, SystemClock
-from tms.core.cluster import ClusterState, Instance, Role
+from tms.cluster.instances import instances_of, is_last
+from tms.cluster.lease import RENEWALS, Lease, LeaseRecord, Sighting, ceiling_ms
+from tms.cluster.presence import Presence
+from tms.core.cluster import ClusterState, Role
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable
 from tms.core.supervision import supervised
-from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent, Value
+from tms.metadata.interface import NEW, Notification, SessionEvent, Value
 
 RETRY_S = 1.0
 _LOOK_LATER_S = 0.01
@@ -43,61 +36,69 @@ Lead = Callable[[Lease], AbstractAsyncContextManager[object]]
 """Opens the services under a lease, and closes them; raises `TmsError` where they cannot open."""
 OnLeader = Callable[[str | None, str], None]
 """Is told the address of the leader that serves and its boot, None where there is none."""
+MayClaim = Callable[[float], bool]
+"""Says whether this server may claim a lease that has been free for so many seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class Member:
-    """One server in its cluster. Used from the event loop of its metadata store."""
+    """One server's part in one lease. Used from the event loop of its metadata store."""
 
     def __init__(
         self,
-        store: MetadataStore,
-        instance: Instance,
+        presence: Presence,
         *,
         of_store: str,
-        lease_s: float,
-        look: Look,
         fence_s: float = 0.0,
-        clock: LeaseClock | None = None,
-        time: Clock | None = None,
+        path: str = LEASE,
+        may_claim: MayClaim | None = None,
     ) -> None:
-        """Take part as `instance` from `open` on; `store` stays open.
+        """Take part as who is present, from `open` on.
 
-        `of_store` names what all servers of the cluster share, and `look` finds out whether this
-        one reaches that. The lease goes by `clock`, keys by `time`.
+        `of_store` names what all servers of the cluster share. The lease is at `path`; without
+        `may_claim` it is claimed at once when it is free.
         """
-        self._time: Clock = time or SystemClock()
-        self._store = store
-        self._instance = instance
+        self._presence = presence
+        self._time, self._clock = presence.time, presence.clock
+        self._store = presence.store
+        self._path = path
+        self._may_claim: MayClaim = may_claim or _always
         self._open_services: Lead | None = None
-        self._clock: LeaseClock = clock or SteadySeconds(self._time)
+        instance = presence.instance
         self._own = LeaseRecord(
             token=0,
             holder=instance.id,
             address=instance.address,
             boot=instance.boot,
             store=of_store,
-            lease_s=lease_s,
+            lease_s=presence.lease_s,
             fence_s=fence_s,
         )
-        self._registration = Registration(store, instance)
-        self._watch = StoreWatch(
-            look, store, self._registration, lease_s=lease_s, clock=self._clock, time=self._time
-        )
-        self._role = Role.STANDBY
+        self.role = Role.STANDBY
+        self.failure: TmsError | None = None
+        """The error that ended this server's latest turn; None: none did, or it leads again."""
         self._holding: Holding | None = None
         """The lease, while this server has it."""
         self._last: LeaseRecord | None = None
         """The lease as it was read last, of whomever; also where it was deleted since."""
         self._sighting = Sighting(self._clock)
+        self._free_from_s: float | None = None
+        """Since when the lease is known to be free; None: it is not."""
+        self.ran_out: LeaseRecord | None = None
+        """The latest lease that was seen to have run out, and was not given back."""
+        self.followed_token = 0
+        """The latest token under which another server was seen to serve."""
         self._token_known = 0
         """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
-        self._watch.on_reached = self._news.set
+        presence.watch.on_reached.append(self._news.set)
         self._stopping = asyncio.Event()
+        self._turn_ends = asyncio.Event()
+        """Set when this server is to lead no more, be it that it stops or steps down."""
         self._running: asyncio.Task[None] | None = None
-        self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
+        observing = self._store.observe(self._hear, path)
+        self._stops = [observing, self._store.observe_session(self._happen)]
         self._on_leader: OnLeader = _nobody
 
     async def open(self, lead: Lead, on_leader: OnLeader) -> None:
@@ -112,8 +113,7 @@ class Member:
                 f"the cluster is on the store {found[0].store!r}, not on {self._own.store!r}: give "
                 "each store a metadata path of its own"
             )
-        await self._registration.open()
-        self._watch.open()
+        await self._presence.enter()
         name = "taking part in the cluster"
         self._running = supervised(name, self._run, until=self._stopping)
 
@@ -128,23 +128,48 @@ class Member:
         holding = self._holding
         is_held = record is not None and holding is not None and holding.is_of(record)
         return ClusterState(
-            id=self._instance.id,
-            role=self._role if is_held else Role.STANDBY,
+            id=self._own.holder,
+            role=self.role if is_held else Role.STANDBY,
             leader=None if record is None else record.holder,
             token=None if record is None else record.token,
             instances=instances,
         )
 
+    @property
+    def seen(self) -> LeaseRecord | None:
+        """The lease as this server knows it; None if nobody holds it."""
+        if self._holding is not None:
+            return self._holding.record
+        record = self._last
+        return None if record is None or self._free_from_s is not None else record
+
+    @property
+    def is_stepping_down(self) -> bool:
+        """Whether this server has the lease, and is about to give it back."""
+        return self._holding is not None and self._turn_ends.is_set()
+
+    def step_down(self) -> None:
+        """Give the lease back once the services are closed, and follow; nothing if it is not held.
+
+        Whether this server claims it again is for `may_claim` to say.
+        """
+        if self._holding is not None:
+            self._turn_ends.set()
+
+    def look_now(self) -> None:
+        """Look at the lease soon, because something else has changed."""
+        self._news.set()
+
     async def close(self) -> None:
         """Lead no more, give the lease back, and take no more part."""
         self._stopping.set()
+        self._turn_ends.set()
         self._news.set()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
         for stop in self._stops:
             stop()
-        await self._watch.close()
-        await self._registration.close()
+        await self._presence.leave()
 
     def _hear(self, _: Notification) -> None:
         self._news.set()
@@ -159,13 +184,13 @@ class Member:
                 self._holding.renew_now()
 
     async def _read(self) -> tuple[LeaseRecord, Value] | None:
-        value = await self._store.get(LEASE)
+        value = await self._store.get(self._path)
         if value is None:
             return None
         try:
             return lease_codec.decode(value.value), value
         except ValueError as error:
-            raise ValueUnreadable(path=LEASE, reason=str(error)) from error
+            raise ValueUnreadable(path=self._path, reason=str(error)) from error
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
@@ -175,6 +200,7 @@ class Member:
                     await self._hold(*claimed)
             except TmsError as error:
                 _log.warning("this server pauses in the cluster: %s", error)
+                self.failure = error
                 self._token_known = max(self._token_known, error.detail.get("later_token", 0))
                 self._tell(None)
                 await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
@@ -194,18 +220,28 @@ class Member:
                 self._sighting.see(seen, record.lease_s)
             if record is None or self._sighting.has_run_out(record):
                 self._tell(None)
-                if await self._watch.may_claim():
+                if record is not None and not record.is_released:
+                    self.ran_out = record
+                if self._may_claim(self._free_for_s()) and await self._presence.watch.may_claim():
                     claimed = await self._claim(record, version)
                     if claimed is not None:
                         return claimed
                     continue
                 left_s = self._own.lease_s
             else:
+                self._free_from_s = None
+                if record.is_serving and record.holder != self._own.holder:
+                    self.followed_token = record.token
                 self._tell(record)
                 left_s = self._sighting.left_s(record)
             lasts_s = self._own.lease_s if record is None else record.lease_s
             await self._pause(min(lasts_s / RENEWALS, left_s + _LOOK_LATER_S))
         return None
+
+    def _free_for_s(self) -> float:
+        now_s = self._clock.now_s()
+        self._free_from_s = now_s if self._free_from_s is None else self._free_from_s
+        return now_s - self._free_from_s
 
     async def _claim(
         self, old: LeaseRecord | None, version: int
@@ -226,52 +262,59 @@ class Member:
         )
         sent_s = self._clock.now_s()
         try:
-            stat = await self._store.put(LEASE, lease_codec.encode(record), version)
+            stat = await self._store.put(self._path, lease_codec.encode(record), version)
         except BadVersion:
             return None  # somebody else was quicker, or the leader is back
         ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
         lease = Lease(token, record.lease_s, self._clock, sent_s, **ceilings)
-        _log.info("this server takes over the lead, with token %d", token)
+        _log.info("this server takes over %s, with token %d", self._own.store, token)
         return record, stat.version, lease, wait_s
 
     async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
         """Lead until the lease is lost, the services fail to open, or this server stops."""
-        self._role = Role.TAKING_OVER
+        self.role, self._free_from_s = Role.TAKING_OVER, None
+        self._turn_ends.clear()
+        if self._stopping.is_set():
+            self._turn_ends.set()
         holding = Holding(
             self._store,
+            self._path,
             record,
             version,
             lease,
             clock=self._clock,
             time=self._time,
-            is_better_elsewhere=self._watch.is_better_elsewhere,
+            is_better_elsewhere=self._presence.watch.is_better_elsewhere,
         )
         self._holding = holding
         leading = asyncio.create_task(self._lead(holding, wait_s))
         renewing = supervised("renewing the lease", holding.renew_until_lost)
-        stopping = asyncio.create_task(self._stopping.wait())
+        ending = asyncio.create_task(self._turn_ends.wait())
         try:
-            await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({leading, renewing, ending}, return_when=asyncio.FIRST_COMPLETED)
             if renewing.done():
                 reason = "does not reach the store, and gives the lease to a server that does"
                 if not holding.is_given_up:
                     reason = "does not lead any more, because another server has claimed the lease"
-                _log.error("this server %s; it closes its services", reason)
+                    self._presence.registration.renew(self._time.now_ms())
+                _log.error("this server %s; it closes %s", reason, self._own.store)
                 lease.end()
             self._tell(None)
             lease.is_last = await is_last(self._store, RETRY_S)
             holding.may_end.set()
             await self._forward_until(leading)
         finally:
-            stopping.cancel()
+            ending.cancel()
             holding.may_end.set()
-            self._role, self._holding = Role.STANDBY, None
+            self.role, self._holding = Role.STANDBY, None
+            self._free_from_s = self._clock.now_s()
         # Renewed until here: the services are closed. Where they failed, something of them may be
         # under way yet, and where they were never open, something of the leader before; then the
         # lease runs out, and the next one waits.
         lease.end()
         has_led = leading.exception() is None and leading.result()
         await holding.end(renewing, releases=has_led)
+        self._last = holding.record
         leading.result()
 
     async def _lead(self, holding: Holding, wait_s: float) -> bool:
@@ -283,9 +326,9 @@ class Member:
             return False
         assert self._open_services is not None, "nothing is led before it is open"
         async with self._open_services(holding.lease):
-            self._role = Role.LEADER
+            self.role, self.failure = Role.LEADER, None
             holding.serve(self._own.fence_s)
-            _log.info("this server leads, with token %d", holding.lease.token)
+            _log.info("this server leads %s, with token %d", self._own.store, holding.lease.token)
             await holding.may_end.wait()
         return True
 
@@ -295,7 +338,7 @@ class Member:
             with suppress(TmsError):
                 found = await self._read()
                 record = None if found is None else found[0]
-                is_own = record is None or record.holder == self._instance.id
+                is_own = record is None or record.holder == self._own.holder
                 self._tell(None if is_own else record)
             await asyncio.wait({closed}, timeout=self._own.lease_s / RENEWALS)
 
@@ -308,6 +351,11 @@ class Member:
     async def _pause(self, seconds: float) -> None:
         """Return after a time, or when the lease has changed."""
         await unless(self._news, asyncio.sleep(seconds))
+
+
+def _always(_: float) -> bool:
+    """Let this server claim a lease at once."""
+    return True
 
 
 def _nobody(_: str | None, __: str) -> None:

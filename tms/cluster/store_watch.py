@@ -50,8 +50,10 @@ class StoreWatch:
         self._time = time
         self._reach = StoreReach(lease_s)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tms-look")
+        self._has_given_up = False
+        """Whether this server gave a lease up, and has not registered anew since."""
         self._watching: asyncio.Task[None] | None = None
-        self.on_reached: Callable[[], None] = lambda: None
+        self.on_reached: list[Callable[[], None]] = []
         """Called when the store is reached after it was not."""
 
     def open(self) -> None:
@@ -87,10 +89,14 @@ class StoreWatch:
                 raise
         else:
             reach.answered(sent_s, self._clock.now_s())
+            if self._has_given_up and reach.may_claim(self._clock.now_s()):
+                self._has_given_up = False
+                self._registration.renew(self._time.now_ms())
             if not was_reached:
                 _log.info("the store is reached")
                 self._registration.tell_reached(self._time.now_ms())
-                self.on_reached()
+                for call in self.on_reached:
+                    call()
 
     async def may_claim(self) -> bool:
         """Return whether this server may claim a lease that is free. Raises `Unavailable`."""
@@ -113,4 +119,5 @@ class StoreWatch:
         if not self._reach.hear(now_s, does_another_reach=reached):
             return False
         self._reach.give_up(now_s)
+        self._has_given_up = True
         return True

@@ -37,6 +37,8 @@ class Caller:
     """The name that was authenticated; None if nobody has said who it is."""
     part: str | None = None
     """The part of the service that asks; None if it is none of them."""
+    groups: frozenset[str] = frozenset()
+    """The groups that it is in."""
     may_end_any: bool = False
     """Whether it may end the transactions of others, and publish in them (`transact-any`)."""
     has_all: bool = False

@@ -10,6 +10,8 @@ from tms.core.shards import ShardBy, Sharding
 FORWARDED_BY = "tms-forwarded-by"
 """A header: the number of the server that passes a request on, and that of who passed its answer
 on."""
+LEADER = "tms-leader"
+"""A header of answers that were passed on: the address of the server that gave them."""
 
 
 class Role(Enum):
@@ -45,6 +47,18 @@ class Instance:
     """Which process it is, of all that have its address; empty if it takes nothing sealed."""
 
 
+class ShardStanding(Enum):
+    """How a shard of a store stands."""
+
+    SERVING = "serving"
+    TAKING_OVER = "taking over"
+    """Its next leader opens it."""
+    MOVING = "moving"
+    """Its leader closes it, so that another may lead it."""
+    FREE = "free"
+    """Nobody leads it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardState:
     """How one shard of a store stands."""
@@ -55,6 +69,9 @@ class ShardState:
     """The server that leads it, or takes it over; None if none does, or a server is alone."""
     token: int | None
     """The token of its leader; None as above."""
+    state: ShardStanding = ShardStanding.SERVING
+    wish: int | None = None
+    """The server that an operator wishes to lead it; None: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +88,8 @@ class ClusterState:
     instances: Sequence[Instance] = ()
     by: ShardBy | None = None
     """The rule by which topics are in shards; None if the store has one."""
-    shards: Sequence[ShardState] | None = ()
-    """The shards in order, if the store has several; None: the server asked cannot tell yet."""
+    shards: Sequence[ShardState] = ()
+    """The shards in order, if the store has several."""
 
     def with_shards(self, sharding: Sharding) -> "ClusterState":
         """Return it with the shards of the store, all of which the leader leads."""

@@ -8,6 +8,8 @@ set. The core sees the values and not where they come from.
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tms.core.errors import InvalidRequest
+
 MS_PER_S = 1_000
 INT64_MAX = 2**63 - 1
 JSON_INTEGER_MAX = 2**53 - 1
@@ -214,6 +216,17 @@ class Limits:
                 raise ValueError(f"{smaller} must not be over {larger}")
         if self.ttl_s_default > TTL_S_MAX:
             raise ValueError(f"ttl_s_default must not be over {TTL_S_MAX}")
+
+    def poll_limit(self, asked: int | None) -> int:
+        """Return how many messages a poll may give that asks for so many; None: it does not say.
+
+        Raises `InvalidRequest` (invalid_limit).
+        """
+        if asked is None:
+            return self.poll_messages_default
+        if asked <= 0:
+            raise InvalidRequest("invalid_limit", limit=asked)
+        return min(asked, self.poll_messages_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -291,11 +291,7 @@ class Service:
 
     def limit_of(self, asked: int | None) -> int:
         """Return how many messages a poll may give that asks for `asked`."""
-        if asked is None:
-            return self._limits.poll_messages_default
-        if asked <= 0:
-            raise InvalidRequest("invalid_limit", limit=asked)
-        return min(asked, self._limits.poll_messages_max)
+        return self._limits.poll_limit(asked)
 
     def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:
         """Return what `page` would, if all of that is in memory and given to everybody."""

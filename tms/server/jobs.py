@@ -4,57 +4,193 @@ The server's packages are found once `tms.server.stores` is imported, so it come
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from tms.core.clock import SystemClock
+from tms.core.errors import Unavailable
 from tms.core.mark import ClockElsewhere, carry_mark, latest_mark
+from tms.core.shards import EVERY_ID, OneShard, OwnIds
 from tms.core.store_access import StoreAccess
-from tms.core.store_url import LEVELDB, folder_of
-from tms.server.stores import hbase_options, open_tables
+from tms.core.store_url import LEVELDB, folder_of, url_of_shard
+from tms.core.topic import TopicId
+from tms.server.stores import hbase_options, open_tables, sharding_of
 from tms.settings import Settings
-from tms.transactions.copied_state import CopiedTransactions, carry
+from tms.transactions.copied_state import CopiedTransactions, TargetHas, carry, read_source
 
 if TYPE_CHECKING:
     from cleanup.hbase.opening import Pruning
-    from tables.copying import Copying
+    from cleanup.ranges import Step
+    from tables.copying import Copying, CopyStep
+    from tables.store_tables import StoreTables
+
+_SHARD_CONNECTIONS = 2
+"""To HBase, for each shard of a copy: one is read or written at a time, while others wait."""
 
 
-def open_pruning(store: str, settings: Settings, workers: int) -> "Pruning":
+class StorePruning:
+    """A pass of cleanup over a store, or over its shards, one after another."""
+
+    def __init__(self, first: "Pruning", others: "Iterable[Callable[[], Pruning]]" = ()) -> None:
+        """Begin with the one that is open; `others` open the next ones."""
+        self._opened = [first]
+        self._others = others
+
+    def steps(self) -> "Generator[Step, None, None]":
+        """Do the pass. Close it before this, which waits for what its workers read.
+
+        If a shard is unavailable, the others are done all the same. Raises as `Pruning.steps`, and
+        as `open_tables`.
+        """
+        failures: list[Unavailable] = []
+        for open_next in (lambda: self._opened[0], *self._others):
+            try:
+                pruning = open_next()
+                if pruning not in self._opened:
+                    self._opened.append(pruning)
+                with closing(pruning.steps()) as steps:
+                    yield from steps
+            except Unavailable as error:
+                failures.append(error)
+        for failure in failures[:1]:
+            raise failure
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many regions are done, and how many there are to do in what is open."""
+        done, regions = zip(*(pruning.progress for pruning in self._opened), strict=True)
+        return sum(done), sum(regions)
+
+    @property
+    def holder(self) -> str | None:
+        """Another process that cleans up one of them, where so nothing was done."""
+        return next((each.holder for each in self._opened if each.holder is not None), None)
+
+    def close(self) -> None:
+        """Close the stores."""
+        for pruning in self._opened:
+            pruning.close()
+
+
+def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
     """Return a pass of cleanup over `store`, which is `hbase://…`; close it when it is done.
 
-    Raises as `open_tables`.
+    That may be one shard. Raises as `open_tables`.
     """
     from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.server.stores; an extra
+    from tables.hbase.opening import shards_within  # noqa: PLC0415  as above
 
-    limits = settings.limits()
-    return Pruning(store, hbase_options(settings), limits, SystemClock(), workers=workers)
+    options = hbase_options(settings)
+
+    def open_one(url: str) -> Pruning:
+        return Pruning(url, options, settings.limits(), SystemClock(), workers=workers)
+
+    first, *others = shards_within(store, **options)
+    return StorePruning(open_one(first), [partial(open_one, each) for each in others])
 
 
-def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, CopiedTransactions]":
-    """Return a copy of one store into another, and what went over of its transactions.
+class StoreCopy:
+    """A copy of one store into another, of which each may have shards."""
 
-    Close the first when it is done. Raises as `open_tables`, and `CopyRefused`.
+    def __init__(
+        self, parts: "Sequence[tuple[Copying, CopiedTransactions]]", closing: ExitStack
+    ) -> None:
+        """Copy in `parts`, one after another; `closing` closes the stores."""
+        self._parts = parts
+        self._closing = closing
+        self.topics_count = sum(copying.topics_count for copying, _ in parts)
+        self.invalids = frozenset[int]().union(*(carried.invalids for _, carried in parts))
+        """The source's invalid write pointers."""
+        has = {carried.target_has for _, carried in parts}
+        self.target_has: TargetHas = has.pop() if len(has) == 1 else "its own"
+        """Which transactions the target has now."""
+
+    def steps(self) -> "Generator[CopyStep, None, None]":
+        """Copy what is not there yet, giving each step when it is done. Raises as a `Copying`."""
+        for copying, carried in self._parts:
+            yield from copying.steps(carried.invalids, carried.taken)
+
+    def close(self) -> None:
+        """Close the stores."""
+        self._closing.close()
+
+
+class _Opened(NamedTuple):
+    """A store, or one of its shards."""
+
+    tables: "StoreTables"
+    name: str
+    shard: OneShard | None
+
+
+def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
+    """Return a copy of one store into another; what is known of transactions has gone over.
+
+    Close it when it is done. Raises as `open_tables`, and `CopyRefused`.
     """
     from tables.copying import Copying  # noqa: PLC0415  behind tms.server.stores
 
-    folder = folder_of(source)
-    name = source.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
     limits, now_ms = settings.limits(), SystemClock().now_ms()
-    own = open_tables(source, settings, StoreAccess.READ)
+    opening = ExitStack()
+    parts: list[tuple[Copying, CopiedTransactions]] = []
     try:
-        other = open_tables(target, settings)
+        sources = [*_opened(source, settings, StoreAccess.READ, opening)]
+        targets = [*_opened(target, settings, StoreAccess.CREATE, opening)]
+        copies = [
+            [
+                Copying(own.tables.store, other.tables.store, own.name, _place_of(other.shard))
+                for own in sources
+            ]
+            for other in targets
+        ]
+        for copying in chain.from_iterable(copies):
+            copying.check()
+        known = read_source((own.tables.transactions for own in sources), limits, now_ms)
+        for other, into in zip(targets, copies, strict=True):
+            ids = _ids_of(other.shard)
+            carried = carry(known, other.tables.transactions, limits, now_ms, ids)
+            for own in sources:
+                carry_mark(own.tables.transactions, other.tables)
+            parts += [(copying, carried) for copying in into]
     except BaseException:
-        own.close()
+        opening.close()
         raise
-    copying = Copying(own.store, other.store, name)
-    try:
-        copying.check()
-        carried = carry(own.transactions, other.transactions, limits, now_ms)
-        carry_mark(own.transactions, other)
-    except BaseException:
-        copying.close()
-        raise
-    return copying, carried
+    return StoreCopy(parts, opening)
+    raise AssertionError("an exit stack hides nothing")
+
+
+def _opened(
+    url: str, settings: Settings, access: StoreAccess, closing: ExitStack
+) -> Iterator[_Opened]:
+    """Open a store, or all of its shards, and have them closed."""
+    folder = folder_of(url)
+    name = url.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
+    sharding = sharding_of(url, settings)
+    if sharding is None:
+        tables = open_tables(url, settings, access)
+        closing.callback(tables.close)
+        yield _Opened(tables, name, None)
+        return
+    share = settings.model_copy(update={"hbase_connections": _SHARD_CONNECTIONS})
+    for number in range(sharding.shards):
+        shard = OneShard(number, sharding)
+        tables = open_tables(url_of_shard(url, number), share, access, shard=shard)
+        closing.callback(tables.close)
+        yield _Opened(tables, url_of_shard(name, number), shard)
+
+
+def _ids_of(shard: OneShard | None) -> OwnIds:
+    return EVERY_ID if shard is None else OwnIds(shard.shard, shard.sharding.shards)
+
+
+def _place_of(shard: OneShard | None) -> Callable[[TopicId], bool] | None:
+    """Return what says whether a topic is in a shard."""
+    if shard is None:
+        return None
+    return lambda topic: shard.sharding.shard_of(topic) == shard.shard
 
 
 def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:

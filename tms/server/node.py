@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -39,7 +39,6 @@ from tms.registry.log import WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import importing, open_metadata, open_tables
 from tms.settings import Settings
-from tms.transactions.foreign_manager import TransactionsOfOthers
 from tms.transactions.service import TransactionService
 
 with importing("tables"), importing("cleanup"):
@@ -71,6 +70,10 @@ class OpenServices:
     room_metrics: RoomMetrics | None
     """None without an upkeep, and for a store that is not in a folder."""
     _closing: AsyncExitStack
+
+    @property
+    def sharding(self) -> None:
+        """None: the store has one shard."""
 
     def in_shard(self, shard: int) -> "OpenServices":
         """Return this: it is the shard 0, and there is no other."""
@@ -230,15 +233,14 @@ async def services_on(
         last_first.push_async_callback(shard.close)
         way.attach(shard.messaging)
         folder = None if upkeep is None else folder_of(upkeep.url)
-        elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
         return OpenServices(
             shard,
             shard.messaging,
-            shard.own_transactions or elsewhere,
+            shard.transactions,
             shard.own_transactions,
             shard.subscriptions,
             shard.groups,
-            shard.messaging.ranges,
+            shard.ranges,
             shard.cleanup,
             shard.inspection,
             namespaces,

@@ -7,7 +7,7 @@ signs tokens, and the keys by which the servers of a cluster believe each other.
 import contextlib
 import importlib.util
 import ssl
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot, server_identity
 from tms.security.grants import GrantOptions, Grants
 from tms.security.quotas import Quotas, SharedBounds
+from tms.security.rules import Identity
 from tms.security.sessions import Sessions, VerifyPassword, VerifyWebToken
 from tms.security.tokens import kept_of_setting
 from tms.server.stores import importing
@@ -126,14 +127,22 @@ async def _publish(way: WayToLog, lines: list[bytes]) -> None:
 
 
 class Signing(httpx.Auth):
-    """Says in each request that this server itself makes it, to the server of a URL.
+    """Says in each request to the server of a URL who makes it: this server itself, or `who`.
 
     `boot`: which process of it they are for, empty if that is not known.
     """
 
     requires_request_body = True
 
-    def __init__(self, sealer: Sealer, url: str, boot: str) -> None:
+    def __init__(
+        self,
+        sealer: Sealer,
+        url: str,
+        boot: str,
+        who: Callable[[], Identity | None] | None = None,
+    ) -> None:
+        server = server_identity(sealer.instance_id)
+        self._who = who or (lambda: server)
         self._sealer = sealer
         self._url = url
         self._boot = boot
@@ -150,7 +159,7 @@ class Signing(httpx.Auth):
     def _sealed(self, request: httpx.Request) -> httpx.Request:
         path, _, query = request.url.raw_path.partition(b"?")
         request.headers[HEADER] = self._sealer.seal(
-            server_identity(self._sealer.instance_id),
+            self._who(),
             request.method,
             path.decode("latin-1"),
             query,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -27,12 +27,14 @@ from tms.core.shards import EVERY_ID, OwnIds
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
+from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
 from tms.messaging.mark import MarkTimer, StoreMark
+from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
@@ -40,6 +42,7 @@ from tms.messaging.write_requests import Writing
 from tms.namespaces.opening import DeclaredNamespaces
 from tms.server.stores import hbase_options, importing
 from tms.settings import Settings
+from tms.transactions.foreign_manager import TransactionsOfOthers
 from tms.transactions.journal import Recover, TransactionJournal
 from tms.transactions.metrics import TransactionMetrics
 from tms.transactions.recovery import RecoveredState
@@ -106,6 +109,16 @@ class Shard:
     inspection: Partwise | None
     """None without an upkeep."""
     _closing: AsyncExitStack
+
+    @property
+    def transactions(self) -> AsyncTransactions:
+        """Transactions; where they are managed elsewhere, each call is refused."""
+        return self.own_transactions or cast("AsyncTransactions", TransactionsOfOthers())
+
+    @property
+    def ranges(self) -> RangeService:
+        """The readable ranges of topics."""
+        return self.messaging.ranges
 
     async def refresh_lags(self) -> None:
         """Look how far readers are behind; a bounded time."""

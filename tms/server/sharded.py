@@ -1,19 +1,18 @@
-"""The services of a process on a sharded store: each shard as a lone server has it, and the ways.
+"""The services of a process on a sharded store: those of each shard that it leads, and the ways.
 
-1. The stores of shards are opened together, because each may have to wait for a dead server's
-   calls. Then shards are opened one after another, and closed in the other order, whatever one of
-   them raises. If one does not open, none is.
-2. All are under one lease, if there is any. They share the clock, the namespaces, the metrics'
-   registry and the cache's memory, and have equal parts of the connections to HBase. Other limits
-   hold for each shard.
-3. What is asked of a topic or a transaction goes to its shard (`tms.sharding`).
+1. Each shard is opened, led and closed by itself, as a lone server's store is. A process that is
+   alone leads all of them; in a cluster it leads some, under a lease for each.
+2. Shards share the clock, the namespaces, the metrics' registry and the cache's memory, and have
+   equal parts of the connections to HBase. Other limits hold for each shard.
+3. Requests for a topic or a transaction go to its shard (`tms.sharding`). Lists and sums are made
+   of all shards, also of those that others lead.
 """
 
 import asyncio
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -24,6 +23,7 @@ from tms.core.cluster import HeldLease
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
+from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
 from tms.core.ranges import Ranges
 from tms.core.shards import OneShard, OwnIds, Sharding, check_shard
@@ -44,15 +44,16 @@ from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import open_metadata, open_tables
 from tms.settings import Settings
 from tms.sharding.groups import ShardedGroups
-from tms.sharding.messaging import ServedMessaging, ShardedMessaging
+from tms.sharding.messaging import ShardedMessaging
 from tms.sharding.metrics import ShardMetrics
+from tms.sharding.places import Picked, Places, ServedMessaging, held
 from tms.sharding.positions import ShardedRanges, ShardedSubscriptions
 from tms.sharding.transactions import ShardedTransactions
 from tms.sharding.upkeep import ShardedCleanup, ShardedInspection
 from tms.transactions.foreign_manager import TransactionsOfOthers
 
-Opened = tuple[Tables, Upkeep | None]
-"""The tables of a shard, and its upkeep; None: nothing is cleaned up or looked into."""
+Opened = tuple[Tables, Upkeep]
+"""The tables of a shard, and its upkeep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class ShardedServices:
     """All services of a process, over its shards. Fulfils `ServerServices`."""
 
     sharding: Sharding
-    shards: Sequence[Shard]
+    places: Places[Shard]
+    process: Process
     messaging: ServedMessaging
     transactions: AsyncTransactions
     subscriptions: Subscriptions
@@ -70,31 +72,79 @@ class ShardedServices:
     inspection: PartwiseInspection | None
     namespaces: DeclaredNamespaces
     schemas: LocalSchemas
-    _closing: AsyncExitStack
+    registries: dict[int, CollectorRegistry]
+    """The metrics of the shards that are led here."""
+    closing: AsyncExitStack
+    """Closes what was opened with the services."""
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """The shards that are led here, in order."""
+        return [shard for _, shard in sorted(self.places.led.items())]
 
     def in_shard(self, shard: int) -> "ShardedServices":
-        """Return the services of one shard alone, with what is of the process."""
-        one = self.shards[check_shard(shard, len(self.shards))]
+        """Return the services of one shard alone, with what is of the process.
+
+        Raises `InvalidRequest` (invalid_query), and `NoLeader` if it is not led here.
+        """
+        one = cast("Shard", self.places.here[check_shard(shard, self.sharding.shards)])
         return replace(
             self,
             messaging=one.messaging,
-            transactions=_transactions(one),
+            transactions=one.transactions,
             subscriptions=one.subscriptions,
             groups=one.groups,
-            ranges=one.messaging.ranges,
+            ranges=one.ranges,
             cleanup=one.cleanup,
             inspection=one.inspection,
         )
 
-    async def raise_format(self) -> None:
-        """Record the present format of each shard. Raises `StoreUnavailable`."""
-        for shard in self.shards:
-            await shard.raise_format()
+    def reaching(self) -> Messaging:
+        """Return the way to the service's own topics, wherever they are led."""
+        reached = Picked(self.places.reached, lambda each: held(each).messaging)
+        return ShardedMessaging(
+            self.sharding,
+            cast("Sequence[ServedMessaging]", reached),
+            reached,
+            self.places.led.keys(),
+            limits=self.process.limits,
+            values=None,
+            own_transactions=True,
+        )
+
+    @asynccontextmanager
+    async def leading(
+        self,
+        number: int,
+        opened: Opened,
+        lease: HeldLease | None = None,
+        instances: Instances | None = None,
+    ) -> AsyncIterator[Shard]:
+        """Serve a shard on its tables, which stay open. Raises as `open_shard`."""
+        tables, upkeep = opened
+        registry = CollectorRegistry()
+        shard = await open_shard(
+            tables,
+            self.process._replace(registry=registry),
+            lease=lease,
+            instances=instances,
+            access=StoreAccess.CREATE,
+            upkeep=upkeep,
+            ids=OwnIds(number, self.sharding.shards),
+        )
+        self.registries[number] = registry
+        self.places.lead(number, shard)
+        try:
+            yield shard
+        finally:
+            self.places.leave(number)
+            del self.registries[number]
+            await shard.close()
 
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""
-        self.messaging.stop_waiting()
         for shard in self.shards:
+            shard.messaging.stop_waiting()
             shard.groups.stop_waiting()
 
     async def refresh_lags(self) -> None:
@@ -118,22 +168,42 @@ class ShardedServices:
         """Return what should be done something about soon, and in which shard."""
         return [
             f"shard {number}: {warning}"
-            for number, shard in enumerate(self.shards)
+            for number, shard in sorted(self.places.led.items())
             if shard.own_transactions is not None
             for warning in shard.own_transactions.warnings()
         ]
 
+    async def raise_format(self) -> None:
+        """Record the present format of each shard that is led here. Raises `StoreUnavailable`."""
+        for shard in self.shards:
+            await shard.raise_format()
+
     async def close(self) -> None:
-        """Write what is queued, refuse what comes after, and close the stores."""
-        await self._closing.aclose()
+        """Close what leads the shards, and what is of the process."""
+        await self.closing.aclose()
 
 
-def _transactions(shard: Shard) -> AsyncTransactions:
-    return shard.own_transactions or _elsewhere()
+class ShardStores:
+    """The stores of shards, as settings say: each is opened by itself. Used from any thread."""
 
+    def __init__(self, store: str, sharding: Sharding, settings: Settings) -> None:
+        """Open shards of `store`, `hbase://…`."""
+        part = {
+            "hbase_connections": max(2, 2 * settings.hbase_connections // sharding.shards),
+            "cleanup_workers": min(1, settings.cleanup_workers),
+        }
+        self._store = store
+        self._sharding = sharding
+        self._settings = settings.model_copy(update=part)
 
-def _elsewhere() -> AsyncTransactions:
-    return cast("AsyncTransactions", TransactionsOfOthers())
+    def open(self, number: int, lease: HeldLease | None = None) -> Opened:
+        """Open one; whoever asks closes the tables.
+
+        Raises as `open_tables`, and `StoreFormatUnknown` if it is not as the whole store says.
+        """
+        url, expected = url_of_shard(self._store, number), OneShard(number, self._sharding)
+        tables = open_tables(url, self._settings, takes_over=True, lease=lease, shard=expected)
+        return tables, Upkeep(url, tables.store, self._settings)
 
 
 async def open_shards(
@@ -144,38 +214,32 @@ async def open_shards(
     registry: CollectorRegistry,
     *,
     values: PayloadValues | None,
-    lease: HeldLease | None = None,
-    instances: Instances | None = None,
     may_block_loop: bool = False,
 ) -> ShardedServices:
-    """Return the services on the shards of `store`, `hbase://…`; close them when done.
+    """Return the services on all shards of `store`, `hbase://…`, of a server that is alone.
 
-    The arguments are those of `tms.server.node.open_services`. Raises as that, and
-    `StoreFormatUnknown` where a shard is not as `sharding` has it.
+    The stores are opened together, because each may have to wait for a dead server's calls. If one
+    does not open, none is. The arguments are those of `tms.server.node.open_services`. Raises as
+    that, and `StoreFormatUnknown` where a shard is not as `sharding` has it.
     """
-    count, limits = sharding.shards, settings.limits()
-    part = {
-        "hbase_connections": max(2, 2 * settings.hbase_connections // count),
-        "cleanup_workers": min(1, settings.cleanup_workers),
-    }
-    share = settings.model_copy(update=part)
+    stores = ShardStores(store, sharding, settings)
+    opened = await asyncio.to_thread(_open_all, stores.open, sharding.shards)
+    try:
+        namespaces = await namespaces_of(settings)
+    except BaseException:
+        _close(opened)
+        raise
+    process = Process(settings.limits(), clock, registry, namespaces, values, may_block_loop)
+    return await open_sharded(opened, sharding, process)
 
-    def open_one(shard: int) -> Opened:
-        url, expected = url_of_shard(store, shard), OneShard(shard, sharding)
-        tables = open_tables(url, share, takes_over=True, lease=lease, shard=expected)
-        return tables, Upkeep(url, tables.store, share)
+
+async def namespaces_of(settings: Settings) -> DeclaredNamespaces:
+    """Return the namespaces of a server on a store that is not in a folder. Raises as it opens."""
 
     async def open_beside(url: str, _: bool) -> MetadataStore:  # noqa: FBT001  a Callable
         return await open_metadata(url, settings)
 
-    opened = await asyncio.to_thread(_open_all, open_one, count)
-    try:
-        namespaces = await open_namespaces(settings.metadata, store, limits, open_beside)
-    except BaseException:
-        _close(opened)
-        raise
-    process = Process(limits, clock, registry, namespaces, values, may_block_loop)
-    return await open_sharded(opened, sharding, process, lease=lease, instances=instances)
+    return await open_namespaces(settings.metadata, settings.store, settings.limits(), open_beside)
 
 
 def _open_all(open_one: Callable[[int], Opened], count: int) -> list[Opened]:
@@ -195,19 +259,31 @@ def _close(opened: Sequence[Opened]) -> None:
 
 
 async def open_sharded(
-    opened: Sequence[Opened],
-    sharding: Sharding,
-    process: Process,
-    *,
-    lease: HeldLease | None = None,
-    instances: Instances | None = None,
+    opened: Sequence[Opened], sharding: Sharding, process: Process
 ) -> ShardedServices:
-    """Return the services on shards, which close with them, also where this fails.
+    """Return the services on all shards, which close with them, also where this fails.
 
-    So do the namespaces of `process`. Payloads are checked by its values, or by the registry on
-    these services if its extra is installed. Raises as `open_shard`.
+    So do the namespaces of `process`. Raises as `open_shard`.
     """
     assert len(opened) == sharding.shards
+    async with AsyncExitStack() as last_first:
+        last_first.push_async_callback(process.namespaces.close)
+        for tables, _ in opened:
+            last_first.push_async_callback(asyncio.to_thread, tables.close)
+        _, upkeep = opened[0]
+        services = services_of_shards(sharding, process, upkeep.settings)
+        for number, each in enumerate(opened):
+            await last_first.enter_async_context(services.leading(number, each))
+        services.closing.push_async_exit(last_first.pop_all())
+        return services
+
+
+def services_of_shards(sharding: Sharding, process: Process, settings: Settings) -> ShardedServices:
+    """Return the services of a process that leads no shard yet.
+
+    Payloads are checked by its values, or by the registry on these services if its extra is
+    installed.
+    """
     way = WayToLog()
     schemas = LocalSchemas(way, process.clock)
     values = process.values
@@ -216,46 +292,50 @@ async def open_sharded(
     cache = CacheBudget(process.limits.cache_bytes_max)
     gauge = Gauge("tms_cache_bytes", CACHE_BYTES_TOLD, registry=process.registry)
     gauge.set_function(lambda: cache.used_bytes)
-    registries = [CollectorRegistry() for _ in opened]
-    shards: list[Shard] = []
-    async with AsyncExitStack() as last_first:
-        last_first.push_async_callback(process.namespaces.close)
-        for tables, _ in opened:
-            last_first.push_async_callback(asyncio.to_thread, tables.close)
-        for number, (tables, upkeep) in enumerate(opened):
-            shard = await open_shard(
-                tables,
-                process._replace(registry=registries[number], values=values, cache=cache),
-                lease=lease,
-                instances=instances,
-                access=StoreAccess.CREATE,
-                upkeep=upkeep,
-                ids=OwnIds(number, sharding.shards),
-            )
-            last_first.push_async_callback(shard.close)
-            shards.append(shard)
-        process.registry.register(ShardMetrics(registries))
-        own_transactions = all(shard.own_transactions for shard in shards)
-        messaging = ShardedMessaging(
-            sharding,
-            [shard.messaging for shard in shards],
-            own_transactions=own_transactions,
-        )
-        way.attach(messaging)
-        inspections = [each.inspection for each in shards if each.inspection is not None]
-        return ShardedServices(
-            sharding,
-            shards,
-            messaging,
-            ShardedTransactions(sharding, [_transactions(shard) for shard in shards])
-            if own_transactions
-            else _elsewhere(),
-            ShardedSubscriptions(sharding, [shard.subscriptions for shard in shards]),
-            ShardedGroups(sharding, [shard.groups for shard in shards]),
-            ShardedRanges(sharding, [shard.messaging.ranges for shard in shards]),
-            ShardedCleanup(sharding) if all(shard.cleanup for shard in shards) else None,
-            ShardedInspection(sharding, inspections) if inspections else None,
-            process.namespaces,
-            schemas,
-            last_first.pop_all(),
-        )
+    registries: dict[int, CollectorRegistry] = {}
+    process.registry.register(ShardMetrics(registries))
+    has_own = settings.transactions == "own"
+    places = Places[Shard](sharding.shards)
+    here, asked = places.here, places.asked
+    messaging = ShardedMessaging(
+        sharding,
+        Picked(here, lambda each: each.messaging),
+        Picked(asked, lambda each: held(each).messaging),
+        places.led.keys(),
+        limits=process.limits,
+        values=values,
+        own_transactions=has_own,
+    )
+    way.attach(messaging)
+    transactions = ShardedTransactions(
+        sharding,
+        Picked(here, lambda each: each.transactions),
+        Picked(asked, lambda each: held(each).transactions),
+    )
+    ranges = ShardedRanges(
+        sharding,
+        Picked(here, lambda each: each.ranges),
+        Picked(asked, lambda each: held(each).ranges),
+    )
+    inspections = Picked(cast("list[Shard]", here), _inspection_of)
+    return ShardedServices(
+        sharding,
+        places,
+        process._replace(values=values, cache=cache),
+        messaging,
+        transactions if has_own else cast("AsyncTransactions", TransactionsOfOthers()),
+        ShardedSubscriptions(sharding, Picked(here, lambda each: each.subscriptions)),
+        ShardedGroups(sharding, Picked(here, lambda each: each.groups)),
+        ranges,
+        ShardedCleanup(sharding),
+        ShardedInspection(sharding, inspections),
+        process.namespaces,
+        schemas,
+        registries,
+        AsyncExitStack(),
+    )
+
+
+def _inspection_of(shard: Shard) -> PartwiseInspection:
+    assert shard.inspection is not None, "a served shard has an upkeep"
+    return shard.inspection

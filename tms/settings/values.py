@@ -69,6 +69,17 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         "earliest.",
         ge=0.5,
     )
+    move_delay_s: float = seldom(
+        10.0,
+        "How long another server must be the better leader of a shard before the shard moves.",
+        ge=0,
+    )
+    hold_s: float = seldom(
+        5.0,
+        "How long a request waits at most if its shard has no leader just then.",
+        ge=0,
+        le=60,
+    )
     topic_info: Literal["seed", "flat"] = setting(
         "seed",
         "The form of a topic in REST: nested, or CDAP's. seed nests the properties beside the "

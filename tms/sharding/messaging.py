@@ -1,16 +1,16 @@
 """Messaging over shards: each topic is in one, and lists are of all."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import OtherShard
+from tms.core.limits import Limits
 from tms.core.message import MessageBlock
 from tms.core.messaging import (
     AllPublished,
-    MessagingService,
+    Messaging,
     Page,
     Published,
     RollbackRange,
@@ -21,31 +21,35 @@ from tms.core.reading import Isolation, Reading
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
+from tms.sharding.places import ServedMessaging
 from tms.sharding.whereabouts import Whereabouts
-
-
-class ServedMessaging(MessagingService, Protocol):
-    """Messaging that a server stops before it closes it."""
-
-    def stop_waiting(self) -> None:
-        """Let polls that wait for messages answer now, and from now on at once."""
-        ...
 
 
 class ShardedMessaging(Whereabouts[ServedMessaging]):
     """Messaging over the shards of one store. Fulfils `ServedMessaging`."""
 
     def __init__(
-        self, sharding: Sharding, services: Sequence[ServedMessaging], *, own_transactions: bool
+        self,
+        sharding: Sharding,
+        services: Sequence[ServedMessaging],
+        listed: Sequence[Messaging],
+        led: Collection[int],
+        *,
+        limits: Limits,
+        values: PayloadValues | None,
+        own_transactions: bool,
     ) -> None:
-        """With `own_transactions` a snapshot is good in its shard alone; else it is everywhere."""
-        super().__init__(sharding, services)
-        self._own_transactions = own_transactions
+        """Have the services, those by which all topics are listed, and which shards are led here.
 
-    @property
-    def values(self) -> PayloadValues | None:
+        With `own_transactions` a snapshot is good in its shard alone; else it is everywhere.
+        """
+        super().__init__(sharding, services)
+        self._listed = listed
+        self._led = led
+        self._limits = limits
+        self.values = values
         """Checks and decodes values; None if no registry is installed."""
-        return self._services[0].values
+        self._own_transactions = own_transactions
 
     async def create_topic(
         self,
@@ -77,7 +81,7 @@ class ShardedMessaging(Whereabouts[ServedMessaging]):
         """Return the names of a namespace's topics in the order of their row keys."""
         if self._sharding.by is ShardBy.NAMESPACE:
             return await self._services[self._sharding.home(namespace)].topics(namespace)
-        names = [name for each in self._services for name in await each.topics(namespace)]
+        names = [name for each in self._listed for name in await each.topics(namespace)]
         return sorted(names, key=lambda name: f"{name}:")
 
     async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
@@ -182,14 +186,20 @@ class ShardedMessaging(Whereabouts[ServedMessaging]):
 
     def limit_of(self, asked: int | None) -> int:
         """Return the limit in force of a poll."""
-        return self._services[0].limit_of(asked)
+        return self._limits.poll_limit(asked)
 
     def check_ready(self) -> None:
-        """Raise `Unavailable` where publishing to one of the shards would be refused now."""
-        for service in self._services:
-            service.check_ready()
+        """Raise `Unavailable` where publishing to one of the shards would be refused now.
+
+        Of a shard that another server leads, that server knows it.
+        """
+        for shard in range(self._sharding.shards):
+            if shard in self._led:
+                self._services[shard].check_ready()
+            else:
+                _ = self._listed[shard]
 
     def stop_waiting(self) -> None:
-        """Let polls that wait for messages answer now, in all shards."""
-        for service in self._services:
-            service.stop_waiting()
+        """Let polls that wait for messages answer now, in all shards that are led here."""
+        for shard in self._led:
+            self._services[shard].stop_waiting()

@@ -1,6 +1,6 @@
 """The metrics of several shards as one: each sample has the label `shard`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
@@ -10,9 +10,9 @@ _LABEL = "shard"
 
 
 class ShardMetrics(Collector):
-    """Collects what the registries of shards have, the first of them being shard 0's."""
+    """Collects what the registries of shards have, by the shards' numbers as they are now."""
 
-    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
+    def __init__(self, registries: Mapping[int, CollectorRegistry]) -> None:
         self._registries = registries
 
     def describe(self) -> list[Metric]:
@@ -22,7 +22,7 @@ class ShardMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give each metric once, with the samples of all shards."""
         found: dict[str, Metric] = {}
-        for shard, registry in enumerate(self._registries):
+        for shard, registry in sorted(self._registries.items()):
             for metric in registry.collect():
                 joint = found.get(metric.name)
                 if joint is None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from tms.core.ranges import Ranges, Reach, Split, TopicRanges
 from tms.core.reading import Isolation
+from tms.core.shards import Sharding
 from tms.core.subscriptions import Advance, SubscriptionPosition, Subscriptions
 from tms.core.topic import TopicId
 from tms.sharding.whereabouts import Whereabouts
@@ -38,6 +39,13 @@ class ShardedSubscriptions(Whereabouts[Subscriptions]):
 class ShardedRanges(Whereabouts[Ranges]):
     """The ranges of topics in all shards of one store. Fulfils `Ranges`."""
 
+    def __init__(
+        self, sharding: Sharding, services: Sequence[Ranges], listed: Sequence[Ranges]
+    ) -> None:
+        """Have the services, and those by which the ranges of several topics are listed."""
+        super().__init__(sharding, services)
+        self._listed = listed
+
     async def ranges(
         self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
@@ -49,7 +57,7 @@ class ShardedRanges(Whereabouts[Ranges]):
         for topic_id in topic_ids:
             by_shard.setdefault(self._sharding.shard_of(topic_id), []).append(topic_id)
         found = [
-            await self._services[shard].ranges(topics, isolation)
+            await self._listed[shard].ranges(topics, isolation)
             for shard, topics in (by_shard or {0: []}).items()
         ]
         ranges = {topic_id: each for part in found for topic_id, each in part.topics.items()}

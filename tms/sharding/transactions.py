@@ -1,6 +1,6 @@
 """Transactions over shards: each is in one, which its id says; lists and sums are of all."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import islice
 
@@ -8,6 +8,7 @@ from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import InvalidRequest, OwnerNotFound
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
+from tms.core.shards import Sharding
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     AsyncTransactions,
@@ -20,6 +21,16 @@ from tms.sharding.whereabouts import Whereabouts
 
 class ShardedTransactions(Whereabouts[AsyncTransactions]):
     """The transactions of all shards of one store. Fulfils `AsyncTransactions`."""
+
+    def __init__(
+        self,
+        sharding: Sharding,
+        services: Sequence[AsyncTransactions],
+        listed: Sequence[AsyncTransactions],
+    ) -> None:
+        """Have the services, and those by which transactions are listed and counted."""
+        super().__init__(sharding, services)
+        self._listed = listed
 
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction at its home."""
@@ -69,28 +80,28 @@ class ShardedTransactions(Whereabouts[AsyncTransactions]):
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress of all shards, oldest first."""
-        lists = [await each.in_progress() for each in self._services]
+        lists = [await each.in_progress() for each in self._listed]
         return list(merge(*lists, key=lambda info: info.transaction_id))
 
     async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions of all shards, at most `limit`, oldest first."""
-        lists = [await each.invalid(limit) for each in self._services]
+        lists = [await each.invalid(limit) for each in self._listed]
         return list(islice(merge(*lists, key=lambda info: info.transaction_id), limit))
 
     async def invalid_count(self) -> int:
         """Return how many write pointers are in the invalid lists."""
-        return sum([await each.invalid_count() for each in self._services])
+        return sum([await each.invalid_count() for each in self._listed])
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the lists; return how many were on one.
 
         If a shard fails, those before it have done their part.
         """
-        return sum([await each.truncate_invalid_ids(ids) for each in self._services])
+        return sum([await each.truncate_invalid_ids(ids) for each in self._listed])
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
         """Take those off that started before a time; return how many. Fails as the ids."""
-        return sum([await each.truncate_invalid_before(time_ms) for each in self._services])
+        return sum([await each.truncate_invalid_before(time_ms) for each in self._listed])
 
     async def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
@@ -99,21 +110,21 @@ class ShardedTransactions(Whereabouts[AsyncTransactions]):
 
         An owner that has committed in several shards is there for each.
         """
-        lists = [await each.owners(limit, principal=principal) for each in self._services]
+        lists = [await each.owners(limit, principal=principal) for each in self._listed]
         oldest = merge(*lists, key=lambda owner: owner.committed_ms)
         return list(islice(oldest, min(limit, OWNERS_LISTED_MAX)))
 
     async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
         """Forget an owner in each shard that remembers it."""
         refused: list[OwnerNotFound] = []
-        for service in self._services:
+        for service in self._listed:
             try:
                 await service.forget_owner(owner, caller=caller)
             except OwnerNotFound as error:
                 refused.append(error)
-        if len(refused) == len(self._services):
+        if len(refused) == len(self._listed):
             raise refused[0]
 
     async def snapshot(self) -> bytes:
         """Raise `InvalidRequest` (shard_required): each shard has a state of its own."""
-        raise InvalidRequest("shard_required", shards=len(self._services))
+        raise InvalidRequest("shard_required", shards=len(self._listed))

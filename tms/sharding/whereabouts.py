@@ -19,6 +19,7 @@ class Whereabouts(Generic[S]):
     """The services of one kind, one for each shard."""
 
     def __init__(self, sharding: Sharding, services: Sequence[S]) -> None:
+        """Have the services, each of which may be away for a time (`tms.sharding.places`)."""
         self._sharding = sharding
         self._services = services
 

@@ -45,11 +45,13 @@ def named_owner(options: WriteOptions, sequence: int, origin: str) -> BatchOwner
 def start(server: SparkServer, options: WriteOptions, work: BatchOwner | None) -> int:
     """Return the id of the work's transaction. Raises `TransactionDuplicate`, `OwnerElsewhere`."""
     if work is None:
-        return server.start(options.timeout_s)
+        return server.start(options.timeout_s, home=options.topic)
     if work.former is not None:
         # A job that was upgraded may repeat a batch that it committed under the former name.
-        server.check_not_done(work.former, work.sequence, work.origin)
-    return server.start(options.timeout_s, work.owner, work.sequence, work.origin)
+        server.check_not_done(work.former, work.sequence, work.origin, home=options.topic)
+    return server.start(
+        options.timeout_s, work.owner, work.sequence, work.origin, home=options.topic
+    )
 
 
 def check_is_last(done: TransactionDuplicate, **where: Any) -> None:

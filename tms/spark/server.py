@@ -214,9 +214,12 @@ class SparkServer:
         owner: str | None = None,
         sequence: int | None = None,
         origin: str | None = None,
+        *,
+        home: str | None = None,
     ) -> int:
         """Return the id of a transaction: a new one, or the one that the same work has open.
 
+        Its home is the shard of the topic `home`, if that is given, else of the namespace.
         An earlier work of the owner's that is still open is given up: it has been overtaken. Raises
         `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere` where that
         was from another origin, and `OwnerBusy` where another origin has the same work open.
@@ -228,6 +231,8 @@ class SparkServer:
             sequence=sequence,
             origin=origin,
             if_open=IfOpen.REFUSE if owner is None else IfOpen.JOIN,
+            namespace=self._namespace,
+            topic=home,
         )
         try:
             started = self._bridge.call(self._transactions.start, request)
@@ -242,12 +247,21 @@ class SparkServer:
             started = self._bridge.call(self._transactions.start, request)
         return started.transaction_id
 
-    def check_not_done(self, owner: str, sequence: int, origin: str) -> None:
+    def check_not_done(
+        self, owner: str, sequence: int, origin: str, *, home: str | None = None
+    ) -> None:
         """Raise `TransactionDuplicate` or `OwnerElsewhere` where an owner's sequence is committed.
 
-        Of an owner under whose name nothing is to be written.
+        Of an owner under whose name nothing is to be written. `home` is as in `start`.
         """
-        request = StartRequest(client=_CLIENT, owner=owner, sequence=sequence, origin=origin)
+        request = StartRequest(
+            client=_CLIENT,
+            owner=owner,
+            sequence=sequence,
+            origin=origin,
+            namespace=self._namespace,
+            topic=home,
+        )
         try:
             # One that was not answered is in the way of the next, which says the same.
             started = self._repeated(self._transactions.start, request)

@@ -4,21 +4,48 @@ In progress there may be none: whoever has one goes on with its server, which is
 is invalid, committed or known of owners goes over, where the target knows nothing yet. Where it
 has transactions of its own, it must be ahead of the source's, so that its readers see what was
 committed there.
+
+The shards of a source become one state: of an owner the greater sequence counts. Each shard of a
+target gets all of it, so that outcomes and owners are known wherever somebody asks for them; but an
+invalid transaction is on the list of the shard that its id says, so that it is counted once. The
+others need not know it, because its entries are inverted on the way.
 """
 
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
 from tms.core.errors import CopyRefused
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
+from tms.core.shards import EVERY_ID, OwnIds
 from tms.core.tables import TransactionTable
 from tms.transactions.commands import TransactionState
+from tms.transactions.invalids import Invalids
+from tms.transactions.owners import LastCommit
 from tms.transactions.recovery import recover
 from tms.transactions.segments import within
 from tms.transactions.snapshot_codec import encode_snapshot
 
 _NAMED_MAX = 10
+
+
+TargetHas = Literal["no", "the source's", "its own"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTransactions:
+    """The facts about the source's transactions."""
+
+    state: TransactionState
+    next_sequence: int
+    """Where the target's log is to go on."""
+
+    @property
+    def invalids(self) -> frozenset[int]:
+        """The invalid write pointers."""
+        return frozenset(self.state.invalids.by_pointer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +56,20 @@ class CopiedTransactions:
     """The source's invalid write pointers."""
     taken: frozenset[int]
     """The transactions that are in progress or invalid in the target."""
-    target_has: Literal["no", "the source's", "its own"]
+    target_has: TargetHas
     """Which transactions the target has now."""
 
 
 @repeatable()
-def carry(
-    source: TransactionTable, target: TransactionTable, limits: Limits, now_ms: int
-) -> CopiedTransactions:
-    """Carry the state over, if the target has none; return what the copy must know.
+def read_source(
+    tables: Iterable[TransactionTable], limits: Limits, now_ms: int
+) -> SourceTransactions | None:
+    """Return what the source knows in all its `tables`, one for each shard; None if nothing.
 
     Raises `CopyRefused` with the way out, `StoreCorrupt`, `StoreUnavailable`.
     """
-    if not source.snapshots():
-        return CopiedTransactions(frozenset(), frozenset(), "no")
-    found = recover(source, limits, now_ms)
-    in_progress = [opened.id for opened in found.state.opened]
+    found = [recover(each, limits, now_ms) for each in tables if each.snapshots()]
+    in_progress = [opened.id for each in found for opened in each.state.opened]
     if in_progress:
         raise CopyRefused(
             in_progress=in_progress[:_NAMED_MAX],
@@ -52,20 +77,89 @@ def carry(
             reason="the source has transactions in progress: end them there with `tms tx list` and "
             "`tms tx invalidate ID`, or wait for their timeouts",
         )
-    invalids = frozenset(found.state.invalids.by_pointer)
+    if not found:
+        return None
+    if len(found) == 1:
+        return SourceTransactions(found[0].state, within(found[0].next_sequence))
+    merged = _merged([each.state for each in found], limits, now_ms)
+    return SourceTransactions(merged, max(within(each.next_sequence) for each in found))
+
+
+@repeatable()
+def carry(
+    source: SourceTransactions | None,
+    target: TransactionTable,
+    limits: Limits,
+    now_ms: int,
+    ids: OwnIds = EVERY_ID,
+) -> CopiedTransactions:
+    """Carry the state over, if the target has none; return what the copy must know.
+
+    `ids` are the write pointers of the target, if that is a shard. Raises `CopyRefused` with the
+    way out, `StoreCorrupt`, `StoreUnavailable`.
+    """
+    if source is None:
+        return CopiedTransactions(frozenset(), frozenset(), "no")
+    state, invalids = source.state, source.invalids
     if not target.snapshots():
         # The target's leaders, if it has any, begin with tokens of their own.
-        target.put_snapshot(within(found.next_sequence), encode_snapshot(found.state, now_ms))
+        snapshot = encode_snapshot(_listing(state, ids), now_ms)
+        target.put_snapshot(source.next_sequence, snapshot)
         return CopiedTransactions(invalids, frozenset(), "the source's")
     own = recover(target, limits, now_ms).state
-    if own.last_write_pointer < found.state.last_write_pointer:
+    if own.last_write_pointer < state.last_write_pointer:
         raise CopyRefused(
-            source_at=found.state.last_write_pointer,
+            source_at=state.last_write_pointer,
             target_at=own.last_write_pointer,
             reason="the transactions of the target are behind those of the source: start one "
             "there with `tms tx start`, end it, and copy again",
         )
     return CopiedTransactions(invalids, _taken(own) - invalids, "its own")
+
+
+def _listing(state: TransactionState, ids: OwnIds) -> TransactionState:
+    """Return a state with those on its invalid list that have some ids."""
+    by_pointer = state.invalids.by_pointer
+    of_pointers = {pointer: by_pointer[pointer] for pointer in state.invalids.ascending}
+    narrowed = copy(state)
+    narrowed.invalids = Invalids()
+    narrowed.invalids.load({p: each for p, each in of_pointers.items() if ids.has(each.id)})
+    return narrowed
+
+
+def _merged(states: Sequence[TransactionState], limits: Limits, now_ms: int) -> TransactionState:
+    """Return what several shards know; what is kept for transactions in progress is left out."""
+    merged = TransactionState(limits, now_ms)
+    merged.last_write_pointer = max(state.last_write_pointer for state in states)
+    merged.read_pointer = max(state.read_pointer for state in states)
+    invalids = {p: each for state in states for p, each in state.invalids.by_pointer.items()}
+    merged.invalids.load(dict(sorted(invalids.items())))
+    codes = dict(sorted(item for state in states for item in state.outcomes.codes.items()))
+    merged.outcomes.load([*codes], [*codes.values()])
+    commits: dict[str, LastCommit] = {}
+    for state in states:
+        for owner, commit in state.owners.last_commits.items():
+            known = commits.get(owner)
+            commits[owner] = commit if known is None else _later(owner, known, commit)
+    for owner, commit in sorted(commits.items(), key=lambda item: item[1].time_ms):
+        merged.owners.record(owner, commit)
+    return merged
+
+
+def _later(owner: str, one: LastCommit, other: LastCommit) -> LastCommit:
+    """Return the one with the greater sequence. Raises `CopyRefused` if they are not comparable."""
+    principals = {one.principal, other.principal} - {None}
+    for what, told in (("origin", {one.origin, other.origin}), ("principal", principals)):
+        if len(told) > 1:
+            raise CopyRefused(
+                owner=owner,
+                reason=f"shards know another {what} of it, so that it is not clear which of its "
+                "sequences were committed: have its last work done, and forget it there with `tms "
+                "tx owners forget NAME`",
+                **{f"{what}s": sorted(map(str, told))},
+            )
+    later = max(one, other, key=lambda commit: commit.sequence)
+    return later._replace(principal=next(iter(principals), None))
 
 
 def _taken(state: TransactionState) -> frozenset[int]:

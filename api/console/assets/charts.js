@@ -5,6 +5,11 @@
   const scales = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const spans = [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"]];
 
+  const incrs = [
+    1e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800,
+    3600, 7200, 21600, 86400, 604800, 2592000, 31536000,
+  ];
+
   const scaled = (value, steps, otherwise) => {
     const found = steps.find(([size]) => Math.abs(value) >= size);
     return found ? `${+(value / found[0]).toPrecision(3)} ${found[1]}` : `${+value.toPrecision(3)}${otherwise}`;
@@ -27,7 +32,7 @@
       height: 200,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
       scales: { x: { range: (_, least, most) => [most - HOUR_S, most] }, y: { range: (_, least, most) => [Math.min(0, least ?? 0), (most ?? 0) > 0 ? most * 1.1 : 1] } },
-      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(11, 16)) }, { ...axis, size: 80, values: (_, ticks) => ticks.map((tick) => told(tick, unit)) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(11, 16)) }, { ...axis, size: 80, ...(unit === "s" && { incrs }), values: (_, ticks) => ticks.map((tick) => told(tick, unit)) }],
       series: [{ label: "time", value: (_, at) => at === null ? "-" : clock(at).slice(11, 19) }, ...names.map((label, at) => ({
         label, stroke: strokes[at], width: 2, spanGaps: true, value: (_, value) => told(value, unit),
       }))],

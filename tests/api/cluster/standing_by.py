@@ -11,9 +11,7 @@ from api.cluster.forwarding import Forwarder
 from api.cluster.standby import ClusterApp
 from tests.api.rest import Live, Wire, live, serving
 from tms.core.cluster import ClusterState, Instance, Role
-from tms.core.errors import TmsError
 from tms.core.limits import Limits
-from tms.core.shards import Sharding
 
 ID = 7
 LIMITS = Limits(request_body_s_max=1.0)
@@ -33,24 +31,10 @@ class Known:
         return STATE
 
 
-class SharedStore:
-    """The store, as far as one who stands by reads it."""
-
-    sharding: Sharding | TmsError | None = None
-
-    async def find(self) -> Sharding | None:
-        if isinstance(self.sharding, TmsError):
-            raise self.sharding
-        return self.sharding
-
-
 class Second:
     """A server that stands by, and a client of it."""
 
-    def __init__(
-        self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient, store: SharedStore
-    ) -> None:
-        self.store = store
+    def __init__(self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient) -> None:
         self.forwarder = forwarder
         self.app = app
         self.http = http
@@ -69,8 +53,7 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
     forwarder = Forwarder(ID)
-    store = SharedStore()
-    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known(), sharding=store.find))
+    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
     forwarder.forward_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),
@@ -78,5 +61,5 @@ async def second(leader: Live) -> AsyncIterator[Second]:
             base_url=url, headers={"accept-encoding": "identity"}, trust_env=False
         ) as http,
     ):
-        yield Second(forwarder, app, http, store)
+        yield Second(forwarder, app, http)
     await forwarder.close()

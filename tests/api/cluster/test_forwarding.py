@@ -19,8 +19,6 @@ from tests.api.rest import (
     refusal,
     zipped,
 )
-from tms.core.errors import StoreUnavailable
-from tms.core.shards import ShardBy, Sharding
 from tms.messaging import waiting_reader
 
 pytestmark = pytest.mark.anyio
@@ -190,13 +188,6 @@ async def test_what_tells_of_the_server_itself_is_answered_here(second: Second) 
     assert (told["id"], told["role"], told["leader"], told["token"]) == (ID, "standby", 4, 2)
     assert told["instances"][0]["address"] == "http://a:1"
     assert (told["by"], told["shards"]) == (None, [])
-    second.store.sharding = Sharding(2, ShardBy.TOPIC)
-    told = (await second.http.get("/v1/cluster")).json()
-    shards = [{"shard": shard, "leader": 4, "token": 2} for shard in range(2)]
-    assert (told["by"], told["shards"]) == ("topic", shards)
-    second.store.sharding = StoreUnavailable(reason="HBase is away")
-    told = (await second.http.get("/v1/cluster")).json()
-    assert (told["leader"], told["by"], told["shards"]) == (4, None, None)
 
 
 async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -> None:

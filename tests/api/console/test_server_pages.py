@@ -1,13 +1,15 @@
 """The pages of the server: cluster, namespaces, cleanup, access and audit."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from tests.api.cluster.standing_by import Known
+from tests.api.cluster.standing_by import STATE, Known
 from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tests.api.doors import ROOT, Doors
 from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
+from tms.core.cluster import ClusterState, ShardStanding, ShardState
 from tms.core.namespaces import NamespaceSettings
 from tms.core.shards import ShardBy
 from tms.security.resources import Action
@@ -24,6 +26,29 @@ async def test_the_servers_of_a_cluster_are_shown(anyio_backend: object) -> None
         page = await opened.browser.get("cluster")
     assert "<strong>leader</strong>" in page
     assert "http://a:1" in page
+
+
+class Sharing:
+    """A cluster whose servers share three shards, of which one is free."""
+
+    async def state(self) -> ClusterState:
+        shards = [
+            ShardState(shard=0, leader=4, token=9, wish=4),
+            ShardState(shard=1, leader=None, token=None, state=ShardStanding.FREE),
+            ShardState(shard=2, leader=4, token=3),
+        ]
+        return replace(STATE, leader=None, token=None, by=ShardBy.TOPIC, shards=shards)
+
+
+async def test_who_leads_which_shard_is_shown_and_which_is_not_served(
+    anyio_backend: object,
+) -> None:
+    async with site(cluster=Sharing()) as opened:
+        page = await opened.browser.get("cluster")
+    assert "<strong>leads</strong> 0, 2" in page
+    assert '<span class="warn">free</span>' in page
+    assert "by topic" in page
+    assert "<strong>leader</strong>" not in page
 
 
 async def test_cleanup_shows_its_passes_and_runs_one(open_site: Site) -> None:

@@ -90,6 +90,19 @@ async def test_a_topic_shows_its_readers_and_where_committed_ones_stop(open_site
     assert "style=" not in page
 
 
+async def test_a_group_is_behind_by_what_a_transaction_holds_up(open_site: Site) -> None:
+    services = open_site.services
+    await open_site.create()
+    await services.groups.create_group(TOPIC, "g")
+    started = await services.transactions.start(StartRequest())
+    await services.messaging.publish(TOPIC, [b"held"], started.write_pointer)
+    await services.messaging.publish(TOPIC, [b"behind it"])
+    for path in (PAGE, "readers"):
+        page = await open_site.browser.get(path)
+        row = page[page.index(">g</a>") :]
+        assert '<td class="number">2</td>' in row[: row.index("</tr>")], path
+
+
 async def test_an_empty_topic_is_shown(open_site: Site) -> None:
     await open_site.create()
     assert "It is empty." in await open_site.browser.get(PAGE)

@@ -6,14 +6,13 @@ That runs once a minute. What a stranger can have built a thousand times a secon
 import asyncio
 import gc
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import pytest
 
 from api.app import OPERATIONS
 from api.http.connection import HttpConnection
+from tests.api.http.cycles import collected
 from tests.api.http.odd_requests import HOST, JSON, ODD, PING, TOPIC, chunked, publish, request
 from tests.api.http.wires import Wires
 from tests.api.rest import Live, live
@@ -36,23 +35,6 @@ async def server(anyio_backend: object) -> AsyncIterator[Live]:
         gc.freeze()  # so that each look goes over what is new alone
         yield served
         gc.unfreeze()
-
-
-@contextmanager
-def collected() -> Iterator[Counter[str]]:
-    """Give, at the end, the types of all that only the collector freed."""
-    found: Counter[str] = Counter()
-    gc.collect()
-    gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        yield found
-        gc.collect()
-        found.update(type(each).__name__ for each in gc.garbage)
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.enable()
 
 
 async def turns(count: int = 5) -> None:
@@ -140,6 +122,16 @@ async def test_clients_that_leave_leave_no_cycle(server: Live) -> None:
             await ask(wires, sent, in_parts=False, leaves=True)
 
         assert not found, (name, found)
+
+
+async def test_a_connection_keeps_nothing_of_polls_that_waited(server: Live) -> None:
+    connection, _ = Wires(server.app).connect()
+    for _ in range(3):
+        connection.data_received(KINDS["a poll that waits"])
+        await settled(connection)
+    await turns()
+
+    assert connection._waiters == []
 
 
 async def test_no_operation_leaves_a_cycle_whether_it_succeeds_or_fails(server: Live) -> None:

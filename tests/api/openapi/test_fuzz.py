@@ -42,6 +42,7 @@ BEYOND_SCHEMAS = (
     "invalid_range",
     "invalid_rollback_range",
     "invalid_transaction",
+    "invalid_wish",
     "message_over_namespace_limit",
     "payload_without_schema",
     "publish_rate_exceeded",

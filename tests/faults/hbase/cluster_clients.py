@@ -9,7 +9,14 @@ from typing import Any
 import httpx
 
 TOPICS = ("a", "b")
-BASE = "/v1/namespaces/default/topics"
+
+
+def base_of(namespace: str) -> str:
+    """Return the path of a namespace's topics."""
+    return f"/v1/namespaces/{namespace}/topics"
+
+
+BASE = base_of("default")
 S_MAX = 120.0
 TIMEOUT_S = 10
 """After which a transaction becomes invalid that nobody ends."""
@@ -21,8 +28,19 @@ Json = Any
 class Clients:
     """Threads that publish, alone and in transactions, and note what was acknowledged."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        namespace: str = "default",
+        *,
+        publishers: int = 3,
+        pause_s: float = 0.0,
+    ) -> None:
+        """Work at once; each thread pauses for so many seconds behind each request."""
+        self._pause_s = pause_s
         self._urls = urls
+        self._namespace = namespace
+        self._base = base_of(namespace)
         self.acknowledged: dict[str, list[str]] = defaultdict(list)
         """By topic, of plain messages."""
         self.started = 0
@@ -35,7 +53,7 @@ class Clients:
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        works = [self._publish, self._publish, self._publish, self._transact]
+        works = [*[self._publish] * publishers, self._transact]
         self._threads = [
             threading.Thread(target=self._work, args=(work, number), daemon=True)
             for number, work in enumerate(works)
@@ -50,6 +68,7 @@ class Clients:
                 count += 1
                 try:
                     work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
+                    self._stop.wait(self._pause_s)
                 except httpx.HTTPError:
                     at += 1
                     time.sleep(0.02)
@@ -64,28 +83,32 @@ class Clients:
 
     def _publish(self, http: httpx.Client, url: str, name: str) -> None:
         topic = TOPICS[len(name) % len(TOPICS)]
-        _post(http, f"{url}{BASE}/{topic}/publish", {"messages": [name]})
+        _post(http, f"{url}{self._base}/{topic}/publish", {"messages": [name]})
         self._note(self.acknowledged[topic], name)
 
     def _transact(self, http: httpx.Client, url: str, name: str) -> None:
-        position = http.get(f"{url}{BASE}/{TOPICS[0]}/subscriptions/s")
+        position = http.get(f"{url}{self._base}/{TOPICS[0]}/subscriptions/s")
         position.raise_for_status()
         version = position.json()["version"]
-        started = _post(http, f"{url}/v1/transactions?codec=false", {"timeout_s": TIMEOUT_S})
+        started = _post(
+            http,
+            f"{url}/v1/transactions?codec=false&namespace={self._namespace}",
+            {"timeout_s": TIMEOUT_S},
+        )
         self.started += 1
         body = {"messages": [name], "transactionWritePointer": started["write_pointer"]}
-        _post(http, f"{url}{BASE}/{TOPICS[0]}/publish", body)
-        _post(http, f"{url}{BASE}/{TOPICS[1]}/store", body)
+        _post(http, f"{url}{self._base}/{TOPICS[0]}/publish", body)
+        _post(http, f"{url}{self._base}/{TOPICS[1]}/store", body)
         advance = {
             "topic": TOPICS[0],
-            "namespace": "default",
+            "namespace": self._namespace,
             "subscription": "s",
             "after": f"{version:040x}",
             "expected_version": version,
         }
         stored = {
             "topic": TOPICS[1],
-            "namespace": "default",
+            "namespace": self._namespace,
             "write_pointer": started["write_pointer"],
         }
         commit = f"{url}/v1/transactions/{started['transaction_id']}/commit"

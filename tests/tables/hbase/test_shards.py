@@ -7,7 +7,9 @@ import asyncio
 import json
 import re
 import uuid
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,12 @@ from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
+from tests.tables.copies import copy
 from tests.tables.hbase.conftest import until
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
+from tms.security.tokens import new_token
 from tms.server.node import open_services
 
 pytestmark = pytest.mark.slow
@@ -33,6 +37,7 @@ NAMES = ("a", "b", "c", "d", "e", "f")
 WHERE = {name: SHARDING.shard_of(TopicId("default", name)) for name in NAMES}
 SHARDED = "The store has several shards, so only `tms serve` opens it"
 FLAGS = ("--hbase-timeout-s", "6", "--hbase-retry-s", "1", "--cleanup-period-s", "3600")
+TOPICS = "/v1/namespaces/default/topics"
 SCHEMA = {"schema": '{"type": "string"}'}
 
 
@@ -126,15 +131,28 @@ def _look_into_each_shard(server: ServerProcess, url: str) -> None:
     assert (told["shard"], told["shards"], told["by"]) == (WHERE["b"], 3, "topic")
 
 
+def test_tools_take_the_whole_store(url: str, tmp_path: Path) -> None:
+    code, out, err = run_command("prune", "--store", url, "--json")
+    facts = json.loads(out)
+    assert (code, err) == (0, "")
+    assert facts["regions_done"] == facts["regions"] >= 6
+    into = f"leveldb:{tmp_path}/copy"
+    first, again = copy(url, into), copy(url, into)
+    assert first["target_transactions"] == "the source's"
+    assert first["copied_rows"] == again["compared_rows"] > 0 == again["copied_rows"]
+    code, out, _ = run_command("topic", "list", "--url", into)
+    assert (code, out.split()) == (0, sorted(NAMES))
+
+
 def test_nothing_else_opens_it(url: str, tmp_path: Path) -> None:
+    run_command("topic", "create", "a", "--url", f"leveldb:{tmp_path}/own")
+    for arguments in (
+        ("copy", f"{url}.1", f"leveldb:{tmp_path}/copy"),
+        ("copy", f"leveldb:{tmp_path}/own", f"{url}.1"),
+        ("init", "--store", f"{url}.1"),
+    ):
+        assert SHARDED in refused(*arguments)
     for store in (url, f"{url}.1"):
-        for arguments in (
-            ("copy", store, f"leveldb:{tmp_path}/copy"),
-            ("copy", f"leveldb:{tmp_path}/own", store),
-            *([("init", "--store", f"{url}.1")] if store != url else [("prune", "--store", url)]),
-        ):
-            run_command("topic", "create", "a", "--url", f"leveldb:{tmp_path}/own")
-            assert SHARDED in refused(*arguments)
         with pytest.raises(tms.StoreSharded):
             asyncio.run(open_services(store))
     with ServerProcess(f"{url}.1", *FLAGS) as server:
@@ -143,43 +161,132 @@ def test_nothing_else_opens_it(url: str, tmp_path: Path) -> None:
     assert "created with 3 shards by topic" in refused("init", "--store", url, "--shards", "4")
 
 
-def test_another_server_takes_over_all_shards(url: str, servers: HBaseServers) -> None:
+@contextmanager
+def two_servers(url: str, servers: HBaseServers, *flags: str) -> Iterator[list[ServerProcess]]:
+    """Start two servers that share the shards."""
     site = Path(servers.folder, "conf", "gateway", "hbase-site.xml").read_text(encoding="utf-8")
     found = re.search(r"clientPort</name><value>(\d+)", site)
     assert found is not None
     metadata = f"zk://{HOST}:{found[1]}/{uuid.uuid4().hex[:8]}?session_timeout_s=4"
     with ExitStack() as stack:
-        first, second = (
+        yield [
             stack.enter_context(
                 ServerProcess(
                     *(url, "--advertise", f"http://{HOST}:{port}", "--metadata", metadata),
-                    *(*FLAGS, "--lease-s", "2"),
+                    *(*FLAGS, *flags, "--lease-s", "2", "--move-delay-s", "1"),
                     port=port,
                 )
             )
             for port in free_ports(2)
-        )
-        state = partial(command, first, "cluster")
-        until(lambda: state()["leader"] is not None and _is_ready(first) and _is_ready(second))
-        by_id = dict(
-            zip(sorted(each["id"] for each in state()["instances"]), (first, second), strict=True)
-        )
-        leader = by_id[state()["leader"]]
-        other = second if leader is first else first
-        shards = command(other, "cluster")["shards"]
-        assert [each["leader"] for each in shards] == [state()["leader"]] * 3
-        with tms.connect(other.url) as client:
+        ]
+
+
+def test_servers_share_the_shards_and_take_over_from_each_other(
+    url: str, servers: HBaseServers
+) -> None:
+    with two_servers(url, servers) as started:
+        first, second = started
+        until(lambda: _is_ready(first) and _is_ready(second))
+        until(lambda: len(set(_leaders(first))) == 2 and None not in _leaders(first))
+        metrics = httpx.get(f"{first.url}/metrics").text
+        assert 'tms_cluster_shards{state="serving"} 3.0' in metrics
+        assert "tms_held_requests 0.0" in metrics
+        ids = sorted(each["id"] for each in command(first, "cluster")["instances"])
+        with tms.connect(first.url) as client, tms.connect(second.url) as other:
             topics = client.topics() or _created(client)
-            publish_to_all(client, "three")
+            assert sorted(other.topics()) == sorted(topics)
+            for each in (client, other):
+                publish_to_all(each, "shared")
             before = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
-            leader.kill()
-            until(partial(_is_ready, other))
+            assert before == {
+                name: len([*other.topic(name).poll(committed=True)]) for name in topics
+            }
+            begun = [each.transactions.start(StartRequest(topic="a")) for each in (client, other)]
+            listed = [each.transaction_id for each in client.transactions.in_progress()]
+            assert {snapshot.transaction_id for snapshot in begun} <= set(listed)
+            for snapshot in begun:
+                client.transactions.abort(snapshot.transaction_id)
+        subjects = [f"{each.url}/v1/registry/subjects" for each in started]
+        registered = httpx.post(f"{subjects[0]}/two/versions", json=SCHEMA).raise_for_status()
+        assert httpx.get(f"{subjects[1]}/two/versions/1").json()["id"] == registered.json()["id"]
+        until(lambda: sorted(Counter(_leaders(second))[each] for each in ids) == [1, 2])
+
+        first.kill()
+        with tms.connect(second.url) as client:
             publish_to_all(client, "four")
             after = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
         assert after == {name: count + 1 for name, count in before.items()}
-        assert command(other, "cluster", "where", "default:c")["address"] == other.url
-        assert command(other, "cleanup", "show", "--shard", "2")["failed_passes"] == 0
-        assert other.stop() == 0
+        assert len(set(_leaders(second))) == 1
+        assert command(second, "cluster", "where", "default:c")["address"] == second.url
+        assert command(second, "cleanup", "show", "--shard", "2")["failed_passes"] == 0
+        assert second.stop() == 0
+
+
+def test_rules_and_the_audit_are_the_same_through_each_server(
+    url: str, servers: HBaseServers
+) -> None:
+    (root, root_kept), (ann, ann_kept) = new_token("root"), new_token("ann")
+    tokens = ",".join(
+        f"{each.id}:{each.sha256.hex()}:{each.principal}" for each in (root_kept, ann_kept)
+    )
+    security = ("--auth", "required", "--superusers", "root", "--auth-tokens", tokens)
+    with two_servers(url, servers, *security, "--audit-topic") as started:
+        for server in started:
+            until(partial(_is_ready, server))
+        clients = [httpx.Client(base_url=each.url, timeout=30) for each in started]
+        as_root, as_ann = ({"authorization": f"Bearer {each}"} for each in (root, ann))
+        until(lambda: _led_by(clients[0], as_root) == 2)
+        for name in NAMES:
+            clients[0].put(f"{TOPICS}/{name}", headers=as_root)
+        rule = {
+            "who": "ann",
+            "actions": ["consume", "describe"],
+            "namespace": "default",
+            "name": "a",
+        }
+        granted = clients[0].post("/v1/auth/rules", json=rule, headers=as_root)
+        assert granted.status_code == 200, granted.text
+        subjects = "/v1/registry/subjects"
+        registered = clients[0].post(f"{subjects}/s3/versions", json=SCHEMA, headers=as_root)
+        assert registered.status_code == 200, registered.text
+        for client in clients:
+            until(partial(_may, client, f"{TOPICS}/a", as_ann))
+            assert sorted(client.get(TOPICS, headers=as_root).json()) == sorted(NAMES)
+            assert client.get(TOPICS, headers=as_ann).json() == ["a"]
+            for name in NAMES[1:]:
+                assert client.get(f"{TOPICS}/{name}", headers=as_ann).status_code == 404
+            listing = "/v1/transactions?status=in_progress"
+            assert client.get(listing, headers=as_root).status_code == 200
+            assert client.get(listing, headers=as_ann).status_code == 403
+            assert client.get(listing).status_code == 401
+            found = client.get(f"{subjects}/s3/versions/1", headers=as_root)
+            assert found.json()["id"] == registered.json()["id"]
+            until(partial(_is_told, client, as_root, "ann"))
+            client.close()
+
+
+def _led_by(client: httpx.Client, headers: dict[str, str]) -> int:
+    """Return how many servers lead shards."""
+    shards = client.get("/v1/cluster", headers=headers).json()["shards"]
+    return len({each["leader"] for each in shards if each["state"] == "serving"})
+
+
+def _may(client: httpx.Client, path: str, headers: dict[str, str]) -> bool:
+    return client.get(path, headers=headers).status_code == 200
+
+
+def _is_told(client: httpx.Client, headers: dict[str, str], who: str) -> bool:
+    """Whether the audit's topic tells of somebody who was refused."""
+    path = "/v1/namespaces/system/topics/_audit/poll"
+    answer = client.post(path, json={"limit": 10_000}, headers=headers)
+    if answer.status_code != 200:
+        return False
+    told = [json.loads(each["payload"]) for each in answer.json()]
+    return any(each["principal"] == who and each["effect"] == "deny" for each in told)
+
+
+def _leaders(server: ServerProcess) -> list[int | None]:
+    return [each["leader"] for each in command(server, "cluster")["shards"]]
 
 
 def _created(client: tms.Client) -> list[str]:

@@ -43,6 +43,9 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "The store has several shards; say which one, by `?shard=` and its number, or by "
                 "the option --shard."
             ),
+            "invalid_wish": (
+                "A wish names a shard or a server that is not there, or no shards are shared."
+            ),
             "unknown_query_parameter": (
                 "The operation does not take this query parameter; `detail` lists the valid ones."
             ),

@@ -1,0 +1,243 @@
+"""Where the requests of a store with shards go: each to the shard that its path or query names.
+
+1. A request for a shard that this server leads is answered here. Others are forwarded to the leader
+   of the shard, one hop. What names no shard is answered by the server that is asked.
+2. If nobody leads the shard just then, the request waits for the next leader, for `hold_s` at most.
+   So it is if a leader says that it leads no more, before it has done anything. Only such requests
+   wait of which nothing was done, at most `HELD_MAX` at once, with `held_bytes_max` of bodies.
+3. A request that another server has forwarded is never forwarded again, and does not wait.
+
+Used from the event loop's thread alone.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from api.cluster.forwarding import Forwarder
+from api.http.application import Application
+from api.http.endpoint import FORWARDED_BY, Endpoint
+from api.http.exchange import Exchange, topic_id_of
+from api.http.operation import Operation
+from api.http.query_parameters import values_of
+from tms.core.caller import AUDIT_TOPIC
+from tms.core.errors import InvalidRequest, NoLeader, Stopping
+from tms.core.shards import ShardBy, Sharding
+
+LeftOfLease = Callable[[], float]
+"""Returns the seconds that are left of this server's lease of a shard."""
+Place = Callable[[Exchange], int | None]
+"""Returns the shard that a request is for; None: it names none."""
+
+HELD_MAX = 10_000
+_KEPT_BYTES_MAX = 64 * 1024
+"""A body that is read before the request is forwarded, so that it can wait, and be sent again."""
+_RETRY_S = 0.25
+"""How long a request waits if the known leader takes no connection."""
+_OF_HOME = ("publishAll", "startTransaction")
+_OF_NAMESPACE = ("listTopics", "getPositions")
+"""Operations on all topics of a namespace."""
+
+
+class ShardRouting:
+    """The ways of one server's requests."""
+
+    def __init__(
+        self,
+        sharding: Sharding,
+        forwarders: Sequence[Forwarder],
+        *,
+        hold_s: float,
+        held_bytes_max: int,
+    ) -> None:
+        """Forward by the forwarder of each shard, which is told of its leader by `heard`."""
+        assert len(forwarders) == sharding.shards
+        self._sharding = sharding
+        self._forwarders = forwarders
+        self._hold_s = hold_s
+        self._held_bytes_max = held_bytes_max
+        self._leases: dict[int, LeftOfLease] = {}
+        self._news = [asyncio.Event() for _ in forwarders]
+        """An event for each shard: set, and made anew, when its leader has changed."""
+        self._forwarding: Sequence[Endpoint] = ()
+        self.held = 0
+        """How many requests wait for a leader."""
+        self._held_bytes = 0
+
+    def install(self, app: Application) -> Application:
+        """Have the requests of an application go where they belong."""
+        counted = app.metrics.of("forwarded")
+        self._forwarding = [
+            Endpoint(partial(self._forward, shard), app.context, counted)
+            for shard in range(self._sharding.shards)
+        ]
+        for route in app.routes.routes:
+            place = self._place_of(route.template, route.target.operation)
+            if place is not None:
+                route.target.routing = _Routed(self, place)
+        return app
+
+    # Who leads.
+
+    def lead(self, shard: int, left_s: LeftOfLease) -> None:
+        """Answer for a shard here while there is something left of its lease."""
+        self._leases[shard] = left_s
+        self._tell(shard)
+
+    def follow(self, shard: int) -> None:
+        """Answer for a shard here no more."""
+        self._leases.pop(shard, None)
+
+    def heard(self, shard: int, address: str | None, boot: str) -> None:
+        """Forward what is for a shard to another leader, or to none."""
+        self._forwarders[shard].forward_to(address, boot)
+        if address is not None:
+            self._tell(shard)
+
+    def _tell(self, shard: int) -> None:
+        self._news[shard].set()
+        self._news[shard] = asyncio.Event()
+
+    def is_here(self, shard: int) -> bool:
+        """Whether this server leads a shard now."""
+        left_s = self._leases.get(shard)
+        return left_s is not None and left_s() > 0
+
+    # Where a request goes.
+
+    def _place_of(self, template: str, operation: Operation | None) -> Place | None:
+        if operation is None:
+            return None
+        is_of_namespace = self._sharding.by is ShardBy.NAMESPACE and operation.name in _OF_NAMESPACE
+        known = operation.known_parameters or ()
+        place: Place | None = None
+        if "{topic}" in template:
+            place = self._of_topic
+        elif "{transaction_id}" in template:
+            place = self._of_transaction
+        elif operation.name in _OF_HOME or is_of_namespace:
+            place = self._of_home
+        elif template == "/console/audit":
+            place = self._of_audit
+        elif "shard" in known:
+            place = self._of_query
+        return place
+
+    def _of_audit(self, _: Exchange) -> int:
+        return self._sharding.shard_of(AUDIT_TOPIC)
+
+    def _of_topic(self, exchange: Exchange) -> int:
+        return self._sharding.shard_of(
+            topic_id_of(exchange.names["namespace"], exchange.names["topic"])
+        )
+
+    def _of_transaction(self, exchange: Exchange) -> int:
+        return self._sharding.shard_of_transaction(exchange.transaction_id)
+
+    def _of_home(self, exchange: Exchange) -> int:
+        values = values_of(exchange.query) if exchange.query else {}
+        namespace = exchange.names.get("namespace") or values.get("namespace", "default")
+        return self._sharding.home(namespace, values.get("topic"))
+
+    def _of_query(self, exchange: Exchange) -> int | None:
+        given = values_of(exchange.query).get("shard", "") if exchange.query else ""
+        is_number = given.isascii() and given.isdigit() and len(given) < len("1000")
+        return int(given) if is_number and int(given) < self._sharding.shards else None
+
+    async def go(self, exchange: Exchange, asked: Endpoint, shard: int) -> None:
+        """Have another server answer, or this one if it comes to lead the shard meanwhile."""
+        await asyncio.sleep(0)  # from here on in a task
+        forwarding = self._forwarding[shard]
+        exchange.asked, exchange.endpoint, exchange.operation = asked, forwarding, None
+        await forwarding.serve(exchange)
+
+    async def _forward(self, shard: int, exchange: Exchange) -> None:
+        """Forward a request, as soon as somebody leads its shard. Raises as `Forwarder.forward`."""
+        if FORWARDED_BY in exchange.headers:
+            raise NoLeader(shard=shard, reason="another server has forwarded it here")
+        await _read_small(exchange)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._hold_s
+        while True:
+            news = self._news[shard]
+            if self.is_here(shard):
+                asked = exchange.asked
+                assert asked is not None
+                exchange.endpoint, exchange.operation = asked, asked.operation
+                exchange.admission = None
+                await asked.serve(exchange)
+                return
+            left_s = until_s - loop.time()
+            try:
+                await self._forwarders[shard].forward(exchange)
+            except NoLeader as error:
+                if left_s <= 0 or not self._may_wait(exchange):
+                    error.detail = {**error.detail, "shard": shard}
+                    raise
+            else:
+                return
+            await self._wait(exchange, news, min(left_s, _RETRY_S))
+
+    def _may_wait(self, exchange: Exchange) -> bool:
+        """Whether nothing of a request was sent, and there is room for it."""
+        has_all = exchange.whole_body is not None or exchange.bytes_in == 0
+        size = len(exchange.whole_body or b"")
+        has_room = self.held < HELD_MAX and self._held_bytes + size <= self._held_bytes_max
+        return has_all and has_room and not exchange.is_begun
+
+    async def _wait(self, exchange: Exchange, news: asyncio.Event, wait_s: float) -> None:
+        size = len(exchange.whole_body or b"")
+        self.held += 1
+        self._held_bytes += size
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await news.wait()
+        finally:
+            self.held -= 1
+            self._held_bytes -= size
+
+
+class _Routed:
+    """The routing of one operation. Fulfils `api.http.endpoint.Routing`."""
+
+    __slots__ = ("_place", "_routing")
+
+    def __init__(self, routing: ShardRouting, place: Place) -> None:
+        self._routing = routing
+        self._place = place
+
+    async def takes(self, exchange: Exchange, asked: Endpoint) -> bool:
+        """Have a request answered elsewhere if it is for a shard that is not led here."""
+        shard = self._elsewhere(exchange)
+        if shard is None:
+            return False
+        await self._routing.go(exchange, asked, shard)
+        return True
+
+    async def takes_refused(self, exchange: Exchange, asked: Endpoint, error: Exception) -> bool:
+        """Do the same with a request that was refused as this server stopped leading its shard."""
+        has_all = exchange.whole_body is not None and not exchange.is_begun
+        if not has_all or not isinstance(error, NoLeader | Stopping):
+            return False
+        return await self.takes(exchange, asked)
+
+    def _elsewhere(self, exchange: Exchange) -> int | None:
+        """Return the shard of a request that this server does not lead; None: answer it here."""
+        if exchange.asked is not None:
+            return None  # it came back, because this server leads now
+        try:
+            shard = self._place(exchange)
+        except InvalidRequest:
+            return None  # the operation says why
+        return None if shard is None or self._routing.is_here(shard) else shard
+
+
+async def _read_small(exchange: Exchange) -> None:
+    """Read a small body whole, as it came."""
+    if exchange.body_unread and 0 < exchange.fields.body_bytes <= _KEPT_BYTES_MAX:
+        parts = []
+        while exchange.body_unread:
+            parts.append(await exchange.receive())
+        exchange.whole_body = b"".join(parts)

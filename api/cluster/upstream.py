@@ -1,0 +1,219 @@
+"""The connections to one other server, by HTTP/1.1 as servers of a cluster speak it.
+
+Connections are kept, and each has one request at a time. Both bodies are streamed, and who does not
+take more of one has the other side wait.
+
+`NotSent` says that nothing was sent. After any other error it is not known whether the request was
+carried out, and it is never sent again. So a kept connection is left alone once its end was seen.
+Used on the event loop's thread alone.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+from api.cluster.upstream_connection import Answer, UpstreamConnection
+from api.http.answer import LAST_CHUNK, chunk
+from tms.core.http_connections import reason_of
+
+CONNECTIONS_MAX = 1000
+"""If there are so many, requests wait for one of them."""
+CONNECT_S_MAX = 5.0
+IDLE_S_MAX = 4.0
+"""An idle connection is given up long before the other server does so."""
+
+
+class NotSent(Exception):
+    """Raised where there is no connection: nothing was sent."""
+
+
+class Upstream:
+    """The way to one server."""
+
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
+        """Connect to `address`, a URL, as requests need it.
+
+        One at https:// is trusted by `tls`; None: by the machine's own certificates.
+        """
+        url = urlsplit(address)
+        is_secured = url.scheme == "https"
+        self._host = url.hostname or ""
+        self._port = url.port or (443 if is_secured else 80)
+        self._tls = (tls or ssl.create_default_context()) if is_secured else None
+        self._host_line = b" HTTP/1.1\r\nhost: %s\r\n" % url.netloc.rpartition("@")[2].encode(
+            "idna"
+        )
+        self.path = url.path.rstrip("/").encode("latin-1")
+        """The path of the address, below which the other server is."""
+        self.is_closed = False
+        self.loop = asyncio.get_running_loop()
+        self._open: set[UpstreamConnection] = set()
+        self._connecting = 0
+        self._idle: list[UpstreamConnection] = []
+        """The one that was used last is the last one."""
+        self._waiting: deque[asyncio.Future[UpstreamConnection | None]] = deque()
+        """Requests that wait for a connection, or for room for one (None)."""
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    async def send(
+        self,
+        method: str,
+        target: bytes,
+        fields: bytes,
+        body: bytes | AsyncIterator[bytes] | None,
+        *,
+        is_counted: bool,
+    ) -> Answer:
+        """Send a request; return its answer once the head of that is there.
+
+        `fields` are the lines of the head without Host; `is_counted` says whether Content-Length is
+        among them. A streamed body without it is sent in chunks. If the answer begins before the
+        end of the body, the rest is not sent. Raises `NotSent`, `BrokenAnswer`, and what `body`
+        raises.
+        """
+        head = b"%s %s%s%s" % (method.encode(), target, self._host_line, fields)
+        rest = body if isinstance(body, AsyncIterator) else None
+        if isinstance(body, AsyncIterator):
+            first = await anext(body, b"")
+            if not is_counted:
+                head += b"transfer-encoding: chunked\r\n"
+                first = chunk(first)
+        else:
+            first = body or b""
+            if first and not is_counted:
+                head += b"content-length: %d\r\n" % len(first)
+        connection = self._take_idle() or await self._connection()
+        answer = connection.begin(method)
+        try:
+            connection.write(b"%s\r\n%s" % (head, first), is_last=rest is None)
+            if rest is not None:
+                await _send_rest(connection, answer, rest, is_counted=is_counted)
+            while not answer.status_code:
+                await answer.changed()
+        except BaseException:
+            connection.cut("the request was given up")
+            raise
+        return answer
+
+    def close(self) -> None:
+        """Cut all connections. What was not answered is broken off."""
+        self.is_closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in list(self._open):
+            connection.cut("the way to the other server was given up")
+
+    def _take_idle(self) -> UpstreamConnection | None:
+        while self._idle:
+            last = self._idle[-1]
+            if not last.is_closing:
+                self._idle.pop()
+                last.idle_since_s = None
+                return last
+            last.cut("")
+        return None
+
+    async def _connection(self) -> UpstreamConnection:
+        while len(self._open) + self._connecting >= CONNECTIONS_MAX:
+            waiter: asyncio.Future[UpstreamConnection | None] = self.loop.create_future()
+            self._waiting.append(waiter)
+            try:
+                given = await waiter
+            except asyncio.CancelledError:
+                if not waiter.cancelled():
+                    self._return(waiter.result())
+                raise
+            if given is not None and not given.is_closing:
+                return given
+        self._connecting += 1
+        try:
+            made = await self._connected()
+        except BaseException:
+            self._connecting -= 1
+            self._give_on(None)
+            raise
+        self._connecting -= 1
+        self._open.add(made)
+        return made
+
+    def _return(self, given: UpstreamConnection | None) -> None:
+        """Take back what somebody waited for who waits no more."""
+        if given is None:
+            self._give_on(None)
+        elif not given.is_lost:
+            self.give_back(given)
+
+    async def _connected(self) -> UpstreamConnection:
+        if self.is_closed:
+            raise NotSent("the way to the other server was given up")
+        made = UpstreamConnection(self)
+        try:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                await self.loop.create_connection(
+                    lambda: made, self._host, self._port, ssl=self._tls
+                )
+        except Exception as error:  # whatever it is, there is no connection
+            raise NotSent(reason_of(error)) from None
+        if self.is_closed or made.is_closing:
+            made.cut("")
+            raise NotSent("the connection was closed as soon as it was made")
+        return made
+
+    # What connections tell.
+
+    def give_back(self, connection: UpstreamConnection) -> None:
+        """Give a connection to who waits for one, or keep it for the next request."""
+        if self._waiting and self._give_on(connection):
+            return
+        connection.idle_since_s = self.loop.time()
+        self._idle.append(connection)
+        if self._sweeping is None:
+            self._sweeping = self.loop.call_later(IDLE_S_MAX, self._sweep)
+
+    def left(self, connection: UpstreamConnection) -> None:
+        """Count a connection out: it is not used any more."""
+        if connection not in self._open:
+            return
+        self._open.remove(connection)
+        if connection.idle_since_s is not None:
+            self._idle.remove(connection)
+        self._give_on(None)
+
+    def _give_on(self, connection: UpstreamConnection | None) -> bool:
+        """Give who waits first a connection, or leave to make one; return whether anybody waits."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return True
+        return False
+
+    def _sweep(self) -> None:
+        """Give up those that are idle for long."""
+        self._sweeping = None
+        before_s = self.loop.time() - IDLE_S_MAX
+        while self._idle:
+            since_s = self._idle[0].idle_since_s or 0.0
+            if since_s > before_s:
+                self._sweeping = self.loop.call_at(since_s + IDLE_S_MAX, self._sweep)
+                return
+            self._idle[0].cut("")
+
+
+async def _send_rest(
+    connection: UpstreamConnection,
+    answer: Answer,
+    rest: AsyncIterator[bytes],
+    *,
+    is_counted: bool,
+) -> None:
+    """Send what comes behind the first part of a body, until there is an answer."""
+    async for part in rest:
+        while connection.is_write_paused and not answer.status_code:
+            await answer.changed()
+        if answer.status_code or connection.is_lost:
+            return
+        connection.write(part if is_counted else chunk(part), is_last=False)
+    connection.write(b"" if is_counted else LAST_CHUNK, is_last=True)

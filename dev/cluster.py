@@ -1,0 +1,82 @@
+"""Starts a whole cluster on this machine, for people who want to try: `scripts/cluster`.
+
+HBase and ZooKeeper are real, the servers share the shards of one store. All of it ends on Ctrl-C.
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from dev.hbase import servers as hbase
+from dev.processes import HOST, CannotStart, free_ports
+from dev.zookeeper import servers as zookeeper
+
+_TMS = (sys.executable, "-m", "tms")
+_STOP_S_MAX = 20
+
+
+def main() -> None:
+    """Start, tell how to use it, and wait for Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="scripts/cluster", description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("/tmp/tms-cluster"))
+    parser.add_argument("--servers", type=int, default=3)
+    parser.add_argument("--shards", type=int, default=6)
+    parser.add_argument("--by", choices=("namespace", "topic"), default="namespace")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        try:
+            urls = _start(asked, stack)
+        except CannotStart as error:
+            sys.exit(str(error))
+        print(f"{len(urls)} servers share {asked.shards} shards; logs are in {asked.folder}. Try:")
+        print(f"  tms cluster --shards --url {urls[0]}")
+        print(f"  tms topic create hello --url {urls[0]}")
+        print(f"  tms publish hello world --url {urls[-1]}")
+        print(f"  tms poll hello --url {urls[0]}")
+        print("Stop it with Ctrl-C.", flush=True)
+        while True:
+            time.sleep(1)
+
+
+def _start(asked: argparse.Namespace, stack: ExitStack) -> list[str]:
+    """Start everything, and return the servers' URLs; the stack ends it."""
+    folder: Path = asked.folder
+    store = hbase.start(folder / "hbase")
+    stack.callback(store.stop)
+    metadata = zookeeper.start(folder / "zookeeper")
+    stack.callback(metadata.stop)
+    url = f"hbase://{store.gateway}/tms"
+    shards = ("--shards", str(asked.shards), "--shard-by", asked.by)
+    made = subprocess.run(
+        (*_TMS, "init", "--store", url, "--admin", store.admin, *shards), check=False
+    )
+    if made.returncode:
+        raise CannotStart("`tms init` has failed; its message is above")
+    urls = []
+    for number, port in enumerate(free_ports(asked.servers), 1):
+        address = f"{HOST}:{port}"
+        log = stack.enter_context((folder / f"server-{number}.log").open("w"))
+        flags = ("--listen", address, "--advertise", f"http://{address}", "--lease-s", "3")
+        shared = ("--store", url, "--metadata", f"zk://{metadata.addresses}/tms")
+        server = subprocess.Popen((*_TMS, "serve", *shared, *flags), stdout=log, stderr=log)
+        stack.callback(_stop, server)
+        urls.append(f"http://{address}")
+    return urls
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """Stop one server in order, or else kill it."""
+    server.terminate()
+    try:
+        server.wait(_STOP_S_MAX)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Asking another server, on both event loops."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from api.cluster.upstream import Upstream
+from api.cluster.upstream_connection import Answer
+from tests.api.cluster.peers import Peer
+
+
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param}
+
+
+@contextmanager
+def way_to(peer: Peer) -> Iterator[Upstream]:
+    way = Upstream(peer.url)
+    try:
+        yield way
+    finally:
+        way.close()
+
+
+async def ask(
+    way: Upstream,
+    body: bytes | AsyncIterator[bytes] = b"",
+    method: str = "POST",
+    length: int | None = None,
+) -> Answer:
+    """Send a request; `length` is told of its body if that is streamed."""
+    fields = b"a: 1\r\na: 2\r\n"
+    if length is not None:
+        fields += b"content-length: %d\r\n" % length
+    return await way.send(method, b"/p?q", fields, body, is_counted=length is not None)
+
+
+async def body_of(answer: Answer) -> bytes:
+    return b"".join([part async for part in answer.aiter_raw()])
+
+
+async def streamed(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        await asyncio.sleep(0)
+        yield part
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        await asyncio.sleep(0.001)

@@ -1,0 +1,138 @@
+"""Servers that share three shards in one process: leaders, and who knows them, are set by hand."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from api.app import create_app
+from api.cluster.forwarding import Forwarder
+from api.cluster.routing import ShardRouting
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
+from tests.api.rest import serving
+from tests.sharding.three_shards import SHARDS, new_process
+from tms.client.remote_services import RemoteServices
+from tms.core.clock import SystemClock
+from tms.core.limits import Limits
+from tms.core.shards import ShardBy, Sharding
+from tms.server.shard import Upkeep
+from tms.server.sharded import ShardedServices, services_of_shards
+from tms.settings import Settings
+
+HOLD_S = 0.5
+LIMITS = Limits()
+NAMESPACES = ("n0", "n1", "n2")
+"""One of each shard, in order, by namespace."""
+
+
+class SharingServer:
+    """A server that leads the shards that it is told to."""
+
+    def __init__(
+        self,
+        number: int,
+        services: ShardedServices,
+        routing: ShardRouting,
+        stores: Sequence[MemoryStore],
+    ) -> None:
+        self.number = number
+        self.services = services
+        self.routing = routing
+        self._stores = stores
+        self._turns: dict[int, AsyncExitStack] = {}
+        self._asked: list[RemoteServices] = []
+        self.left_s = 1.0
+        self.http: httpx.AsyncClient
+
+    @property
+    def url(self) -> str:
+        return str(self.http.base_url)
+
+    async def lead(self, shard: int) -> None:
+        turn = self._turns[shard] = AsyncExitStack()
+        store = self._stores[shard]
+        opened = StoreTables(store), Upkeep("memory:", store, Settings())
+        await turn.enter_async_context(self.services.leading(shard, opened))
+        self.routing.lead(shard, lambda: self.left_s)
+
+    async def stop_leading(self, shard: int) -> None:
+        self.routing.follow(shard)
+        await self._turns.pop(shard).aclose()
+
+    def hear(self, shard: int, leader: "SharingServer | None") -> None:
+        """Know who leads a shard."""
+        address = None if leader is None else leader.url
+        self.routing.heard(shard, address, "")
+        asked = None
+        if address is not None:
+            asked = RemoteServices(address, timeout_s=5, retry_for_s=0, compress=False, shard=shard)
+            self._asked.append(asked)
+        self.services.places.ask(shard, asked, asked)
+
+    async def close(self) -> None:
+        for asked in self._asked:
+            await asked.close()
+        for shard in list(self._turns):
+            await self.stop_leading(shard)
+
+
+@asynccontextmanager
+async def sharing(
+    count: int, by: ShardBy = ShardBy.NAMESPACE, *, hold_s: float = HOLD_S
+) -> AsyncIterator[Sequence[SharingServer]]:
+    """Serve by so many servers, of which none leads anything yet."""
+    sharding = Sharding(SHARDS, by)
+    stores = [MemoryStore() for _ in range(SHARDS)]
+    async with AsyncExitStack() as stack:
+        servers = []
+        for number in range(1, count + 1):
+            registry = CollectorRegistry()
+            process = await new_process(LIMITS, SystemClock(), registry)
+            stack.push_async_callback(process.namespaces.close)
+            services = services_of_shards(sharding, process, Settings())
+            forwarders = [Forwarder(number) for _ in range(SHARDS)]
+            for forwarder in forwarders:
+                stack.push_async_callback(forwarder.close)
+            routing = ShardRouting(
+                sharding, forwarders, hold_s=hold_s, held_bytes_max=LIMITS.queue_bytes_max
+            )
+            app = routing.install(
+                create_app(services, LIMITS, registry=registry, sharding=sharding)
+            )
+            server = SharingServer(number, services, routing, stores)
+            url, _ = await stack.enter_async_context(
+                serving(app, LIMITS, on_stopping=services.stop_waiting, grace_s=0.5)
+            )
+            server.http = await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, trust_env=False)
+            )
+            stack.push_async_callback(server.close)
+            servers.append(server)
+        yield servers
+
+
+@asynccontextmanager
+async def shared(by: ShardBy = ShardBy.NAMESPACE) -> AsyncIterator[Sequence[SharingServer]]:
+    """Serve by two servers that know each other: the first leads shard 0, the second the others."""
+    async with sharing(2, by) as servers:
+        first, second = servers
+        for leader, other, shards in ((first, second, (0,)), (second, first, (1, 2))):
+            for shard in shards:
+                await leader.lead(shard)
+                other.hear(shard, leader)
+        yield servers
+
+
+def topic(namespace: str, name: str = "t") -> str:
+    return f"/v1/namespaces/{namespace}/topics/{name}"
+
+
+async def publish(server: SharingServer, namespace: str, text: str = "x") -> httpx.Response:
+    body = {"messages": [text]}
+    return await server.http.post(f"{topic(namespace)}/publish?ids=true", json=body)
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]

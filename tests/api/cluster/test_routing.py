@@ -1,0 +1,210 @@
+"""Requests of servers that share shards: each goes to its shard, or waits for a leader."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from tests.api.cluster.sharing import (
+    NAMESPACES,
+    SharingServer,
+    code_of,
+    publish,
+    shared,
+    sharing,
+    topic,
+)
+from tms.core.shards import ShardBy, Sharding
+from tms.core.topic import TopicId
+
+pytestmark = pytest.mark.anyio
+
+BY_BOTH = "TMS-Forwarded-By"
+
+
+@pytest.fixture
+async def servers(anyio_backend: str) -> AsyncIterator[Sequence[SharingServer]]:
+    async with shared() as servers:
+        yield servers
+
+
+async def payloads(server: SharingServer, namespace: str) -> list[str]:
+    answer = await server.http.post(f"{topic(namespace)}/poll", json={"limit": 100_000})
+    return [each["payload"] for each in answer.json()]
+
+
+def test_the_namespaces_are_of_the_shards_that_tests_take_them_for() -> None:
+    assert [Sharding(3).home(each) for each in NAMESPACES] == [0, 1, 2]
+
+
+async def test_each_topic_is_answered_by_its_leader(servers: Sequence[SharingServer]) -> None:
+    first, second = servers
+    for shard, namespace in enumerate(NAMESPACES):
+        leader, other = (first, second) if shard == 0 else (second, first)
+        created = await other.http.put(topic(namespace))
+        assert (created.status_code, created.headers[BY_BOTH]) == (200, str(other.number))
+        assert BY_BOTH not in (await publish(leader, namespace, "1")).headers
+        assert BY_BOTH in (await publish(other, namespace, "2")).headers
+        for server in servers:
+            assert await payloads(server, namespace) == ["1", "2"]
+            names = (await server.http.get(f"/v1/namespaces/{namespace}/topics")).json()
+            assert names == ["t"]
+
+
+async def test_a_transaction_is_answered_where_its_id_says(
+    servers: Sequence[SharingServer],
+) -> None:
+    for shard, namespace in enumerate(NAMESPACES):
+        leader = servers[0 if shard == 0 else 1]
+        for server in servers:
+            started = await server.http.post(f"/v1/transactions?namespace={namespace}")
+            assert started.status_code == 200
+            number = int(started.json()["transaction_id"])
+            assert number % 3 == shard
+            assert (BY_BOTH in started.headers) == (server is not leader)
+            for asked in servers:
+                found = await asked.http.get(f"/v1/transactions/{number}")
+                assert found.json()["status"] == "in_progress"
+                listed = await asked.http.get("/v1/transactions?status=in_progress")
+                assert str(number) in [each["transaction_id"] for each in listed.json()]
+            assert (await server.http.post(f"/v1/transactions/{number}/abort")).status_code == 200
+    for server in servers:
+        assert (await server.http.get("/v1/transactions?status=in_progress")).json() == []
+
+
+async def test_lists_by_topic_are_of_all_servers(anyio_backend: str) -> None:
+    async with shared(ShardBy.TOPIC) as servers:
+        names = [f"t{number}" for number in range(9)]
+        shards = {Sharding(3, ShardBy.TOPIC).shard_of(TopicId("n", name)) for name in names}
+        assert shards == {0, 1, 2}
+        for name in names:
+            assert (await servers[0].http.put(topic("n", name))).status_code == 200
+        for server in servers:
+            found = await server.http.get("/v1/namespaces/n/topics")
+            assert sorted(found.json()) == names
+            asked = {"topics": names, "isolation": "all"}
+            positions = await server.http.post("/v1/namespaces/n/positions", json=asked)
+            assert sorted(positions.json()["topics"]) == names
+            assert all(positions.json()["topics"].values())
+            size = await server.http.get("/v1/transactions/invalid/size")
+            assert size.status_code == 200
+
+
+async def test_a_request_waits_for_the_next_leader(servers: Sequence[SharingServer]) -> None:
+    first, second = servers
+    await first.http.put(topic("n1"))
+    await second.stop_leading(1)
+    first.hear(1, None)
+    waiting = [asyncio.create_task(publish(each, "n1", f"{each.number}")) for each in servers]
+    await asyncio.sleep(0.1)
+    assert not any(each.done() for each in waiting)
+    assert [each.routing.held for each in servers] == [1, 1]
+    await first.lead(1)
+    second.hear(1, first)
+    answers = [await each for each in waiting]
+    assert [each.status_code for each in answers] == [200, 200]
+    assert sorted(await payloads(second, "n1")) == ["1", "2"]
+    assert [each.routing.held for each in servers] == [0, 0]
+
+
+async def test_a_request_does_not_wait_for_ever(anyio_backend: str) -> None:
+    async with sharing(1, hold_s=0.2) as [server]:
+        answer = await publish(server, "n1")
+        assert code_of(answer) == (503, "no_leader")
+        assert answer.json()["error"]["detail"]["shard"] == 1
+        assert answer.headers["tms-leader"] == "none"
+        assert code_of(await server.http.get("/ready")) == (503, "no_leader")
+        assert (await server.http.get("/health")).status_code == 200
+        for path in ("/v1/transactions?status=invalid", "/v1/transactions/invalid/size?shard=0"):
+            assert code_of(await server.http.get(path)) == (503, "no_leader")
+
+
+async def test_a_lease_that_is_over_is_no_lead(servers: Sequence[SharingServer]) -> None:
+    first, _ = servers
+    await first.http.put(topic("n0"))
+    first.left_s = 0.0
+    waiting = asyncio.create_task(publish(first, "n0"))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    first.left_s = 1.0
+    assert (await waiting).status_code == 200
+
+
+async def test_two_that_each_think_the_other_leads_refuse_soon(
+    servers: Sequence[SharingServer],
+) -> None:
+    first, second = servers
+    await second.stop_leading(1)
+    second.hear(1, first)
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(publish(first, "n1"), publish(second, "n1"))
+    assert [code_of(each) for each in answers] == [(503, "no_leader")] * 2
+
+
+async def test_who_says_to_be_a_server_is_not_forwarded(servers: Sequence[SharingServer]) -> None:
+    first, _ = servers
+    forged = {"TMS-Forwarded-By": "9", "TMS-Leader": "http://evil"}
+    answer = await first.http.get(topic("n1"), headers=forged)
+    assert code_of(answer) == (503, "no_leader")
+    answer = await first.http.get(topic("n1"), headers={"TMS-Leader": "http://evil"})
+    assert code_of(answer) == (404, "topic_not_found")
+    assert answer.headers["tms-forwarded-by"] == "1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["-1", "3", "x", "", "1e0", "%D9%A3", "0x1", "1.0", "99999999999999999999", "1&shard=2"],
+)
+async def test_a_shard_that_is_none_is_refused(
+    servers: Sequence[SharingServer], given: str
+) -> None:
+    for server in servers:
+        answer = await server.http.get(f"/v1/transactions/invalid/size?shard={given}")
+        assert code_of(answer) == (400, "invalid_query")
+
+
+async def test_a_shard_that_is_named_is_asked_where_it_is_led(
+    servers: Sequence[SharingServer],
+) -> None:
+    for server in servers:
+        for shard in range(3):
+            answer = await server.http.get(f"/v1/transactions/invalid/size?shard={shard}")
+            assert answer.status_code == 200
+            leads = (server.number == 1) == (shard == 0)
+            assert (BY_BOTH in answer.headers) != leads
+        assert code_of(await server.http.get("/v1/cleanup")) == (400, "shard_required")
+
+
+async def test_a_shard_that_moves_while_many_publish_loses_and_refuses_nothing(
+    servers: Sequence[SharingServer],
+) -> None:
+    first, second = servers
+    await first.http.put(topic("n1"))
+    done = asyncio.Event()
+    acknowledged: list[str] = []
+
+    async def work(server: SharingServer, worker: int) -> None:
+        number = 0
+        while not done.is_set():
+            text = f"{worker}-{number}"
+            answer = await publish(server, "n1", text)
+            assert answer.status_code == 200, answer.text
+            acknowledged.append(text)
+            number += 1
+
+    async with asyncio.TaskGroup() as tasks:
+        for worker in range(8):
+            tasks.create_task(work(servers[worker % 2], worker))
+        leader, other = second, first
+        for _ in range(6):
+            await asyncio.sleep(0.1)
+            await leader.stop_leading(1)
+            other.hear(1, None)
+            await asyncio.sleep(0.03)
+            await other.lead(1)
+            leader.hear(1, other)
+            leader, other = other, leader
+        done.set()
+    found = await payloads(first, "n1")
+    assert sorted(found) == sorted(acknowledged)
+    assert len(acknowledged) > 20

@@ -1,0 +1,36 @@
+"""The loop of a client's thread leaves nothing behind where it ends."""
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tms.client.loop_thread import LoopThread
+
+
+def end_while_a_generator_begins_a_closing() -> None:
+    loop = LoopThread()
+
+    async def messages() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+        finally:  # the loop closes it as one of the last things
+            loop.start_closing(lambda: asyncio.sleep(60))
+            await asyncio.sleep(0)
+
+    half_read = messages()
+
+    async def read_one() -> int:
+        return await anext(half_read)
+
+    assert loop.start(read_one).result() == 1
+    assert loop.end(within_s=60)
+
+
+def test_a_closing_that_comes_while_the_loop_ends_leaves_no_task(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    end_while_a_generator_begins_a_closing()
+    gc.collect()
+    assert not caplog.records

@@ -1,0 +1,91 @@
+"""Servers that share shards by a clock of their own, and what they do without their guards."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+
+from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Servers
+from tests.cluster.sharing_machine import SETTLED_S, Sharing
+from tests.virtual_loop import VirtualClock, VirtualLoop
+from tms.cluster.lease import LeaseRecord
+from tms.cluster.shard_members import ShardMembers
+
+TestSharing = Sharing.TestCase
+TestSharing.settings = settings(max_examples=4, stateful_step_count=15, deadline=None)
+
+
+async def one_that_soon_leaves_moves_nothing(servers: Servers) -> None:
+    first, second = await servers.start(), await servers.start()
+    await asyncio.sleep(SETTLED_S)
+    turns = len(servers.turns)
+    third = await servers.start()
+    await asyncio.sleep(MOVE_DELAY_S / 2)
+    servers.all.remove(third)
+    await third.stop()
+    await asyncio.sleep(SETTLED_S)
+    assert servers.is_even(first, second)
+    assert len(servers.turns) == turns
+
+
+async def one_shard_moves_at_a_time(servers: Servers) -> None:
+    first = await servers.start()
+    await asyncio.sleep(SETTLED_S)
+    second = await servers.start()
+    second.opens_s = 2 * MOVE_DELAY_S
+    for _ in range(int(2 * SETTLED_S / 0.05)):
+        await asyncio.sleep(0.05)
+        assert len(servers.leaders) >= SHARDS - 1
+    assert servers.is_even(first, second)
+
+
+def moves_are_delayed(patch: pytest.MonkeyPatch) -> None:
+    may_move = ShardMembers._may_move
+    patch.setattr(ShardMembers, "_may_move", lambda self, shard, _: may_move(self, shard, 1e9))
+
+
+def all_are_served(patch: pytest.MonkeyPatch) -> None:
+    give_back = ShardMembers._give_back
+
+    def as_if_served(self: ShardMembers, seen: Mapping[int, LeaseRecord]) -> None:
+        nobodys = [replace(record, holder=0) for record in seen.values()]
+        known = {**dict.fromkeys(range(SHARDS), nobodys[0]), **seen} if nobodys else {}
+        give_back(self, {n: replace(each, is_serving=True) for n, each in known.items()})
+
+    patch.setattr(ShardMembers, "_give_back", as_if_served)
+
+
+Story = Callable[[Servers], "asyncio.Future[None]"]
+CASES = [
+    (one_that_soon_leaves_moves_nothing, moves_are_delayed),
+    (one_shard_moves_at_a_time, all_are_served),
+]
+
+
+def tell(story: Story) -> None:
+    """Have a story happen on servers whose time is their own."""
+    loop = VirtualLoop()
+    servers = Servers(rest_s=600.0, clock=VirtualClock(loop))
+    try:
+        loop.run_until_complete(story(servers))
+    finally:
+        loop.run_until_complete(servers.close())
+        loop.close()
+
+
+@pytest.mark.parametrize("story", [story for story, _ in CASES])
+def test_with_its_guard_a_story_ends_well(story: Story) -> None:
+    tell(story)
+
+
+@pytest.mark.parametrize(("story", "switch_off"), CASES)
+def test_without_its_guard_a_story_fails(
+    monkeypatch: pytest.MonkeyPatch,
+    story: Story,
+    switch_off: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    switch_off(monkeypatch)
+    with pytest.raises(AssertionError):
+        tell(story)

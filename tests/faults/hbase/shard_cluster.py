@@ -1,0 +1,142 @@
+"""Three servers that share a store with six shards on one HBase, each reached by links to cut."""
+
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from zlib import crc32
+
+import httpx
+
+from dev.hbase.servers import HBaseServers
+from dev.processes import HOST, free_ports
+from tests.faults.hbase.cluster_clients import S_MAX, TOPICS, Json, base_of
+from tests.faults.hbase.takeovers import LEASE_S
+from tests.servers.proxy import Proxy
+from tests.servers.server_process import ServerProcess
+from tms.core.shards import ShardBy, Sharding
+from tms.server.stores import create_tables
+from tms.settings import Settings
+
+SHARDS = 6
+SERVERS = 3
+FLAGS = (
+    *("--lease-s", str(LEASE_S), "--hbase-timeout-s", "5", "--hbase-retry-s", "1"),
+    *("--cleanup-period-s", "5"),
+)
+NAMESPACES = [
+    next(name for name in map("n{}".format, range(99)) if crc32(name.encode()) % SHARDS == shard)
+    for shard in range(SHARDS)
+]
+"""One for each shard, in order."""
+
+
+class Server:
+    """One of the servers, behind a gateway of its own; the others reach it by a link."""
+
+    def __init__(self, cluster: "ShardCluster", port: int) -> None:
+        self.cluster = cluster
+        self.port = port
+        self.url = f"http://{HOST}:{port}"
+        self.link = cluster.stack.enter_context(Proxy(port))
+        self.advertised = f"http://{self.link.address}"
+        self.start()
+
+    def start(self) -> None:
+        cluster = self.cluster
+        self.gateway = cluster.stack.enter_context(Proxy(cluster.gateway_port))
+        store = f"hbase://{HOST}:{self.gateway.port}/{cluster.prefix}"
+        advertise = ("--advertise", self.advertised, "--metadata", cluster.metadata)
+        own = ("--allowed-hosts", HOST)
+        self.process = ServerProcess(
+            store, *advertise, *own, *FLAGS, *cluster.flags, port=self.port
+        )
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+    def state(self) -> Json:
+        with suppress(httpx.HTTPError):
+            answer = httpx.get(f"{self.url}/v1/cluster", timeout=1.0)
+            if answer.status_code == 200:
+                return answer.json()
+        return None
+
+
+class ShardCluster:
+    """Three servers that share a store with six shards, by namespace."""
+
+    def __init__(self, hbase: HBaseServers, metadata: str, stack: ExitStack, *flags: str) -> None:
+        """`metadata` is the URL of the metadata store's server, without a path."""
+        self.stack = stack
+        self.flags = flags
+        self.gateway_port = hbase.gateway_port
+        self.prefix = f"t{uuid.uuid4().hex[:8]}"
+        url = f"hbase://{HOST}:{self.gateway_port}/{self.prefix}"
+        sharding = Sharding(SHARDS, ShardBy.NAMESPACE)
+        create_tables(url, Settings(store=url), (HOST, hbase.admin_port), sharding)
+        scheme, _, address = metadata.partition("://")
+        self.to_metadata = stack.enter_context(Proxy(int(address.rpartition(":")[2])))
+        self.metadata = f"{scheme}://{self.to_metadata.address}/{self.prefix}?session_timeout_s=4"
+        self.servers = [Server(self, port) for port in free_ports(SERVERS)]
+        stack.callback(self.close)
+        self.http = stack.enter_context(httpx.Client(timeout=S_MAX, trust_env=False))
+        self.until_even(self.servers)
+        for namespace in NAMESPACES:
+            for topic in TOPICS:
+                self.ask("PUT", f"{base_of(namespace)}/{topic}")
+            self.ask("PUT", f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s")
+
+    def led(self) -> dict[int, Server] | None:
+        """Return who serves each shard; None if not all are served, or nobody says it."""
+        for server in self.servers:
+            state = server.state()
+            if state is None:
+                continue
+            by_id = {
+                each["id"]: one
+                for each in state["instances"]
+                for one in self.servers
+                if one.advertised == each["address"]
+            }
+            shards = state["shards"]
+            if all(each["state"] == "serving" and each["leader"] in by_id for each in shards):
+                return {each["shard"]: by_id[each["leader"]] for each in shards}
+        return None
+
+    def until(self, condition: Callable[[dict[int, Server]], bool], what: str) -> None:
+        give_up = time.monotonic() + S_MAX
+        while time.monotonic() < give_up:
+            led = self.led()
+            if led is not None and condition(led):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"it does not come to this: {what}")
+
+    def until_even(self, servers: Sequence[Server]) -> None:
+        """Wait until these servers lead all shards, and none two more than another."""
+
+        def is_even(led: dict[int, Server]) -> bool:
+            counts = Counter(led.values())
+            numbers = [counts[each] for each in servers]
+            return sum(numbers) == SHARDS and max(numbers) - min(numbers) <= 1
+
+        self.until(is_even, "an even share")
+
+    def ask(self, method: str, path: str, body: Json = None) -> Json:
+        """Return the answer of a server that has one, once one has."""
+        give_up = time.monotonic() + S_MAX
+        while time.monotonic() < give_up:
+            for server in self.servers:
+                with suppress(httpx.HTTPError):
+                    answer = self.http.request(method, server.url + path, json=body)
+                    if answer.status_code == 200:
+                        return answer.json() if answer.content else None
+            time.sleep(0.1)
+        raise AssertionError(f"no answer to {method} {path}")
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.process.kill()

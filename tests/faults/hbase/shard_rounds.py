@@ -1,0 +1,307 @@
+"""Three servers share six shards on one HBase and lose each other, while clients work in each.
+
+    python -m tests.faults.hbase.shard_rounds --rounds 60 --results /tmp/shards.jsonl
+
+starts HBase, ZooKeeper and etcd, and goes on with the rounds that the file does not have yet. A
+line of it says which fault it was, and for how long nothing was acknowledged: the longest of the
+namespaces whose leader was hit, and of the others.
+
+Each namespace is held to all that `takeovers` holds a cluster with one leader to, and through
+whichever server one asks, the answer is the same.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from dev.hbase.servers import start
+from tests.faults.hbase.cluster_clients import S_MAX, TIMEOUT_S, TOPICS, Clients, Json, base_of
+from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
+from tests.faults.hbase.takeovers import metadata_servers
+from tests.servers.proxy import Proxy
+
+BEFORE, AFTER = 5, 8
+"""Requests acknowledged in each namespace before a fault, and once it has passed."""
+
+
+class ShardRounds:
+    """Faults, one after another, and what readers were shown between them."""
+
+    def __init__(self, cluster: ShardCluster) -> None:
+        self.cluster = cluster
+        urls = [server.url for server in cluster.servers]
+        self.clients = [
+            Clients(
+                [*urls[at % SERVERS :], *urls[: at % SERVERS]],
+                namespace,
+                publishers=1,
+                pause_s=0.05,
+            )
+            for at, namespace in enumerate(NAMESPACES)
+        ]
+        for clients in self.clients:
+            cluster.stack.callback(clients.stop)
+        self.held: list[Proxy] = []
+        self.shown: dict[tuple[str, str, bool], list[tuple[str, str]]] = defaultdict(list)
+        self.faults: dict[str, Callable[[], Sequence[Server]]] = {
+            "kill": self.kill,
+            "move": self.move,
+            "stop": self.stop,
+            "kill two": self.kill_two,
+            "pause 1 s": lambda: self.pause(1),
+            "pause 8 s": lambda: self.pause(8),
+            "join": self.join,
+            "gateway held": self.hold_gateway,
+            "link cut": self.cut_link,
+            "rolling restart": self.roll,
+            "metadata away 4 s": lambda: self.metadata_away(4),
+            "metadata away 12 s": lambda: self.metadata_away(12),
+            "pause 60 s": lambda: self.pause(60),
+        }
+
+    def round(self, fault: str) -> dict[str, float]:
+        """Let a fault happen; return the longest pauses in s, of whom it hit and of others."""
+        cluster = self.cluster
+        cluster.until_even(cluster.servers)
+        led = cluster.led()
+        assert led is not None
+        for clients in self.clients:
+            clients.until_more(BEFORE)
+            clients.watch()
+        hit = self.faults[fault]()
+        for clients in self.clients:
+            clients.until_more(AFTER)
+        pauses = [clients.longest_s for clients in self.clients]
+        of_hit = [pauses[shard] for shard in range(SHARDS) if led[shard] in hit]
+        others = [pauses[shard] for shard in range(SHARDS) if led[shard] not in hit]
+        self.check()
+        return {"hit_s": max(of_hit, default=0.0), "others_s": max(others, default=0.0)}
+
+    @property
+    def victim(self) -> Server:
+        """The server that leads the first shard."""
+        led = self.cluster.led()
+        assert led is not None
+        return led[0]
+
+    def _restarted(self, *victims: Server) -> Sequence[Server]:
+        cluster = self.cluster
+        cluster.until_even([each for each in cluster.servers if each not in victims])
+        for each in victims:
+            each.start()
+        return victims
+
+    def kill(self) -> Sequence[Server]:
+        victim = self.victim
+        victim.process.kill()
+        return self._restarted(victim)
+
+    def kill_two(self) -> Sequence[Server]:
+        first = self.victim
+        second = next(each for each in self.cluster.servers if each is not first)
+        first.process.kill()
+        second.process.kill()
+        return self._restarted(first, second)
+
+    def stop(self) -> Sequence[Server]:
+        victim = self.victim
+        assert victim.process.stop() == 0
+        return self._restarted(victim)
+
+    def roll(self) -> Sequence[Server]:
+        for server in self.cluster.servers:
+            assert server.process.stop() == 0
+            self._restarted(server)
+            self.cluster.until_even(self.cluster.servers)
+        return self.cluster.servers
+
+    def join(self) -> Sequence[Server]:
+        """Start one again that was away for long: others give it its share."""
+        victim = self.victim
+        assert victim.process.stop() == 0
+        self.cluster.until_even([each for each in self.cluster.servers if each is not victim])
+        for clients in self.clients:
+            clients.until_more(BEFORE)
+            clients.watch()
+        victim.start()
+        self.cluster.until_even(self.cluster.servers)
+        return self.cluster.servers
+
+    def move(self) -> Sequence[Server]:
+        victim = self.victim
+        other = next(each for each in self.cluster.servers if each is not victim)
+        state = other.state()
+        assert state is not None
+        number = next(
+            each["id"] for each in state["instances"] if each["address"] == other.advertised
+        )
+        self.cluster.ask("PUT", "/v1/cluster/wishes", {"0": number})
+        self.cluster.until(lambda led: led[0] is other, "a moved shard")
+        self.cluster.ask("PUT", "/v1/cluster/wishes", {"0": None})
+        return [victim]
+
+    def pause(self, seconds: float) -> Sequence[Server]:
+        victim = self.victim
+        victim.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        victim.signal(signal.SIGCONT)
+        self.cluster.until(lambda _: True, "all served")
+        return [victim]
+
+    def hold_gateway(self) -> Sequence[Server]:
+        """Have what a leader has in hand come two such rounds later, or at the end."""
+        victim = self.victim
+        victim.gateway.hold()
+        time.sleep(0.3)
+        victim.process.kill()
+        self.held.append(victim.gateway)
+        if len(self.held) > 2:
+            self.held.pop(0).release()
+        return self._restarted(victim)
+
+    def cut_link(self) -> Sequence[Server]:
+        """Let no other server reach one: who asks that one itself is answered."""
+        victim = self.victim
+        victim.link.hold()
+        time.sleep(3)
+        victim.link.release()
+        return [victim]
+
+    def metadata_away(self, seconds: float) -> Sequence[Server]:
+        self.cluster.to_metadata.hold()
+        time.sleep(seconds)
+        self.cluster.to_metadata.release()
+        self.cluster.until(lambda _: True, "all served")
+        return self.cluster.servers
+
+    def payloads(
+        self, server: Server, namespace: str, topic: str, *, committed: bool
+    ) -> list[tuple[str, str]]:
+        """Return what one server gives, be it that another leads."""
+        query = "?isolation=committed" if committed else ""
+        path = f"{server.url}{base_of(namespace)}/{topic}/poll{query}"
+        give_up = time.monotonic() + S_MAX
+        while time.monotonic() < give_up:
+            with suppress(httpx.HTTPError):
+                answer = self.cluster.http.post(path, json={"limit": 1_000_000})
+                if answer.status_code == 200:
+                    return [(each["id"], each["payload"]) for each in answer.json()]
+            time.sleep(0.1)
+        raise AssertionError(f"no answer to {path}")
+
+    def check(self) -> None:
+        """Compare what readers are given with what they were shown, through another server each."""
+        for at, namespace in enumerate(NAMESPACES):
+            server = self.cluster.servers[(at + len(self.shown)) % SERVERS]
+            for topic in TOPICS:
+                for committed in (False, True):
+                    seen = self.payloads(server, namespace, topic, committed=committed)
+                    shown = self.shown[namespace, topic, committed]
+                    assert seen[: len(shown)] == shown, "what was shown is not as it was"
+                    self.shown[namespace, topic, committed] = seen
+                    ids = [each for each, _ in seen]
+                    assert ids == sorted(set(ids))
+
+    def finish(self) -> None:
+        """Stop the clients, let come what was held, and check all that was acknowledged."""
+        for clients in self.clients:
+            clients.stop()
+        self.check()
+        for proxy in self.held:
+            proxy.release()
+        time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
+        self.check()
+        for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
+            self._finish_one(namespace, clients)
+            told = self.cluster.ask("GET", f"/v1/namespaces/{namespace}/topics?shard={shard}")
+            assert sorted(told) == sorted(TOPICS)
+        for server in self.cluster.servers:
+            for namespace in NAMESPACES:
+                for topic in TOPICS:
+                    seen = self.payloads(server, namespace, topic, committed=True)
+                    assert seen == self.shown[namespace, topic, True]
+
+    def _finish_one(self, namespace: str, clients: Clients) -> None:
+        given = {topic: [p for _, p in self.shown[namespace, topic, True]] for topic in TOPICS}
+        for topic in TOPICS:
+            all_of_it = [p for _, p in self.shown[namespace, topic, False]]
+            assert len(all_of_it) == len(set(all_of_it))
+            assert set(clients.acknowledged[topic]) <= set(all_of_it)
+            assert set(clients.committed) <= set(given[topic])
+        in_transactions = [{p for p in given[t] if p.startswith("1.")} for t in TOPICS]
+        assert in_transactions[0] == in_transactions[1], "a transaction is not whole"
+        path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"
+        position = self.cluster.ask("GET", path)
+        first = min(clients.moved, default=position["version"] + 1) - 1
+        moves = position["version"] - first
+        assert len(clients.moved) <= moves == len(in_transactions[0])
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Do the rounds that are not in the file yet, and show all that are."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--fault", help="Only this one.")
+    asked = parser.parse_args()
+    results = asked.results
+    done = (
+        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    )
+    for kind in ("zk", "etcd"):
+        have = sum(each["metadata"] == kind for each in done)
+        if have < asked.rounds // 2:
+            done += _rounds(kind, range(have, asked.rounds // 2), results, asked.fault)
+    by_fault: dict[str, list[Json]] = defaultdict(list)
+    for each in done:
+        by_fault[each["fault"]].append(each)
+    for fault, found in by_fault.items():
+        told = ", ".join(
+            f"{name} p50 {cuts[49]:.1f} s, p99 {cuts[98]:.1f} s"
+            for name in ("hit_s", "others_s")
+            for cuts in [_cuts([each[name] for each in found])]
+        )
+        show(f"{fault}: {len(found)} rounds, {told}")
+
+
+def _cuts(seconds: list[float]) -> list[float]:
+    return quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
+
+
+def _rounds(kind: str, numbers: range, results: Path, only: str | None) -> list[Json]:
+    found = []
+    with TemporaryDirectory(prefix="tms-shards-") as name, ExitStack() as stack:
+        folder = Path(name)
+        hbase = start(folder / "hbase")
+        stack.callback(hbase.stop)
+        metadata = stack.enter_context(metadata_servers(kind, folder / "metadata"))
+        rounds = ShardRounds(ShardCluster(hbase, metadata, stack))
+        faults = [only] if only else list(rounds.faults)
+        for number in numbers:
+            fault = faults[number % len(faults)]
+            told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
+            found.append(told)
+            show(json.dumps(told))
+            with results.open("a") as file:
+                file.write(json.dumps(told) + "\n")
+        rounds.finish()
+    return found
+
+
+if __name__ == "__main__":
+    main()

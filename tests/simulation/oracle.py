@@ -1,0 +1,60 @@
+"""A lone service's answers: what readers of a log are given, whoever leads it, and whoever asks."""
+
+from collections.abc import Collection
+
+from tests.simulation.leaders import End, Work
+from tms.core.topic import TopicId
+
+Log = list[tuple[bytes, bytes]]
+"""Ids and payloads, in order. A payload is the number of its transaction, a dot, and its own."""
+
+
+class Oracle:
+    """What was acknowledged, and what readers were shown."""
+
+    def __init__(self, topics: Collection[TopicId]) -> None:
+        self.acknowledged: dict[TopicId, list[bytes]] = {topic: [] for topic in topics}
+        self.shown: dict[TopicId, Log] = {topic: [] for topic in topics}
+        self.committed: dict[TopicId, Log] = {topic: [] for topic in topics}
+        self.works: dict[int, Work] = {}
+        self.fixed: dict[tuple[TopicId, int], list[bytes]] = {}
+        """What was shown of a committed transaction in a topic, which is all of it."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a committed reader may not be given all."""
+        ended = (End.COMMITTED, End.UNDONE)
+        return any(work.end not in ended for work in self.works.values())
+
+    def see(self, topic: TopicId, all_of_it: Log, committed: Log) -> None:
+        """Compare what readers are given of a topic now."""
+        for before, now in ((self.shown, all_of_it), (self.committed, committed)):
+            assert now[: len(before[topic])] == before[topic], "what was shown is not as it was"
+            before[topic] = now
+        ids = [each for each, _ in all_of_it]
+        assert ids == sorted(set(ids))
+        payloads = [payload for _, payload in all_of_it]
+        known = set(self.acknowledged[topic])
+        assert [each for each in payloads if each in known] == self.acknowledged[topic]
+        self._see_transactions(topic, [payload for _, payload in committed])
+
+    def _see_transactions(self, topic: TopicId, committed: list[bytes]) -> None:
+        """Check that a committed reader is given all of each transaction that is committed."""
+        given: dict[int, list[bytes]] = {}
+        for payload in committed:
+            given.setdefault(number_of(payload), []).append(payload)
+        for work in self.works.values():
+            own = given.get(work.number, [])
+            if work.end in (End.OPEN, End.UNDOING, End.UNDONE):
+                assert not own, "of a transaction that did not commit"
+            elif work.end is End.COMMITTED:
+                certain = [*work.certain.get(topic, []), *work.stored.get(topic, [])]
+                sure = [each for each in own if each in certain]
+                assert sure == (certain[: len(sure)] if self.is_stopped else certain)
+                if not self.is_stopped:
+                    assert self.fixed.setdefault((topic, work.number), own) == own
+
+
+def number_of(payload: bytes) -> int:
+    """Return the number of the transaction that published a payload; 0: none did."""
+    return int(payload.partition(b".")[0])

@@ -1,0 +1,40 @@
+"""The simulation of servers that share shards, for as long as wanted.
+
+    python -m tests.simulation.shards 300 [FIRST_SEED]
+
+Each seed is a run of its own; one that fails is printed as it went, and can be run again.
+"""
+
+import logging
+import sys
+import time
+from itertools import count
+
+from hypothesis import seed
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.simulation.guards import SETTINGS
+from tests.simulation.shards_machine import ShardsMachine
+
+
+def run(seconds: float, first: int) -> int:
+    """Run seeds from `first` on until so many seconds are over; return how many."""
+    until_s = time.monotonic() + seconds
+    for number in count(first):
+        if time.monotonic() >= until_s:
+            return number - first
+        seeded = type("ShardsMachine", (ShardsMachine,), {})
+        try:
+            run_state_machine_as_test(seed(number)(seeded), settings=SETTINGS_OF_ONE)
+        except BaseException:
+            sys.stdout.write(f"seed {number} failed\n")
+            raise
+    raise AssertionError("there is always one more seed")
+
+
+SETTINGS_OF_ONE = type(SETTINGS)(SETTINGS, max_examples=20, print_blob=False)
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    seeds = run(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    sys.stdout.write(f"{seeds * SETTINGS_OF_ONE.max_examples} runs, nothing found\n")

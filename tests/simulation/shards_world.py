@@ -1,0 +1,327 @@
+"""Servers that share shards: what they publish, who leads, and what readers of any are given.
+
+Rules of transactions and positions are added in `shards_machine`.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.simulation.gateway import Call, Mode, Rows
+from tests.simulation.leaders import End, PositionModel, Work
+from tests.simulation.leaders_world import NAME, START_MS, with_keys
+from tests.simulation.oracle import Log, Oracle
+from tests.simulation.shards_servers import SHARDS, Server, Turn, strangers
+from tms.core.errors import (
+    NoLeader,
+    OutcomeUnknown,
+    SubscriptionNotFound,
+    TopicExists,
+    Unavailable,
+)
+from tms.core.message import position_of
+from tms.core.reading import Reading, View, isolation_of
+from tms.core.shards import ShardBy, Sharding
+from tms.core.subscriptions import SubscriptionPosition
+from tms.core.topic import TopicId
+from tms.core.transactions import TransactionStatus
+from tms.server.sharded import ShardedServices
+
+T = TypeVar("T")
+SERVERS = 3
+TOPICS = [TopicId("n0", "a"), TopicId("n1", "a"), TopicId("n1", "c"), TopicId("n2", "a")]
+"""By either rule there are some in each shard, and two in one."""
+TOPIC = st.sampled_from(TOPICS)
+SHARD = st.integers(0, SHARDS - 1)
+THROUGH = st.integers(0, SERVERS - 1)
+"""The server that is asked, or the next one that is there."""
+FATE = st.sampled_from(
+    [*[(Mode.ANSWERED, 0)] * 4, (Mode.REPEATED, 0), (Mode.REPEATED, 1), (Mode.HELD, 0)]
+)
+"""What becomes of a call of a request. One that is held is the last before another leads."""
+_LATEST = 8
+
+
+class ShardsWorld(RuleBasedStateMachine):
+    """Servers that come, go and sleep; what was acknowledged, and what readers were shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.rows = [Rows() for _ in range(SHARDS)]
+        self.now_ms = START_MS
+        self.servers: list[Server | None] = []
+        self.turns: list[list[Turn]] = [[] for _ in range(SHARDS)]
+        """Those of each shard; the last one leads, if it does."""
+        self.created: dict[TopicId, bool] = {}
+        """The topics that were created; False: perhaps."""
+        self.positions = {topic: PositionModel() for topic in TOPICS}
+        self.count = 0
+
+    @initialize(by=st.sampled_from(ShardBy), late=st.sets(THROUGH))
+    def begin(self, by: ShardBy, late: set[int]) -> None:
+        """Begin with a leader for each shard, whom those that come late take for another one."""
+        self.sharding = Sharding(SHARDS, by)
+        self.oracles = [
+            Oracle([topic for topic in TOPICS if self.shard_of(topic) == shard])
+            for shard in range(SHARDS)
+        ]
+        self.servers = [Server(self.sharding, self.now_ms) for _ in range(SERVERS)]
+        for shard in range(SHARDS):
+            self.take_over(shard, shard, deaf=late, is_given_back=False)
+            for number in late - {shard}:
+                self.server(number).hear(shard, self.server(shard + 1))
+
+    def shard_of(self, topic: TopicId) -> int:
+        return self.sharding.shard_of(topic)
+
+    def oracle(self, topic: TopicId) -> Oracle:
+        return self.oracles[self.shard_of(topic)]
+
+    def await_(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    # Who leads, and who knows it.
+
+    def server(self, number: int) -> Server:
+        """Return a server, or the next one that is there."""
+        found = [self.servers[(number + each) % SERVERS] for each in range(SERVERS)]
+        return next(each for each in found if each is not None)
+
+    def leader(self, shard: int) -> Turn | None:
+        """Return the turn of who leads a shard; None if nobody does."""
+        last = self.turns[shard][-1] if self.turns[shard] else None
+        return last if last is not None and last.lease.left_s > 0 else None
+
+    def is_cut(self, shard: int) -> bool:
+        """Whether nothing can be done in a shard before another leads."""
+        turn = self.leader(shard)
+        return turn is None or turn.gateway.is_cut
+
+    @rule(
+        shard=SHARD,
+        number=THROUGH,
+        deaf=st.sets(THROUGH, max_size=1),
+        is_given_back=st.booleans(),
+    )
+    def take_over(self, shard: int, number: int, deaf: set[int], *, is_given_back: bool) -> None:
+        """Have a server lead a shard: moved to it, or because the leader before is not heard of.
+
+        Then that one finds out later (`notice`).
+        """
+        server, before = self.server(number), self.leader(shard)
+        if before is not None:
+            if is_given_back and not before.gateway.is_cut:
+                self.await_(before.give_back())
+            before.lease.end()
+        if shard in server.turns:
+            self.await_(server.turns[shard].close())
+        turns = self.turns[shard]
+        turn = Turn(server, shard, self.rows[shard], turns[-1] if turns else None)
+        turns.append(turn)
+        self.await_(turn.open())
+        for each, other in enumerate(self.servers):
+            if other is server or (other is not None and each not in deaf):
+                other.hear(shard, server)
+        for work in self.oracles[shard].works.values():
+            self.find_out(work, server.services)
+        for topic in self.oracles[shard].acknowledged:
+            if self.positions[topic].mover is not None:
+                self.position(topic, server.services)  # before that transaction goes on
+
+    @rule(number=THROUGH)
+    def notice(self, number: int) -> None:
+        """Have a server close what it does not lead any more."""
+        server = self.server(number)
+        for turn in list(server.turns.values()):
+            if turn.lease.left_s == 0:
+                self.await_(turn.close())
+
+    @rule(number=THROUGH, shard=SHARD)
+    def hear(self, number: int, shard: int) -> None:
+        turn = self.leader(shard)
+        self.server(number).hear(shard, None if turn is None else turn.server)
+
+    @rule(number=THROUGH, skew_ms=st.sampled_from([0, 0, 2_000, -700, -100_000]))
+    def die_or_join(self, number: int, skew_ms: int) -> None:
+        server = self.servers[number]
+        if server is None:
+            self.servers[number] = Server(self.sharding, self.now_ms + skew_ms)
+        elif sum(each is not None for each in self.servers) > 1:
+            self.await_(server.die())
+            self.servers[number] = None
+
+    @rule(number=THROUGH, by_ms=st.sampled_from([1, 300, 1_500, -300]))
+    def pass_time(self, number: int, by_ms: int) -> None:
+        self.now_ms += abs(by_ms)
+        self.server(number).clock.advance(by_ms)
+        for turns in self.turns:
+            turns[-1].renew()
+
+    def late(self, shard: int) -> list[Call]:
+        """Return the calls of leaders before that may come."""
+        return [call for turn in self.turns[shard] for call in turn.late]
+
+    @precondition(lambda self: any(self.late(shard) for shard in range(SHARDS)))
+    @rule(number=THROUGH, data=st.data())
+    def come_late(self, number: int, data: st.DataObject) -> None:
+        """Let a call of a leader before arrive, or a part of it, between two looks."""
+        shards = [shard for shard in range(SHARDS) if self.late(shard)]
+        shard = data.draw(st.sampled_from(shards))
+        late = self.late(shard)
+        call = data.draw(st.sampled_from(late[-_LATEST:]) | st.sampled_from(late))
+        self.rows[shard].carry_out(call, data.draw(st.sampled_from([None, 1, 2])))
+        self.look_at_all(number)
+
+    # Requests.
+
+    def tried(
+        self,
+        number: int,
+        shard: int,
+        request: Callable[[ShardedServices], Coroutine[Any, Any, T]],
+        fate: tuple[Mode, int] = (Mode.ANSWERED, 0),
+    ) -> tuple[bool | None, T | None]:
+        """Ask a server to do something in a shard, a call of which has that fate.
+
+        Returns whether it was done, None: nothing was sent, and the answer.
+        """
+        if self.is_cut(shard):
+            self.take_over(shard, number + 1, deaf=set(), is_given_back=False)
+        turn = self.leader(shard)
+        assert turn is not None
+        try:
+            services = self.server(number).way(shard)
+        except NoLeader:
+            self.hear(number, shard)
+            return None, None
+        turn.gateway.mode, turn.gateway.skip = fate
+        try:
+            return True, self.await_(request(services))
+        except (Unavailable, OutcomeUnknown):
+            self.hear(number, shard)
+            return False, None
+        finally:
+            turn.gateway.mode = Mode.ANSWERED
+
+    def payloads(self, number: int, work: int = 0) -> list[bytes]:
+        self.count += number
+        return [b"%d.%d" % (work, n) for n in range(self.count - number, self.count)]
+
+    @rule(topic=TOPIC, number=THROUGH, fate=FATE)
+    def create(self, topic: TopicId, number: int, fate: tuple[Mode, int]) -> None:
+        """Create a topic, where nobody has, or find that it is there."""
+        try:
+            done, _ = self.tried(
+                number, self.shard_of(topic), lambda to: to.messaging.create_topic(topic), fate
+            )
+        except TopicExists:
+            assert topic in self.created
+            done = True
+        if done is not None:
+            self.created[topic] = self.created.get(topic, False) or done
+
+    def has(self, topic: TopicId) -> bool:
+        """Whether a topic is there; it is created if nobody was asked for it."""
+        if topic not in self.created:
+            self.create(topic, 0, (Mode.ANSWERED, 0))
+        return self.created.get(topic, False)
+
+    @rule(topic=TOPIC, count=st.integers(1, 3), number=THROUGH, fate=FATE)
+    def publish(self, topic: TopicId, count: int, number: int, fate: tuple[Mode, int]) -> None:
+        if self.has(topic):
+            payloads = self.payloads(count)
+            done, _ = self.tried(
+                number,
+                self.shard_of(topic),
+                lambda to: to.messaging.publish(topic, with_keys(payloads)),
+                fate,
+            )
+            if done:
+                self.oracle(topic).acknowledged[topic] += payloads
+
+    @rule(topic=TOPIC)
+    def a_request_in_hand(self, topic: TopicId) -> None:
+        """Have a server that slept go on with a request that it had begun: never acknowledged."""
+        shard = self.shard_of(topic)
+        for server in [each for each in self.servers if each is not None]:
+            turn = server.turns.get(shard)
+            if turn is not None and turn.lease.left_s == 0 and self.has(topic):
+                work = server.services.messaging.publish(topic, with_keys(self.payloads(1)))
+                with suppress(Unavailable, OutcomeUnknown):
+                    self.await_(work)
+                    raise AssertionError("acknowledged without a lease")
+
+    # Looks.
+
+    def find_out(self, work: Work, services: ShardedServices) -> None:
+        """Ask what became of a transaction."""
+        if work.end not in (End.UNKNOWN, End.UNDOING):
+            return
+        status = self.await_(services.transactions.info(work.transaction_id)).status
+        if status is not TransactionStatus.IN_PROGRESS:
+            is_committed = status is TransactionStatus.COMMITTED
+            assert not (is_committed and work.end is End.UNDOING)
+            work.end = End.COMMITTED if is_committed else End.UNDONE
+        elif work.end is End.UNKNOWN:
+            work.end = End.OPEN
+        else:
+            self.await_(services.transactions.invalidate(work.transaction_id))
+            work.end = End.UNDONE
+
+    def position(self, topic: TopicId, services: ShardedServices) -> SubscriptionPosition | None:
+        """Return where a topic's position is."""
+        found: SubscriptionPosition | None = None
+        with suppress(SubscriptionNotFound):
+            found = self.await_(services.subscriptions.subscription(topic, NAME))
+        turn: Any = self.leader(self.shard_of(topic))
+        self.positions[topic].see(found, turn)
+        return found
+
+    async def poll(self, services: ShardedServices, topic: TopicId, view: View) -> Log:
+        reading = Reading(position_of(None), limit=1_000_000, view=view)
+        polled = services.messaging.poll(topic, reading)
+        return [(message.id, message.payload) async for block in polled for message in block]
+
+    @rule(topic=TOPIC, number=THROUGH)
+    def look(self, topic: TopicId, number: int) -> None:
+        """Compare what readers of a server are given of a topic, if it can be read now."""
+        if not self.created.get(topic):
+            return
+        try:
+            services = self.server(number).way(self.shard_of(topic))
+            views = [isolation_of(committed=committed) for committed in (False, True)]
+            found = [self.await_(self.poll(services, topic, view)) for view in views]
+            self.position(topic, services)
+        except Unavailable:
+            return  # a call without an answer is to be decided first
+        self.oracle(topic).see(topic, *found)
+
+    def look_at_all(self, number: int) -> None:
+        """Look at all topics, and at the rows of the shards."""
+        for topic in TOPICS:
+            self.look(topic, number)
+        for shard, rows in enumerate(self.rows):
+            others = {topic for topic in TOPICS if self.shard_of(topic) != shard}
+            assert not strangers(rows, others), "another shard's rows"
+
+    def teardown(self) -> None:
+        try:
+            if any(self.servers):
+                for number in range(SERVERS):
+                    self.look_at_all(number)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End all servers, however far they have come."""
+        try:
+            for server in self.servers:
+                if server is not None:
+                    self.await_(server.die())
+        finally:
+            self.loop.close()

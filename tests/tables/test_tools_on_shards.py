@@ -1,0 +1,226 @@
+"""`tms copy` and `tms prune` on stores with shards, which are on the simulated HBase.
+
+After a copy there and back each topic is in its place, and all is the same.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import happybase  # noqa: F401  the store needs it imported first
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tables.hbase import opening
+from tables.keys import topic_of, topic_start
+from tables.leveldb import LevelDBStore
+from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION
+from tests.cli.conftest import run_command
+from tests.contracts.store_contract import rows_of
+from tests.simulation.gateway import Rows, SimulatedGateway
+from tests.tables.copies import GONE, ORDERS, OTHER, copy, fill, polled
+from tms.core.clock import SystemClock
+from tms.core.errors import TransactionDuplicate
+from tms.core.shards import OneShard, ShardBy, Sharding
+from tms.core.store_access import StoreAccess
+from tms.core.store_url import url_of_shard
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.core.trusted_clock import trusted
+from tms.server.node import OpenServices, open_services
+from tms.server.opening import open_served
+from tms.server.sharded import ShardedServices
+from tms.server.stores import create_tables, open_tables
+from tms.settings import Settings
+
+SHARDING = Sharding(5, ShardBy.TOPIC)
+OTHERWISE = Sharding(2, ShardBy.TOPIC)
+COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
+
+Work = Callable[[OpenServices | ShardedServices], Awaitable[Any]]
+
+
+@pytest.fixture
+def sharded(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store of five shards, in which nothing is yet; beside it is one of two."""
+    rows = Rows()
+    rows.tables.clear()
+    monkeypatch.setattr(opening, "Gateway", lambda *_, **__: SimulatedGateway(rows, lambda: None))
+    for name, sharding in (("n", SHARDING), ("m", OTHERWISE)):
+        url = f"hbase://simulated:1/{name}"
+        create_tables(url, Settings(store=url), None, sharding)
+    return "hbase://simulated:1/n"
+
+
+@pytest.fixture
+def otherwise(sharded: str) -> str:
+    return sharded.removesuffix("n") + "m"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    return f"leveldb:{tmp_path}/source"
+
+
+@pytest.fixture
+def back(tmp_path: Path) -> str:
+    return f"leveldb:{tmp_path}/back"
+
+
+def use(store: str, work: Work) -> Any:
+    """Return what is found or done in a store."""
+
+    async def run() -> Any:
+        services: OpenServices | ShardedServices
+        if store.startswith("hbase:"):
+            settings = Settings(store=store)
+            clock = trusted(SystemClock(), settings.limits())
+            services = await open_served(settings, clock, CollectorRegistry(), values=None)
+        else:
+            services = await open_services(store)
+        try:
+            return await work(services)
+        finally:
+            await services.close()
+
+    return asyncio.run(run())
+
+
+def rows_in(store: str) -> list[list[tuple[bytes, bytes]]]:
+    opened = LevelDBStore(Path(store.partition(":")[2]))
+    found = [rows_of(opened, table) for table in (*COPIED, BOUND)]
+    opened.close()
+    return found
+
+
+def committing(owner: str, sequence: int, topic: TopicId, *, origin: str = "run 1") -> Work:
+    async def commit(services: OpenServices | ShardedServices) -> None:
+        request = StartRequest(
+            owner=owner,
+            sequence=sequence,
+            origin=origin,
+            namespace=topic.namespace,
+            topic=topic.name,
+        )
+        pointer = (await services.transactions.start(request)).transaction_id
+        await services.messaging.publish(topic, [b"work"], pointer)
+        await services.transactions.commit(pointer)
+
+    return commit
+
+
+def deleting(topic: TopicId) -> Work:
+    return lambda services: services.messaging.delete_topic(topic)
+
+
+async def seen(services: OpenServices | ShardedServices) -> Any:
+    """All that readers see, and what is known of transactions."""
+    read = [await polled(services, committed=committed) for committed in (True, False)]
+    positions = await services.subscriptions.subscriptions(ORDERS)
+    invalid = await services.transactions.invalid()
+    infos = [await services.transactions.info(each.transaction_id) for each in invalid]
+    owners = {
+        each.owner: (each.sequence, each.transaction_id, each.origin)
+        for each in await services.transactions.owners()
+    }
+    return read, positions, [each.transaction_id for each in infos], owners
+
+
+def test_there_and_back_all_is_as_in_one_copy(
+    source: str, sharded: str, otherwise: str, back: str, tmp_path: Path
+) -> None:
+    assert [SHARDING.shard_of(topic) for topic in (ORDERS, OTHER, GONE)] == [1, 3, 3]
+    asyncio.run(fill(source, many=3))
+    use(source, committing("o", 7, OTHER))
+    direct = f"leveldb:{tmp_path}/direct"
+    facts = copy(source, direct)
+    before = use(source, seen)
+    assert (len(before[2]), before[3]["o"][0]) == (1, 7)
+
+    for one, other in ((source, sharded), (sharded, otherwise), (otherwise, back)):
+        there = copy(one, other)
+        for same in ("topics", "copied_rows", "copied_bytes", "compared_rows", "invalid_pointers"):
+            assert there[same] == facts[same]
+        assert there["target_transactions"] == "the source's"
+        assert copy(one, other)["copied_rows"] == 0
+    assert rows_in(back) == rows_in(direct)
+    for store in (sharded, otherwise, back):
+        assert use(store, seen) == before
+        use(store, committing("o", 8, OTHER))
+    assert use(back, seen)[0][0][:-1] == before[0][0]
+
+
+def test_each_topic_is_in_its_shard_alone(source: str, sharded: str) -> None:
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+    for shard in range(SHARDING.shards):
+        where = OneShard(shard, SHARDING)
+        url = url_of_shard(sharded, shard)
+        store = open_tables(url, Settings(store=url), StoreAccess.READ, shard=where).store
+        topics = {
+            topic_of(topic_start(key)) for table in COPIED for key, _ in rows_of(store, table)
+        }
+        assert topics == {t for t in (ORDERS, OTHER, GONE) if SHARDING.shard_of(t) == shard}
+        store.close()
+
+
+def test_of_an_owner_the_greater_sequence_counts(source: str, sharded: str, back: str) -> None:
+    asyncio.run(fill(source, many=1))
+    use(source, committing("o", 7, ORDERS))
+    copy(source, sharded)
+    use(sharded, committing("o", 9, OTHER))
+    copy(sharded, back)
+
+    assert use(back, seen)[3]["o"][0] == 9
+    with pytest.raises(TransactionDuplicate):
+        use(back, committing("o", 8, ORDERS))
+
+
+def test_an_owner_with_two_origins_is_named(source: str, sharded: str, back: str) -> None:
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+    use(sharded, committing("o", 1, ORDERS))
+    use(sharded, committing("o", 2, OTHER, origin="run 2"))
+    code, _, err = run_command("copy", sharded, back)
+
+    assert code == 1
+    for told in ("owner=o", "run 1", "run 2", "tms tx owners forget"):
+        assert told in err
+    assert not any(rows_in(back))
+
+
+def test_a_transaction_in_progress_in_any_shard_is_refused(
+    source: str, sharded: str, back: str
+) -> None:
+    async def leave_one_open(services: OpenServices | ShardedServices) -> None:
+        await services.transactions.start(StartRequest(namespace="ns", topic=OTHER.name))
+
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+    use(sharded, leave_one_open)
+    code, _, err = run_command("copy", sharded, back)
+
+    assert (code, "in progress" in err) == (1, True)
+    assert not any(rows_in(back))
+
+
+def test_a_pass_of_cleanup_goes_through_all_shards(source: str, sharded: str) -> None:
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+
+    def pruned(store: str) -> dict[str, Any]:
+        code, out, err = run_command("prune", "--store", store, "--json")
+        assert (code, err) == (0, "")
+        facts: dict[str, Any] = json.loads(out)
+        return facts
+
+    of_gone = pruned(url_of_shard(sharded, SHARDING.shard_of(GONE)))
+    assert of_gone["dropped_rows"]["message"] > 0
+    use(sharded, deleting(ORDERS))
+    use(sharded, deleting(OTHER))
+    facts = pruned(sharded)
+    assert facts["regions"] == facts["regions_done"] == 5 * of_gone["regions"]
+    assert facts["dropped_rows"]["message"] > 10
+    assert pruned(sharded)["dropped_rows"] == {}

@@ -1,0 +1,68 @@
+"""An event loop whose time goes by hand: it goes on at once to when something is due."""
+
+import asyncio
+import selectors
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tms.core.clock import Clock
+
+T = TypeVar("T")
+
+
+class _Hurried(selectors.DefaultSelector):
+    """Does not wait: the time for which it would have waited is over then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        assert timeout is not None, "nothing is due any more, and nothing can come"
+        self.now_s += timeout
+        return super().select(0)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose time passes only while nothing can be done. Calls of threads are made in it."""
+
+    def __init__(self) -> None:
+        self._hurried = _Hurried()
+        super().__init__(self._hurried)
+        self._clock_resolution = 1e-6
+
+    def time(self) -> float:
+        """Return the seconds since its start."""
+        return self._hurried.now_s
+
+    def run_in_executor(  # type: ignore[override]
+        self, _: Any, call: Callable[..., T], *arguments: Any
+    ) -> "asyncio.Future[T]":
+        """Make a call now."""
+        answer: asyncio.Future[T] = self.create_future()
+        try:
+            answer.set_result(call(*arguments))
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+
+class VirtualClock(Clock):
+    """The clock of a machine on such a loop."""
+
+    def __init__(self, loop: VirtualLoop, start_ms: int = 1_800_000_000_000) -> None:
+        self._loop = loop
+        self._start_ms = start_ms
+
+    def now_ms(self) -> int:
+        """Return the time, milliseconds since 1970."""
+        return self._start_ms + self.steady_ms()
+
+    def steady_ms(self) -> int:
+        """Return the milliseconds since the loop's start."""
+        return round(self._loop.time() * 1000)
+
+    @property
+    def boot_id(self) -> str:
+        """Which start of which machine this is."""
+        return "virtual"

@@ -1,0 +1,60 @@
+"""One server's presence in its cluster: its entry among the others, and its looks at the store.
+
+A process has one, for all the leases that it takes part in. It is there from the first `enter` to
+the last `leave`.
+"""
+
+from tms.cluster.instances import Registration
+from tms.cluster.lease import LeaseClock, SteadySeconds
+from tms.cluster.store_watch import Look, StoreWatch
+from tms.core.clock import Clock, SystemClock
+from tms.core.cluster import Instance
+from tms.metadata.interface import MetadataStore
+
+
+class Presence:
+    """A server among those of its cluster. Used from the event loop of its metadata store."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        instance: Instance,
+        *,
+        lease_s: float,
+        look: Look,
+        clock: LeaseClock | None = None,
+        time: Clock | None = None,
+    ) -> None:
+        """Be there as `instance`; `store` stays open.
+
+        `look` finds out whether this server reaches the store that the cluster shares. Leases last
+        for `lease_s` seconds by `clock`; keys go by `time`.
+        """
+        self.time: Clock = time or SystemClock()
+        self.clock: LeaseClock = clock or SteadySeconds(self.time)
+        self.store = store
+        self.lease_s = lease_s
+        self.registration = Registration(store, instance)
+        self.watch = StoreWatch(
+            look, store, self.registration, lease_s=lease_s, clock=self.clock, time=self.time
+        )
+        self._entered = 0
+
+    @property
+    def instance(self) -> Instance:
+        """The server as it is registered."""
+        return self.registration.instance
+
+    async def enter(self) -> None:
+        """Register and look, unless that was done. Raises `Unavailable`."""
+        if self._entered == 0:
+            await self.registration.open()
+            self.watch.open()
+        self._entered += 1
+
+    async def leave(self) -> None:
+        """Be there no more, if nobody else has entered."""
+        self._entered -= 1
+        if self._entered == 0:
+            await self.watch.close()
+            await self.registration.close()

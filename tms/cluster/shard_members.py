@@ -1,0 +1,258 @@
+"""One server's part in the leases of a store's shards: which it claims, and which it gives back.
+
+1. Each shard has a lease of its own, and a `Member` for it. No server controls the others: each
+   computes `balanced` from what it sees. If two see differently, the leases decide, and a shard
+   moves once too often.
+2. A free shard is claimed at once by whom `balanced` names, and by others if it has been free for
+   half of a lease. Nobody claims within `SETTLING_S` of registering, so that servers that are
+   started together share.
+3. A server gives a shard back if another has been named for it for `move_delay_s` without a break,
+   or at once if an operator wishes that. All shards must be served then, and it moves one at a
+   time. One that comes back and was served by nobody meanwhile is not moved again for `REST_S`,
+   unless wishes have changed.
+4. A server that found a shard damaged, or of an unknown format, claims it no more.
+5. A server counts as live if it reaches the store, and holds a lease, or has let none run out since
+   it registered or claimed. One that let some run out gets no free shard.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import NamedTuple
+
+from tms.cluster.balance import balanced
+from tms.cluster.instances import ROOT, instances_of
+from tms.cluster.lease import RENEWALS, Lease, LeaseRecord
+from tms.cluster.member import Member
+from tms.cluster.presence import Presence
+from tms.cluster.wishes import change_wishes, wishes_of
+from tms.core.cluster import ClusterState, Instance, Role, ShardStanding, ShardState
+from tms.core.errors import InvalidRequest, StoreCorrupt, StoreFormatUnknown
+from tms.core.shards import Sharding
+from tms.core.supervision import supervised
+
+SETTLING_S = 1.0
+REST_S = 600.0
+
+LeadShard = Callable[[int, Lease], AbstractAsyncContextManager[object]]
+"""Opens the services of a shard under its lease, and closes them."""
+OnShardLeader = Callable[[int, str | None, str], None]
+"""Is told of a shard the address of the leader that serves and its boot, None if there is none."""
+
+
+class _Suspicion(NamedTuple):
+    """A server that let a lease run out, as it was known then."""
+
+    since_ms: int
+    """When it had registered."""
+    held: frozenset[tuple[int, int]]
+    """The shards that it held, each with its token."""
+
+
+class _GivenBack(NamedTuple):
+    """A shard that this server gave back."""
+
+    at_s: float
+    wishes_version: int
+    """The version of the wishes then."""
+    token: int
+    """The token under which this server had led it."""
+
+
+class ShardMembers:
+    """The members of one server. Used from the event loop of its metadata store."""
+
+    def __init__(
+        self,
+        presence: Presence,
+        sharding: Sharding,
+        *,
+        of_store: str,
+        move_delay_s: float,
+        settling_s: float = SETTLING_S,
+        rest_s: float = REST_S,
+    ) -> None:
+        """Take part as who is present from `open` on, in the shards of what servers share."""
+        self._settling_s, self._rest_s = settling_s, rest_s
+        self._presence = presence
+        self._sharding = sharding
+        self._move_delay_s = move_delay_s
+        self._members = [
+            Member(
+                presence,
+                of_store=f"{of_store}.{shard}",
+                path=f"{ROOT}/shards/{shard}/lease",
+                may_claim=partial(self._may_claim, shard),
+            )
+            for shard in range(sharding.shards)
+        ]
+        self._named: Mapping[int, int] = {}
+        """The instance that is to lead each shard, as it was computed last."""
+        self._wishes: Mapping[int, int] = {}
+        self._wishes_version = 0
+        self._opened_s = 0.0
+        self._suspicions: dict[int, _Suspicion] = {}
+        self._ran_out: dict[int, int] = {}
+        """The latest token of each shard that was let run out."""
+        self._unwanted_from_s: dict[int, float] = {}
+        """Since when another is named for a shard that this server leads."""
+        self._given_back: dict[int, _GivenBack] = {}
+        self._sharing: asyncio.Task[None] | None = None
+
+    async def open(self, lead: LeadShard, on_leader: OnShardLeader) -> None:
+        """Take part. Raises as `Member.open`."""
+        await self._presence.enter()
+        self._opened_s = self._presence.clock.now_s()
+        for shard, member in enumerate(self._members):
+            await member.open(partial(lead, shard), partial(on_leader, shard))
+        self._sharing = supervised("sharing the shards", self._share)
+
+    async def close(self) -> None:
+        """Give all shards back at once, and take no more part."""
+        if self._sharing is not None:
+            self._sharing.cancel()
+            await asyncio.gather(self._sharing, return_exceptions=True)
+        await asyncio.gather(*(member.close() for member in self._members))
+        await self._presence.leave()
+
+    # What there is.
+
+    async def state(self) -> ClusterState:
+        """Return how the cluster stands. Raises `Unavailable`."""
+        instances = await instances_of(self._presence.store)
+        leads = any(member.role is Role.LEADER for member in self._members)
+        return ClusterState(
+            id=self._presence.instance.id,
+            role=Role.LEADER if leads else Role.STANDBY,
+            leader=None,
+            token=None,
+            instances=instances,
+            by=self._sharding.by,
+            shards=[self._state_of(shard) for shard in range(self._sharding.shards)],
+        )
+
+    def count(self, standing: ShardStanding) -> int:
+        """Return how many shards stand so, as this server knows it."""
+        shards = range(self._sharding.shards)
+        return sum(self._state_of(shard).state is standing for shard in shards)
+
+    def _state_of(self, shard: int) -> ShardState:
+        member = self._members[shard]
+        record = member.seen
+        if record is None:
+            standing = ShardStanding.FREE
+        elif member.is_stepping_down:
+            standing = ShardStanding.MOVING
+        else:
+            standing = ShardStanding.SERVING if record.is_serving else ShardStanding.TAKING_OVER
+        leader, token = (None, None) if record is None else (record.holder, record.token)
+        wish = self._wishes.get(shard)
+        return ShardState(shard=shard, leader=leader, token=token, state=standing, wish=wish)
+
+    async def wish(self, changes: Mapping[int, int | None]) -> Mapping[int, int]:
+        """Wish that servers lead shards, None: whoever it is to be. Return all wishes.
+
+        Raises `Unavailable`, `InvalidRequest` (invalid_wish).
+        """
+        known = [each.id for each in await instances_of(self._presence.store)]
+        for shard, instance in changes.items():
+            assert 0 <= shard < self._sharding.shards
+            if instance is not None and instance not in known:
+                raise InvalidRequest("invalid_wish", instance=instance, expected=known)
+        return await change_wishes(self._presence.store, changes)
+
+    # Who is to lead.
+
+    def _may_claim(self, shard: int, free_s: float) -> bool:
+        settled_s = self._presence.clock.now_s() - self._opened_s - self._settling_s
+        if settled_s < 0:
+            return False
+        if isinstance(self._members[shard].failure, StoreCorrupt | StoreFormatUnknown):
+            return False
+        is_named = self._named.get(shard) == self._presence.instance.id
+        return is_named or min(free_s, settled_s) >= self._presence.lease_s / 2
+
+    async def _share(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(self._presence.lease_s / RENEWALS)
+
+    async def _look(self) -> None:
+        instances = await instances_of(self._presence.store)
+        self._wishes, self._wishes_version = await wishes_of(self._presence.store)
+        seen = {
+            shard: record
+            for shard, member in enumerate(self._members)
+            if (record := member.seen) is not None
+        }
+        self._suspect(instances, seen)
+        holders = {shard: record.holder for shard, record in seen.items()}
+        reaching = [each.id for each in instances if each.reaches_store_since_ms is not None]
+        well = [each for each in reaching if each not in self._suspicions]
+        live = {*well, *(each for each in reaching if each in holders.values())}
+        named = balanced(self._sharding.shards, live, holders, self._wishes)
+        for shard, instance in named.items():
+            if shard not in holders and instance in self._suspicions and well:
+                led = [*holders.values()]
+                named[shard] = min(well, key=led.count)
+        self._named = named
+        for shard, instance in self._named.items():
+            if instance == self._presence.instance.id and shard not in seen:
+                self._members[shard].look_now()
+        self._give_back(seen)
+
+    def _suspect(self, instances: Sequence[Instance], seen: Mapping[int, LeaseRecord]) -> None:
+        """Take note of who let a lease run out, and of who is well again."""
+        ran_out: set[int] = set()
+        over: set[tuple[int, int]] = set()
+        for shard, member in enumerate(self._members):
+            record = member.ran_out
+            if record is not None:
+                over.add((shard, record.token))
+                if self._ran_out.get(shard) != record.token:
+                    self._ran_out[shard] = record.token
+                    ran_out.add(record.holder)
+        known = {each.id: each.since_ms for each in instances}
+        held: dict[int, set[tuple[int, int]]] = {}
+        for shard, record in seen.items():
+            held.setdefault(record.holder, set()).add((shard, record.token))
+        for instance, before in list(self._suspicions.items()):
+            is_well = bool(held.get(instance, set()) - before.held - over)
+            if known.get(instance) != before.since_ms or is_well:
+                del self._suspicions[instance]
+        for instance in ran_out & known.keys() - self._suspicions.keys():
+            self._suspicions[instance] = _Suspicion(
+                known[instance], frozenset(held.get(instance, ()))
+            )
+
+    def _give_back(self, seen: Mapping[int, LeaseRecord]) -> None:
+        """Step down from one shard at most that another server is to lead."""
+        now_s, own = self._presence.clock.now_s(), self._presence.instance.id
+        unwanted = {
+            shard: self._unwanted_from_s.get(shard, now_s)
+            for shard, record in seen.items()
+            if record.holder == own and self._named.get(shard, own) != own
+        }
+        self._unwanted_from_s = unwanted
+        is_served = len(seen) == self._sharding.shards and all(
+            record.is_serving for record in seen.values()
+        )
+        if not is_served or any(member.is_stepping_down for member in self._members):
+            return
+        for shard, from_s in sorted(unwanted.items()):
+            if self._may_move(shard, now_s - from_s):
+                self._given_back[shard] = _GivenBack(now_s, self._wishes_version, seen[shard].token)
+                self._members[shard].step_down()
+                return
+
+    def _may_move(self, shard: int, unwanted_s: float) -> bool:
+        is_wished = shard in self._wishes
+        if not is_wished and unwanted_s < self._move_delay_s:
+            return False
+        before = self._given_back.get(shard)
+        if before is None or self._members[shard].followed_token > before.token:
+            return True
+        if is_wished and before.wishes_version != self._wishes_version:
+            return True
+        return self._presence.clock.now_s() - before.at_s >= self._rest_s

@@ -1,0 +1,146 @@
+"""Runs a server: REST on the services that `tms.server.node` opens, alone or as one of a cluster.
+
+In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
+the others forward to it (`api.cluster.standby`). The schema registry is served in any case
+(`tms.server.registry_part`), also by a server that has nothing else.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+import uvloop
+
+from tms.cluster.instances import next_instance_id
+from tms.core.trusted_clock import trusted
+from tms.metadata.interface import MetadataStore
+from tms.server.gc_schedule import collected_by_clock
+from tms.server.opening import open_served
+from tms.server.registry_part import open_registry
+from tms.server.security_part import read_security, read_tls
+from tms.server.serving.parts import Basis, OnStarted, process_metrics
+from tms.server.serving.store_cluster import serve_in_cluster
+from tms.server.stores import importing, open_metadata
+from tms.settings import Settings
+
+with importing("api"):
+    from api.app import create_app, create_storeless
+    from api.http.server import serve as serve_app
+
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
+its thread waits that long behind a busy event loop; with this a server publishes an eighth more."""
+
+_log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, on_started: OnStarted) -> None:
+    """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
+
+    Raises as `open_tables`, and `OSError` where the address cannot be listened on; in a cluster as
+    `open_metadata` and `Member.open` too, and `StoreUnavailable` where the gateway keeps idle
+    connections. Raises `ValueError` if it would let strangers in, or TLS has no use for its files.
+    """
+    settings.check_safe(*settings.listened_hosts)
+    serve_kind = serve_in_cluster if settings.advertise else _serve
+    if settings.registry_log:
+        serve_kind = _serve_registry
+    tls, clock = read_tls(settings), trusted(None, settings.limits())
+    security = read_security(settings, clock)
+    urls: list[str] = []
+
+    def started(url: str) -> None:
+        urls.append(url)
+        if len(urls) == 1 + bool(settings.registry_listen):
+            on_started(*urls)
+
+    _run(settings, serve_kind(Basis(settings, clock, tls, security), started))
+
+
+def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    for noisy in ("httpx", "httpcore"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_with_few_pauses(serving))
+
+
+async def _with_few_pauses(serving: Coroutine[Any, Any, None]) -> None:
+    with collected_by_clock():
+        await serving
+
+
+async def _serve(basis: Basis, on_started: OnStarted) -> None:
+    settings, registry = basis.settings, process_metrics()
+    async with AsyncExitStack() as stack:
+        opened = await open_registry(settings, basis.clock, stack)
+        services = await open_served(
+            settings,
+            basis.clock,
+            registry,
+            values=None if opened is None else opened.values,
+            may_block_loop=True,
+        )
+        stack.push_async_callback(services.close)
+        parts = await basis.open(stack, opened, services.namespaces.metadata)
+        parts.publish_audit(services.messaging)
+        options = parts.options(registry, sharding=services.sharding)
+        app = parts.with_console(create_app(services, settings.limits(), **options))
+        await stack.enter_async_context(app.context.watch.at_work())
+        if parts.schemas is not None:
+            parts.schemas.register(registry)
+            parts.schemas.attach(services.messaging)
+            parts.schemas.elect()
+        await serve_app(
+            parts.listeners(parts.with_schemas(app)),
+            limits=settings.limits(),
+            on_started=on_started,
+            on_stopping=services.stop_waiting,
+            grace_s=settings.stop_grace_s,
+            tls=parts.tls.own,
+        )
+    _log.info("stopped; the store is closed")
+
+
+async def _serve_registry(basis: Basis, on_started: OnStarted) -> None:
+    settings, registry = basis.settings, process_metrics()
+    async with AsyncExitStack() as stack:
+        opened = await open_registry(settings, basis.clock, stack)
+        store = await _shared_metadata(settings, stack) if basis.security is not None else None
+        number = None if store is None else await next_instance_id(store)
+        parts = await basis.open(stack, opened, store, number)
+        schemas = parts.schemas
+        assert schemas is not None
+        schemas.register(registry)
+        app = create_storeless(settings.limits(), schemas.check_ready, **parts.options(registry))
+        schemas.attach_to(settings.registry_log)
+        schemas.elect()
+        await serve_app(
+            parts.listeners(parts.with_schemas(app)),
+            limits=settings.limits(),
+            on_started=on_started,
+            on_stopping=_nothing,
+            grace_s=settings.stop_grace_s,
+            tls=parts.tls.own,
+        )
+    _log.info("stopped; this server does not serve schemas any more")
+
+
+async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> MetadataStore | None:
+    """Return the metadata store that settings name, open until the stack ends; None without one."""
+    if not settings.has_shared_metadata:
+        return None
+    store = await open_metadata(settings.metadata)
+    stack.push_async_callback(store.close)
+    return store
+
+
+def _nothing() -> None:
+    """Do nothing."""
