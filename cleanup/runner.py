@@ -8,13 +8,14 @@ deletes need room too. Nothing but `stop` ends the thread.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from time import monotonic, perf_counter
 from typing import Protocol
 
 from cleanup.ranges import Reason, Step
+from tms.core.cleanup import CleanupPass
 from tms.core.clock import Clock
 from tms.core.errors import TmsError
 from tms.core.limits import MS_PER_S, Limits
@@ -22,6 +23,7 @@ from tms.core.repeatable import repeatable
 
 _BUSY_S = 0.25
 """So long after a request was seen, there may be more."""
+_PASSES_KEPT = 20
 
 _log = logging.getLogger(__name__)
 
@@ -71,17 +73,6 @@ class Counts:
         self.inverted += step.inverted
 
 
-@dataclass(frozen=True, slots=True)
-class LastPass:
-    """The last pass that was finished."""
-
-    started_ms: int
-    """In milliseconds since 1970."""
-    seconds: float
-    rows: int
-    """How many it dropped or inverted."""
-
-
 class Runner:
     """Runs passes of one cleaner in a thread of its own."""
 
@@ -90,7 +81,8 @@ class Runner:
     ) -> None:
         """Run by `limits`; `activity` counts the server's requests."""
         self.counts = Counts()
-        self.last_pass: LastPass | None = None
+        self.last_passes: Sequence[CleanupPass] = ()
+        """The last ones that were finished, the newest first."""
         self.last_failure: str | None = None
         """Why the last pass was not finished; None where it was."""
         self.is_running = False
@@ -109,6 +101,11 @@ class Runner:
         """Up to which of them passes have ended."""
         self._stopping = False
         self._thread = Thread(target=self._work, name="tms-cleanup", daemon=True)
+
+    @property
+    def last_pass(self) -> CleanupPass | None:
+        """The last pass that was finished."""
+        return next(iter(self.last_passes), None)
 
     def start(self) -> None:
         """Start the thread; the first pass comes after a period, or when asked for."""
@@ -180,7 +177,8 @@ class Runner:
             seconds = perf_counter() - started
             self.counts.passes += 1
             self.counts.pass_seconds += seconds
-            self.last_pass = LastPass(started_ms, seconds, rows)
+            ended = CleanupPass(started_ms, seconds, rows)
+            self.last_passes = (ended, *self.last_passes[: _PASSES_KEPT - 1])
 
     def _failed(self, reason: str) -> None:
         self.counts.failed_passes += 1

@@ -96,6 +96,7 @@ class CleanupService:
             bounds=[told(bound) for bound in bounds],
             invalid=invalid,
             clock_step_s=self._clock.state().step_s,
+            last_passes=runner.last_passes,
         )
 
     async def close(self) -> None:

@@ -2,7 +2,8 @@
 
 The files it writes are committed, so that people, editors and type checkers read them as any other;
 `tests/client/test_sync_client.py` compares them with what this makes. The rules, by which a class
-`AsyncX` becomes `X`, which has an `AsyncX` and calls it in an event loop of a thread (`Bridge`):
+`AsyncX` of `sync_classes.py` becomes `X`, which has an `AsyncX` and calls it in an event loop of a
+thread (`Bridge`):
 
 - Signatures stay, but for their types: `AsyncY` is `Y`, `AsyncGenerator[T, None]` is `Iterator[T]`.
   A parameter `caller` goes: it is for servers.
@@ -23,198 +24,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
 from inspect import cleandoc
-from pathlib import Path
 from textwrap import fill, indent
 
-ROOT = Path(__file__).resolve().parents[1]
+from dev.sync_classes import (
+    HOMES,
+    LEFT_OUT,
+    MADE,
+    OWN,
+    ROOT,
+    SENTENCES,
+    SERVERS_ONLY,
+    Made,
+    Own,
+    path_of,
+)
+
 LINE_CHARS_MAX = 100
 NO_BREAK = "\N{NO-BREAK SPACE}"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A class that is made, and the function beside it."""
-
-    source: str
-    """The module that it is made from."""
-    module: str
-    name: str
-    attribute: str
-    """What the asynchronous object is called in it."""
-    through: str = "bridge"
-    function: str = ""
-
-    @property
-    def path(self) -> Path:
-        """The file that has it."""
-        return path_of(self.module)
-
-
-MADE = (
-    Made("tms.client.async_client", "tms.client.client", "Client", "client", function="connect"),
-    Made("tms.client.async_topic", "tms.client.topic", "Topic", "topic"),
-    Made(
-        "tms.client.async_subscription", "tms.client.subscription", "Subscription", "subscription"
-    ),
-    Made("tms.client.async_group", "tms.client.group", "TopicGroup", "group"),
-    Made(
-        "tms.client.async_group_message",
-        "tms.client.group_message",
-        "GroupMessage",
-        "taken",
-    ),
-    Made(
-        "tms.client.async_transaction",
-        "tms.client.transaction",
-        "TransactionContext",
-        "context",
-        through="home",
-    ),
-    Made("tms.core.transactions", "tms.client.transactions", "Transactions", "transactions"),
-    Made("tms.core.schemas", "tms.client.schemas", "Schemas", "schemas"),
-    Made("tms.core.namespaces", "tms.client.namespaces", "Namespaces", "namespaces"),
-)
-LEFT_OUT = (
-    "calling_by",
-    "hold",
-    "begin_commit",
-    "commit_acks",
-    "committed",
-    "in_doubt",
-    "rolled_back",
-    "settle_as",
-)
-SERVERS_ONLY = "caller"
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """A body, and what the docstring says besides."""
-
-    body: str
-    also: str = ""
-
-
-OWN = {
-    "connect": Own("""
-        client = connect_remote(
-            url,
-            namespace,
-            timeout_s=timeout_s,
-            retry_for_s=retry_for_s,
-            compress=compress,
-            auth=auth,
-            ca=ca,
-            certificate=certificate,
-            allow_plaintext=allow_plaintext,
-            direct=direct,
-        )
-        if client is None:
-            return Client(*open_in_thread(url, namespace, retry_for_s=retry_for_s))
-        bridge = Bridge()
-        bridge.close_with(client.close)
-        return Client(client, bridge)
-        """),
-    "Client.publish_all": Own("""
-        taken = [message.taken for message in acks]
-        return self._bridge.call(
-            self._client.publish_all, publications, acks=taken, owner=owner, sequence=sequence
-        )
-        """),
-    "Client.close": Own(
-        "self._bridge.close()",
-        "A call that is under way, in another thread or interrupted by the signal handler that "
-        "closes, raises `OutcomeUnknown`; later ones raise `RuntimeError`. A program that ends "
-        "without closing does it as it ends.",
-    ),
-    "Client.__enter__": Own("return self"),
-    "TopicGroup.take": Own("""
-        runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
-        with closing(self._bridge.iterate(runs)) as taken:
-            for each in taken:
-                yield GroupMessage(each, self._bridge)
-        """),
-    "TopicGroup.worker": Own("""
-        begin = self._group.begin if transaction else None
-        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
-
-        def worker_of(function: Callable[..., Any]) -> GroupWorker:
-            hold = self._group.hold
-            return GroupWorker(hold, self._bridge, function, begin, participants, settings=settings)
-
-        return worker_of
-        """),
-    "GroupMessage.__enter__": Own("return self"),
-    "Subscription.run": Own("""
-        def begin(participants: Iterable[TransactionAware]) -> TransactionContext:
-            made = self._subscription.begin(participants=participants)
-            return TransactionContext(made, self._bridge)
-
-        run_in_thread(self, handler, begin, participants, limit)
-        """),
-    "Client.__exit__": Own("self.close()"),
-    "TransactionContext.__init__": Own("""
-        self._home = CallingThread(bridge)
-        self._context = context.calling_by(self._home.invoke)
-        """),
-    "TransactionContext.gathered": Own("""
-        self._home.check_process()
-        return self._context.gathered
-        """),
-    "TransactionContext.abort": Own("self._home.end(self, self._context.abort)"),
-    "TransactionContext.__enter__": Own("""
-        self._home.begin(self, self._context.__aenter__)
-        return self
-        """),
-    "TransactionContext.__exit__": Own(
-        """
-        if self._home.is_parents and error is not None:
-            return
-        self._home.end(self, self._context.__aexit__, kind, error, traceback)
-        """,
-        "A child that was forked within leaves it to its parent.",
-    ),
-    "Transactions.commit": Own(
-        """
-        commit = Commit(self._transactions, transaction_id, request)
-        self._bridge.call(commit.finish, COMMIT_S)
-        """,
-        "If the answer is lost, the client asks what became of it, as in `Client.transaction`, and "
-        "raises `OutcomeUnknown` if nobody says.",
-    ),
-}
-
-SENTENCES = {
-    "Any number of tasks may use it at once, in the event loop it was made in.": (
-        "Any number of threads may use it at once; it has one thread of its own. Signal handlers "
-        "may use it too. One that interrupts the client's first call gets `RuntimeError` with what "
-        "to do instead."
-    ),
-    (
-        "Use the client in one event loop, and close it there, best by `async with`; in another "
-        "one it raises `RuntimeError`. A program that ends without closing it ends all the same, "
-        "and nothing acknowledged is lost; calls that are under way are not waited for. In a child "
-        "of `os.fork()` a client of a server works anew, in an event loop of the child's own; one "
-        "on a store in this process raises `RuntimeError`."
-    ): (
-        "Close the client, best by `with`; a program that ends without that closes it as it ends. "
-        "In a child of `os.fork()`, a client of a server that was made before works with "
-        "connections of its own; one on a store in this process raises `RuntimeError` at once."
-    ),
-    (
-        "A transaction belongs to the principal of the `caller` that started it. Methods that take "
-        "the id of one raise `NotPermitted` (transaction_of_another) if the caller is another "
-        "principal, and may not end any. A caller without a principal is not checked "
-        "(`tms.core.caller`)."
-    ): (
-        "A transaction belongs to the principal that started it. Methods that take the id of one "
-        "raise `NotPermitted` (transaction_of_another) if you are another principal, and may not "
-        "end any. A program that works in a transaction itself has `Client.transaction`."
-    ),
-}
 WORDS = {
     r"\basync (?=with\b|for\b|def\b)": "",
     r"\bawait ": "",
@@ -222,25 +50,6 @@ WORDS = {
     r"\bAsync(?=[A-Z])": "",
     r"\btask(?=s?\b)": "thread",
 }
-HOMES = {
-    "Bridge": "tms.client.bridge",
-    "COMMIT_S": "tms.client.commit_outcome",
-    "CallingThread": "tms.client.callback_thread",
-    "GroupWorker": "tms.client.worker",
-    "closing": "contextlib",
-    "Commit": "tms.client.commit_outcome",
-    "Iterator": "collections.abc",
-    "Retrying": "tenacity",
-    "open_in_thread": "tms.client.in_process",
-    "run_in_thread": "tms.client.subscription_loop",
-    **{made.name: made.module for made in MADE},
-}
-"""Where what the made files name is from, if their sources do not import it."""
-
-
-def path_of(module: str) -> Path:
-    """Return the file of one of our modules."""
-    return ROOT / f"{module.replace('.', '/')}.py"
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from api.console.typed import pairs_of
 from api.console.visit import Visit
 from tms.core.errors import InvalidRequest, SchemasUnavailable
 from tms.core.frame import bodies_of, encode_body
@@ -57,13 +58,9 @@ def _hex(given: str) -> bytes:
 
 
 def _headers_of(form: Mapping[str, str]) -> dict[str, bytes]:
-    headers: dict[str, bytes] = {}
-    for line in form.get(HEADERS, "").splitlines():
-        if not line.strip():
-            continue
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            reason = f"a header is NAME: VALUE, not {line[:100]}"
-            raise InvalidRequest("invalid_body", reason=reason)
-        headers[name.strip()] = value.strip().encode("utf-8", "replace")
-    return headers
+    try:
+        pairs = dict(pairs_of(form.get(HEADERS, ""), ":"))
+    except ValueError as error:
+        reason = f"a header is NAME: VALUE, not {error}"
+        raise InvalidRequest("invalid_body", reason=reason) from None
+    return {name: value.encode("utf-8", "replace") for name, value in pairs.items()}

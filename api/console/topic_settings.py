@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from api.console.typed import pairs_of
 from tms.core import topic_properties as known
 from tms.core.errors import InvalidRequest
 from tms.core.topic import TTL
@@ -36,14 +37,11 @@ _NAMES = frozenset(field.name for field in FIELDS)
 
 def settings_of(form: Mapping[str, str]) -> dict[str, object]:
     """Return the properties that a form gives. Raises `InvalidRequest` (invalid_properties)."""
-    given: dict[str, object] = {}
-    for line in form.get(OTHERS, "").splitlines():
-        if not line.strip():
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise InvalidRequest("invalid_properties", line=line[:100], expected="NAME=VALUE")
-        given[name.strip()] = value.strip()
+    try:
+        given = dict(pairs_of(form.get(OTHERS, ""), "="))
+    except ValueError as error:
+        line = str(error)
+        raise InvalidRequest("invalid_properties", line=line, expected="NAME=VALUE") from None
     values = {name: form.get(name, "").strip() for name in _NAMES}
     return {**given, **{name: value for name, value in values.items() if value}}
 

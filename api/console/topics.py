@@ -1,7 +1,7 @@
 """The lists of namespaces' topics, and the form that creates one."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from api.console.row import Row
@@ -12,32 +12,48 @@ from api.http.guarded import DecidedBy
 from tms.core.errors import TopicNotFound
 from tms.core.topic import TopicMetadata, check_namespace
 from tms.security.resources import Action
+from tms.watch.history import TopicTraffic
 
 DEFAULT_NAMESPACE = "default"
 _PAGE = 100
 _LOOKED_AT_ONCE = 500
 _OLDEST_FIRST, _NEWEST_FIRST = "up", "down"
+_RATES = {"messages_in": "Messages in", "bytes_in": "Bytes in", "messages_out": "Messages out"}
 
 
 async def topics(visit: Visit) -> Answer:
-    """Show the topics of a namespace, a page of them."""
+    """Show the topics of a namespace, a page of them.
+
+    Who may operate the server may sort them by rates: then those come first of which the watch
+    knows rates, in one page.
+    """
     query = visit.query
     wanted, after, sort = (query.get(name, "") for name in ("search", "after", "sort"))
     namespace = check_namespace(query.get("namespace") or DEFAULT_NAMESPACE)
     is_down = sort == _NEWEST_FIRST
-    every = sorted(await visit.services.messaging.topics(namespace), reverse=is_down)
-    found = [
-        name
-        for name in every
-        if wanted in name and (not after or (name < after if is_down else name > after))
-    ]
+    rates = _rates(visit, namespace)
+    by_rate = sort if rates is not None and sort in _RATES else ""
+    found: Iterable[str]
+    if rates is not None and by_rate:
+        matching = {name: getattr(each, by_rate) for name, each in rates.items() if wanted in name}
+        found = sorted(matching, key=lambda name: (-matching[name], name))
+    else:
+        every = sorted(await visit.services.messaging.topics(namespace), reverse=is_down)
+        found = [
+            name
+            for name in every
+            if wanted in name and (not after or (name < after if is_down else name > after))
+        ]
     names = await _first_seen(visit, namespace, found)
     kept = {"namespace": namespace, "search": wanted}
-    last = names[_PAGE - 1] if len(names) > _PAGE else ""
+    last = names[_PAGE - 1] if len(names) > _PAGE and not by_rate else ""
     values = {
         "namespace": namespace,
         "wanted": wanted,
         "is_down": is_down,
+        "rates": rates,
+        "by_rate": by_rate,
+        "by": {told: (name, place("topics", **kept, sort=name)) for name, told in _RATES.items()},
         "topics": await _described(visit, namespace, names[:_PAGE]),
         "first": place("topics", **kept, sort=sort) if after else "",
         "next": place("topics", **kept, sort=sort, after=last) if last else "",
@@ -46,6 +62,13 @@ async def topics(visit: Visit) -> Answer:
         "fields": FIELDS,
     }
     return ShownPage("topics.html", values)
+
+
+def _rates(visit: Visit, namespace: str) -> Mapping[str, TopicTraffic] | None:
+    """Return the latest rates of the busiest topics; None for who may not operate the server."""
+    if not visit.may(Action.OPERATE):
+        return None
+    return visit.exchange.context.watch.history.latest(namespace)
 
 
 async def _first_seen(visit: Visit, namespace: str, names: Iterable[str]) -> list[str]:

@@ -54,6 +54,7 @@ _EXAMPLE = {
     "inverted_rows": 3,
     "dropped_by_reason": {"ttl": 900, "superseded": 100},
     "clock_step_s": 0,
+    "last_passes": [{"started_ms": TIMESTAMP, "seconds": 0.02, "rows": 1000}],
     "bounds": [
         {
             "table": "message",

@@ -75,6 +75,16 @@ def test_a_pass_on_demand(runner: Runner, cleaner: Scripted) -> None:
     assert (runner.last_pass.started_ms, runner.last_pass.rows) == (NOW_MS, 2)
 
 
+def test_the_last_passes_are_kept_the_newest_first(runner: Runner, cleaner: Scripted) -> None:
+    clock = runner._clock
+    assert isinstance(clock, ManualClock)
+    for _ in range(22):
+        assert runner.run_pass(LONG_S)
+        clock.advance(1000)
+    began = [each.started_ms for each in runner.last_passes]
+    assert began == [NOW_MS + 1000 * number for number in range(21, 1, -1)]
+
+
 def test_a_pass_that_takes_longer_than_one_waits(runner: Runner, cleaner: Scripted) -> None:
     cleaner.hold.clear()
     assert not runner.run_pass(0.01)

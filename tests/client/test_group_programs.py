@@ -52,6 +52,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def is_done(group: tms.TopicGroup) -> bool:
+    state = group.show().state
+    return state.open + state.unread == 0
+
+
 def bills(client: tms.Client) -> list[int]:
     return sorted(int(bill.payload) for bill in client.topic("bills").poll(committed=True))
 
@@ -108,7 +113,7 @@ def test_a_worker_that_stands_still_loses_its_messages_and_bills_none_twice(
         first.stdout.readline()  # it has some; the second would leave it none
         first.send_signal(signal.SIGSTOP)
         with started("work", url) as second:
-            time.sleep(6)  # three leases
+            wait_until(lambda: is_done(group))  # also what the first one had leased
             first.send_signal(signal.SIGCONT)
             wait_until(lambda: len(bills(client)) == 10 and not group.open())
             for program in (first, second):

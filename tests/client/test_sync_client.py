@@ -8,7 +8,8 @@ import pytest
 
 import tms
 import tms.aio
-from dev.sync_client import MADE, OWN, SENTENCES, Made, text_of
+from dev.sync_classes import MADE, OWN, SENTENCES, Made
+from dev.sync_client import text_of
 
 
 @pytest.mark.parametrize("made", MADE, ids=lambda made: made.name)

@@ -6,6 +6,7 @@ import pytest
 
 from tables.store import GROUP
 from tables.store_tables import StoreTables
+from tests.tables.stored_groups import append
 from tms.core.errors import StoreCorrupt
 from tms.core.group_log import GroupLog, StoredGroup
 from tms.core.store_features import GROUPS
@@ -25,13 +26,6 @@ def begin(
     log = tables.groups.begin(batch, tables.prefix(topic, 1), name, created, b"begun")
     tables.write(batch)
     return log
-
-
-def append(tables: StoreTables, log: GroupLog, *rows: bytes) -> None:
-    for row in rows:
-        batch = tables.batch()
-        log.append(batch, row)
-        tables.write(batch)
 
 
 def read(tables: StoreTables, name: str = "g", created: int = CREATED) -> StoredGroup:

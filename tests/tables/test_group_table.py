@@ -18,11 +18,11 @@ from tests.contracts.group_table_contract import (
     OTHER,
     TOPIC,
     GroupTableContract,
-    append,
     begin,
     read,
 )
 from tests.tables.stepping_store import SteppingStore
+from tests.tables.stored_groups import append
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 
 

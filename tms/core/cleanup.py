@@ -40,6 +40,17 @@ class InvalidState:
     """When the oldest is old enough to go, where it is inverted; None where it is not."""
 
 
+@dataclass(frozen=True, slots=True)
+class CleanupPass:
+    """A pass that was finished."""
+
+    started_ms: int
+    """In milliseconds since 1970."""
+    seconds: float
+    rows: int
+    """How many rows it deleted or inverted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupState:
     """How cleanup stands. Times in milliseconds since 1970."""
@@ -65,6 +76,8 @@ class CleanupState:
     """None where transactions are managed elsewhere."""
     clock_step_s: int = 0
     """By how much the clock is ahead, in doubt, so that things wait; 0 if it is not in doubt."""
+    last_passes: Sequence[CleanupPass] = ()
+    """The last ones of this process that were finished, the newest first: 20 at most."""
 
 
 class WrittenSoFar(NamedTuple):

@@ -175,7 +175,7 @@ class Creation(PositionsWrite):
         self._created: SubscriptionPosition | None = None
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add the row, unless there is one, or too many others."""
+        """Add the rows, unless there are some, or too many others."""
         [positions], name = self._positions, self._name
         state = positions.state
         state.check_current()
@@ -189,7 +189,7 @@ class Creation(PositionsWrite):
             raise SubscriptionExists(topic=str(state.topic.id), subscription=name)
         self._table.check_unanswered(state.prefix, name)
         version = self._versions.first(now_ms)
-        created = SubscriptionPosition(state.topic.id, name, self._after, version)
+        created = self._create(batch, state, version)
         self._created = positions.current[name] = created
         self._table.put(batch, state.prefix, created)
         if self._mark is not None:
@@ -201,6 +201,10 @@ class Creation(PositionsWrite):
         if self._mark is not None:
             self._mark.is_durable(self._created.version)
         self._positions[0].durable[self._name] = self._created
+
+    def _create(self, batch: Batch, state: TopicState, version: int) -> SubscriptionPosition:  # noqa: ARG002
+        """Return the position; whatever is beside it is added to the batch."""
+        return SubscriptionPosition(state.topic.id, self._name, self._after, version)
 
     def result(self) -> SubscriptionPosition | None:
         """Return the position."""

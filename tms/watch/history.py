@@ -151,6 +151,15 @@ class History:
             for field, ring in zip(TopicTraffic._fields, kept.rings, strict=True)
         }
 
+    def latest(self, namespace: str) -> dict[str, TopicTraffic]:
+        """Return the rates at the last point of those topics of a namespace that are kept."""
+        at = (self._count - 1) % POINTS
+        return {
+            name: TopicTraffic(*(_known(ring.values[at]) or 0.0 for ring in kept.rings))
+            for (of, name), kept in self._topics.items()
+            if of == namespace
+        }
+
     def busiest(self, count: int) -> list[TopicName]:
         """Return the topics that were busiest of late."""
         return sorted(self._topics, key=lambda each: -self._topics[each].activity)[:count]

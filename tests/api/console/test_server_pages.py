@@ -55,11 +55,14 @@ async def test_cleanup_shows_its_passes_and_runs_one(open_site: Site) -> None:
     browser = open_site.browser
     page = await browser.get("cleanup")
     assert "Why rows were deleted" in page
+    assert "Last passes" not in page
     answer = await browser.post("cleanup/run")
     assert "A pass has ended." in answer.text
+    assert "Last passes" in answer.text
     cleanup = open_site.services.cleanup
     assert cleanup is not None
-    assert (await cleanup.state()).passes == 1
+    state = await cleanup.state()
+    assert (state.passes, len(state.last_passes)) == (1, 1)
     assert (await browser.ask("cleanup", shard="x")).status_code == 400
     assert (await browser.ask("cleanup", shard="7")).status_code == 400
 

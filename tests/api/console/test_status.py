@@ -188,8 +188,9 @@ async def test_a_task_that_fails(server: Watched) -> None:
         raise RuntimeError("broken")
 
     task = supervised("a task of this test", fail)
-    while not await server.found():
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(10):
+        while not await server.found():
+            await asyncio.sleep(0.01)
     told = await server.status()
     assert [each["where"] for each in told["findings"]] == ["a task of this test"]
     assert told["findings"][0]["is_urgent"]

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.api.console.site import NS, PAGE, TOPIC, Site
-from tests.api.doors import ROOT
+from tests.api.console.watched import Watched
+from tests.api.doors import ROOT, Doors
 from tms.core.errors import TopicNotFound
 from tms.core.groups import GroupSettings
 from tms.core.limits import Limits
@@ -32,6 +33,37 @@ async def test_topics_are_found_in_pages_and_in_either_order(open_site: Site) ->
     assert "t002" not in down
     assert "t050" in await browser.get("topics", namespace=NS, search="05")
     assert "There are none" in await browser.get("topics", namespace=NS, search="x")
+
+
+async def test_topics_are_sorted_by_their_rates(server: Watched) -> None:
+    messaging = server.services.messaging
+    for name in ("large", "many", "quiet"):
+        await messaging.create_topic(TopicId(NS, name))
+    await server.watch.look()
+    await messaging.publish(TopicId(NS, "large"), [b"x" * 20_000])
+    await messaging.publish(TopicId(NS, "many"), [b"x"] * 20)
+    server.passes(10)
+    await server.watch.look()
+
+    page = await server.page("/topics", namespace=NS, sort="messages_in")
+    assert page.index(">many</a>") < page.index(">large</a>")
+    assert '<td class="number">2/s</td>' in page
+    assert ">quiet</a>" not in page
+    page = await server.page("/topics", namespace=NS, sort="bytes_in")
+    assert page.index(">large</a>") < page.index(">many</a>")
+    assert ">quiet</a>" in await server.page("/topics", namespace=NS)
+    assert ">large</a>" not in await server.page(
+        "/topics", namespace=NS, search="man", sort="bytes_in"
+    )
+
+
+async def test_rates_of_topics_are_for_operators(guarded: tuple[Watched, Doors]) -> None:
+    server, doors = guarded
+    await doors.allow("reader", [Action.CONSUME], NS)
+    await server.sign_in(await doors.token("reader"))
+    page = await server.page("/topics", namespace=NS, sort="messages_in")
+    assert ">t</a>" in page
+    assert "Messages in" not in page
 
 
 async def test_a_topic_is_created_changed_trimmed_and_deleted(open_site: Site) -> None:

@@ -1,5 +1,6 @@
 """Services with a group, on stores that are opened again."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tms.core.groups import (
 )
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
+from tms.messaging.groups.service import GroupService
 from tms.server.node import OpenServices, services_on
 
 BILLS = TopicId("default", "bills")
@@ -45,6 +47,18 @@ class World:
         wait_s = more.pop("wait_s", 0)
         take = Take(member, messages, **more)  # type: ignore[arg-type]
         return await self.services.groups.take(TOPIC, "g", take, wait_s=wait_s)  # type: ignore[arg-type]
+
+    async def waits(self, takes: int = 1) -> None:
+        """Wait until so many takes wait for messages."""
+        groups = self.services.groups
+        assert isinstance(groups, GroupService)
+        async with asyncio.timeout(10):
+            while sum(len(group.waiting) for group in groups._groups.loaded) < takes:
+                await asyncio.sleep(0.001)
+
+    async def flush(self) -> None:
+        """Have written what is leased, which the next flush of anything carries."""
+        await self.publish(b"flush", topic_id=BILLS)
 
     async def settle(self, member: str = "a", **parts: object) -> list[Refusal]:
         settle = Settle(**parts)  # type: ignore[arg-type]

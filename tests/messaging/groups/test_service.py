@@ -66,7 +66,7 @@ async def test_a_waiting_take_gets_what_is_published_and_those_who_came_first_co
     world: World,
 ) -> None:
     waiting = [asyncio.create_task(world.take(name, wait_s=5)) for name in "abc"]
-    await asyncio.sleep(0.05)
+    await world.waits(3)
     await world.publish(b"1", b"2")
     done, pending = await asyncio.wait(waiting, timeout=2)
     assert sorted(payloads(task.result())[0] for task in done if task.result().delivery) == [
@@ -80,7 +80,7 @@ async def test_a_waiting_take_gets_what_is_published_and_those_who_came_first_co
 
 async def test_a_take_that_was_given_up_loses_nothing(world: World) -> None:
     waiting = asyncio.create_task(world.take("a", wait_s=5))
-    await asyncio.sleep(0.02)
+    await world.waits()
     waiting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await waiting
@@ -98,7 +98,7 @@ async def test_a_group_stops_at_a_transaction_in_progress_and_passes_what_was_ro
     taken = await world.take(messages=5)
     assert (taken.limited_by, taken.stopped_at) == (LimitedBy.TRANSACTION, tx.transaction_id)
     waiting = asyncio.create_task(world.take("w", 5, wait_s=5))
-    await asyncio.sleep(0.02)
+    await world.waits()
     assert published.rollback_range is not None
     await world.services.messaging.rollback(TOPIC, published.rollback_range)
     await transactions.abort(tx.transaction_id)
@@ -162,7 +162,7 @@ async def test_a_repeated_take_gets_the_same_delivery_also_after_a_restart(world
     first = await world.take("a", sequence=7)
     again = await world.take("a", sequence=7)
     assert (again.delivery, payloads(again)) == (first.delivery, [b"1"])
-    await asyncio.sleep(0.1)
+    await world.flush()
     await world.again()
     again = await world.take("a", sequence=7)
     assert (again.delivery, payloads(again)) == (first.delivery, [b"1"])
@@ -329,8 +329,9 @@ async def test_a_snapshot_leaves_few_rows_to_read_again(
         taken = await world.take("a", 2)
         await world.settle("a", acks=[Acks(number(taken), ids(taken)[:1])])
     [group] = world.services.groups._groups.loaded
-    while group.snapshotting is not None:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(10):
+        while group.snapshotting is not None:
+            await asyncio.sleep(0.01)
     assert group.rows < rows_max
     await world.again()
     shown = await world.services.groups.group(TOPIC, "g")
@@ -341,21 +342,23 @@ async def test_after_a_failed_flush_a_group_is_read_again() -> None:
     store = FaultyStore()
     world = World(lambda: StoreTables(store))
     await world.open()
-    await world.services.messaging.create_topic(TOPIC)
+    for topic_id in (TOPIC, BILLS):
+        await world.services.messaging.create_topic(topic_id)
     await world.services.groups.create_group(TOPIC, "g")
     await world.publish(b"1", b"2")
     first = await world.take("a")
-    await asyncio.sleep(0.1)
+    await world.flush()
     store.writes_fail = True
     with pytest.raises(TmsError):
         await world.settle("a", acks=[Acks(number(first))])
     store.writes_fail = False
-    for _ in range(100):
-        try:
-            shown = await world.services.groups.group(TOPIC, "g")
-            break
-        except StoreUnavailable:
-            await asyncio.sleep(0.02)
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                shown = await world.services.groups.group(TOPIC, "g")
+                break
+            except StoreUnavailable:
+                await asyncio.sleep(0.02)
     assert shown.state.open in (1, 2)
     refused = await world.settle("a", acks=[Acks(number(first), ids(first))])
     assert refused in ([], [Refusal.SETTLED])
@@ -375,7 +378,7 @@ async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_o
 
     monkeypatch.setattr(takes, "bodies_of", slow)
     short = asyncio.create_task(world.take("short", wait_s=0.2))
-    await asyncio.sleep(0.02)
+    await world.waits()
     await world.publish(b"1")
     await reached.wait()
     others = asyncio.create_task(world.take("others", wait_s=20))

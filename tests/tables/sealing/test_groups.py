@@ -11,6 +11,7 @@ from tables.store import GROUP
 from tables.store_tables import StoreTables
 from tests.contracts.store_contract import put, rows_of
 from tests.tables.sealing.reign import Reign
+from tests.tables.stored_groups import append
 from tms.core.errors import StoreUnavailable
 from tms.core.group_log import GroupLog, StoredGroup
 from tms.core.groups import GroupSettings, Order
@@ -61,13 +62,6 @@ def begin(tables: StoreTables, name: str = "g") -> GroupLog:
     tables.subscriptions.put(batch, START, shared(name))
     tables.write(batch)
     return log
-
-
-def append(tables: StoreTables, log: GroupLog, *rows: bytes) -> None:
-    for row in rows:
-        batch = tables.batch()
-        log.append(batch, row)
-        tables.write(batch)
 
 
 def read(tables: StoreTables) -> StoredGroup:

@@ -7,9 +7,7 @@ from typing import Any
 from tms.core.commits import Carried
 from tms.core.errors import (
     AckRefused,
-    SubscriptionExists,
     SubscriptionMoved,
-    TooLarge,
 )
 from tms.core.group_commit import Write
 from tms.core.groups import (
@@ -22,21 +20,22 @@ from tms.core.groups import (
     Settle,
     Settled,
 )
-from tms.core.subscriptions import SharedSubscription
+from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.core.tables import Batch, Tables
 from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.loaded import LoadedGroups, shared_of
 from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
-from tms.messaging.subscriptions import Positions, PositionsWrite, PositionsWriting
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.subscriptions import Creation, Positions, PositionsWrite, PositionsWriting
 
 _ID_BYTES = 60
 """About what an id that is named takes while it waits."""
 
 
-class GroupCreation(PositionsWrite):
-    """A new group."""
+class GroupCreation(Creation):
+    """A new group: its position, and its first snapshot."""
 
     def __init__(
         self,
@@ -50,51 +49,23 @@ class GroupCreation(PositionsWrite):
         count_max: int,
     ) -> None:
         """Create a group, if the topic has less than `count_max` subscriptions."""
-        super().__init__(writing, [positions])
+        super().__init__(writing, positions, name, after, count_max)
         self._table_of_groups = tables.groups
-        self._name = name
         self._settings = settings
-        self._after = after
-        self._count_max = count_max
-        self._created: SharedSubscription | None = None
 
-    def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add the group's row and its first snapshot, unless there is one, or too many others."""
-        [positions], name = self._positions, self._name
-        state = positions.state
-        state.check_current()
-        topic = str(state.topic.id)
-        if len(positions.current) >= self._count_max:
-            raise TooLarge(
-                "too_many_subscriptions", topic=topic, topic_subscriptions_max=self._count_max
-            )
-        if name in positions.current:
-            raise SubscriptionExists(topic=topic, subscription=name)
-        self._table.check_unanswered(state.prefix, name)
-        version = self._versions.first(now_ms)
-        created = SharedSubscription(
+    def _create(self, batch: Batch, state: TopicState, version: int) -> SubscriptionPosition:
+        first = OpenMessages(by_key=self._settings.order is Order.KEY)
+        first.through, first.floor, first.last_delivery = self._after, version, version
+        snapshot = encode_snapshot(freeze(first))
+        self._table_of_groups.begin(batch, state.prefix, self._name, version, snapshot)
+        return SharedSubscription(
             topic_id=state.topic.id,
-            name=name,
+            name=self._name,
             after=self._after,
             version=version,
             created=version,
             settings=self._settings,
         )
-        first = OpenMessages(by_key=self._settings.order is Order.KEY)
-        first.through, first.floor, first.last_delivery = self._after, version, version
-        snapshot = encode_snapshot(freeze(first))
-        self._table_of_groups.begin(batch, state.prefix, name, version, snapshot)
-        self._created = positions.current[name] = created
-        self._table.put(batch, state.prefix, created)
-        if self._mark is not None:
-            self._mark.cover(batch, version)
-
-    def on_durable(self) -> None:
-        """Show it."""
-        assert self._created is not None
-        if self._mark is not None:
-            self._mark.is_durable(self._created.version)
-        self._positions[0].durable[self._name] = self._created
 
 
 class GroupChange(PositionsWrite):
