@@ -111,6 +111,11 @@ class Forwarder:
         self._left: set[_Way] = set()
         """Ways to servers that lead no more, for requests that are on them."""
 
+    @property
+    def address(self) -> str | None:
+        """The URL of the leader; None: nobody is known to lead."""
+        return None if self._way is None else self._way.address
+
     def check_leader(self) -> None:
         """Raise `NoLeader` where nobody is known who would take a publish."""
         if self._way is None:

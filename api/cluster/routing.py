@@ -13,7 +13,8 @@ Used from the event loop's thread alone.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+
+from prometheus_client import Counter
 
 from api.cluster.forwarding import Forwarder
 from api.http.application import Application
@@ -60,18 +61,14 @@ class ShardRouting:
         self._leases: dict[int, LeftOfLease] = {}
         self._news = [asyncio.Event() for _ in forwarders]
         """An event for each shard: set, and made anew, when its leader has changed."""
-        self._forwarding: Sequence[Endpoint] = ()
         self.held = 0
         """How many requests wait for a leader."""
         self._held_bytes = 0
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
-        counted = app.metrics.of("forwarded")
-        self._forwarding = [
-            Endpoint(partial(self._forward, shard), app.context, counted)
-            for shard in range(self._sharding.shards)
-        ]
+        told = "Requests that another server has answered."
+        self._forwarded = Counter("tms_forwarded", told, registry=app.context.registry)
         for route in app.routes.routes:
             place = self._place_of(route.template, route.target.operation)
             if place is not None:
@@ -145,30 +142,27 @@ class ShardRouting:
         is_number = given.isascii() and given.isdigit() and len(given) < len("1000")
         return int(given) if is_number and int(given) < self._sharding.shards else None
 
-    async def go(self, exchange: Exchange, asked: Endpoint, shard: int) -> None:
-        """Have another server answer, or this one if it comes to lead the shard meanwhile."""
-        await asyncio.sleep(0)  # from here on in a task
-        forwarding = self._forwarding[shard]
-        exchange.asked, exchange.endpoint, exchange.operation = asked, forwarding, None
-        await forwarding.serve(exchange)
+    # Having it answered there.
 
-    async def _forward(self, shard: int, exchange: Exchange) -> None:
-        """Forward a request, as soon as somebody leads its shard. Raises as `Forwarder.forward`."""
+    def leader_of(self, shard: int) -> str | None:
+        """Return the URL of the other server that leads a shard; None: nobody is known to."""
+        return self._forwarders[shard].address
+
+    def held_until_s(self) -> float:
+        """Return until when a request that comes now may wait for a leader, by the loop's time."""
+        return asyncio.get_running_loop().time() + self._hold_s
+
+    async def forward(self, shard: int, exchange: Exchange, until_s: float) -> bool:
+        """Have the leader of a shard answer; False: this server has come to lead it meanwhile.
+
+        Raises as `Forwarder.forward`, `NoLeader` if there was no leader until a time.
+        """
         if FORWARDED_BY in exchange.headers:
             raise NoLeader(shard=shard, reason="another server has forwarded it here")
         await _read_small(exchange)
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._hold_s
-        while True:
+        while not self.is_here(shard):
             news = self._news[shard]
-            if self.is_here(shard):
-                asked = exchange.asked
-                assert asked is not None
-                exchange.endpoint, exchange.operation = asked, asked.operation
-                exchange.admission = None
-                await asked.serve(exchange)
-                return
-            left_s = until_s - loop.time()
+            left_s = until_s - asyncio.get_running_loop().time()
             try:
                 await self._forwarders[shard].forward(exchange)
             except NoLeader as error:
@@ -176,8 +170,10 @@ class ShardRouting:
                     error.detail = {**error.detail, "shard": shard}
                     raise
             else:
-                return
+                self._forwarded.inc()
+                return True
             await self._wait(exchange, news, min(left_s, _RETRY_S))
+        return False
 
     def _may_wait(self, exchange: Exchange) -> bool:
         """Whether nothing of a request was sent, and there is room for it."""
@@ -208,25 +204,43 @@ class _Routed:
         self._routing = routing
         self._place = place
 
-    async def takes(self, exchange: Exchange, asked: Endpoint) -> bool:
-        """Have a request answered elsewhere if it is for a shard that is not led here."""
-        shard = self._elsewhere(exchange)
-        if shard is None:
-            return False
-        await self._routing.go(exchange, asked, shard)
-        return True
+    async def answer(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Have another server answer a request, or `endpoint`. Raises what either raises."""
+        until_s = self._routing.held_until_s()
+        while True:
+            shard = self._elsewhere(exchange)
+            if shard is None:
+                try:
+                    return await endpoint.answer(exchange)
+                except (NoLeader, Stopping):
+                    # It was refused as this server stopped leading the shard: nothing was done.
+                    has_all = exchange.whole_body is not None and not exchange.is_begun
+                    shard = self._elsewhere(exchange) if has_all else None
+                    if shard is None:
+                        raise
+            if await self._forwards(shard, exchange, endpoint, until_s):
+                return None
 
-    async def takes_refused(self, exchange: Exchange, asked: Endpoint, error: Exception) -> bool:
-        """Do the same with a request that was refused as this server stopped leading its shard."""
-        has_all = exchange.whole_body is not None and not exchange.is_begun
-        if not has_all or not isinstance(error, NoLeader | Stopping):
-            return False
-        return await self.takes(exchange, asked)
+    async def _forwards(
+        self, shard: int, exchange: Exchange, endpoint: Endpoint, until_s: float
+    ) -> bool:
+        """Have another server answer, which decides what the caller may; return whether it did."""
+        await asyncio.sleep(0)  # from here on in a task
+        exchange.operation = exchange.admission = None
+        if endpoint.access is not None:
+            await endpoint.access.admit(exchange)
+        if await self._routing.forward(shard, exchange, until_s):
+            return True
+        exchange.operation, exchange.admission = endpoint.operation, None
+        return False
+
+    def leader_elsewhere(self, exchange: Exchange) -> str | None:
+        """Return the URL of another server that leads what a request is for; None: none does."""
+        shard = self._elsewhere(exchange)
+        return None if shard is None else self._routing.leader_of(shard)
 
     def _elsewhere(self, exchange: Exchange) -> int | None:
         """Return the shard of a request that this server does not lead; None: answer it here."""
-        if exchange.asked is not None:
-            return None  # it came back, because this server leads now
         try:
             shard = self._place(exchange)
         except InvalidRequest:

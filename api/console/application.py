@@ -61,7 +61,18 @@ class ConsoleEndpoint(Endpoint):
     console: Console
 
     async def serve(self, exchange: Exchange) -> None:
-        """Answer one request."""
+        """Answer one request.
+
+        Without access control a console answers its own machine alone, so it can take a request
+        from no other server: it leads the browser to the server that has the page.
+        """
+        if self.routing is not None and not self.console.asks_who:
+            leader = self.routing.leader_elsewhere(exchange)
+            if leader is not None:
+                query = b"?" + exchange.query if exchange.query else b""
+                place = leader.rstrip("/").encode() + exchange.path.encode("latin-1") + query
+                await exchange.answer(_SEE_OTHER, b"", None, [(b"location", place)])
+                return
         session = self.console.session_of(exchange)
         if session is not None:
             exchange.authorization = session.authorization

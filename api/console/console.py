@@ -157,7 +157,7 @@ class Console:
             "root": visit.root,
             "csrf": self.csrf if session is None else session.csrf,
             "told": visit.query.get("told", "") if _is_led_here(visit.exchange) else "",
-            "who": None if session is None else session.principal,
+            "who": _who(visit),
             "now_ms": self.clock.now_ms(),
             **page.values,
         }
@@ -203,6 +203,15 @@ class Console:
         if not is_here or exchange.connection.is_of_server:
             reason = "without `auth` the console answers the machine of the server alone"
             raise NotPermitted(action="look", resource="the console", reason=reason)
+
+
+def _who(visit: Visit) -> str | None:
+    """Return who looks, be it that another server has passed on who that is; None: nobody says."""
+    if visit.session is not None:
+        return visit.session.principal
+    admission = visit.exchange.admission
+    is_passed_on = admission is not None and admission.via is not None
+    return admission.caller.principal if admission is not None and is_passed_on else None
 
 
 def _is_led_here(exchange: Exchange) -> bool:

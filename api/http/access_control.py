@@ -153,6 +153,7 @@ class AccessControl:
 
         Raises `NotAuthenticated`, `RateExceeded`.
         """
+        request.admission = request.admission or Admitted()  # none: everybody may ask
         try:
             return await self._sessions.of_header(header, request.connection.peer.address)
         except TmsError as error:

@@ -28,12 +28,12 @@ _cut_off = RareLog("answers cut off", logging.WARNING)
 class Routing(Protocol):
     """The routing of an operation whose shard may be led elsewhere."""
 
-    async def takes(self, exchange: Exchange, asked: "Endpoint") -> bool:
-        """Have a request answered elsewhere if it is for a shard that is not led here."""
+    async def answer(self, exchange: Exchange, endpoint: "Endpoint") -> None:
+        """Have another server answer a request, or `endpoint`. Raises what either raises."""
         ...
 
-    async def takes_refused(self, exchange: Exchange, asked: "Endpoint", error: Exception) -> bool:
-        """Do the same with a request that was refused as this server stopped leading its shard."""
+    def leader_elsewhere(self, exchange: Exchange) -> str | None:
+        """Return the URL of another server that leads what a request is for; None: none does."""
         ...
 
 
@@ -87,8 +87,6 @@ class Endpoint:
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
-        if self.routing is not None and await self.routing.takes(exchange, self):
-            return
         started = perf_counter()
         access = self.access
         try:
@@ -96,11 +94,10 @@ class Endpoint:
                 self._callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
                 exchange.connection.is_of_server = True
-            if access is not None and not access.admits_again(exchange):
-                await access.admit(exchange)
-            if exchange.query and self._parameters is not None:
-                await _check_query(exchange, self._parameters)
-            await self._handler(exchange)
+            if self.routing is None:
+                await self.answer(exchange)
+            else:
+                await self.routing.answer(exchange, self)
         except ClientGone:
             exchange.status = CLIENT_GONE
         except Exception as error:
@@ -111,6 +108,15 @@ class Endpoint:
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
 
+    async def answer(self, exchange: Exchange) -> None:
+        """Let in who asks, and have the handler answer. Raises what they raise."""
+        access = self.access
+        if access is not None and not access.admits_again(exchange):
+            await access.admit(exchange)
+        if exchange.query and self._parameters is not None:
+            await _check_query(exchange, self._parameters)
+        await self._handler(exchange)
+
     def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:  # noqa: ARG002  pages need it
         """Return the answer that tells an error."""
         return self.context.error_form(error)
@@ -120,9 +126,6 @@ class Endpoint:
 
         Raises the error if that is our fault, and cannot be answered any more.
         """
-        routing = self.routing
-        if routing is not None and await routing.takes_refused(exchange, self, error):
-            return
         if self.access is not None:
             self.access.trail.failed(exchange, error)
         path = shortened(exchange.path, _PATH_CHARS_LOGGED)

@@ -7,7 +7,7 @@ on it is not the next request.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from api.http.access_control import AccessControl
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
@@ -89,7 +89,6 @@ class Exchange(Request):
     __slots__ = (
         "_gzip",
         "_is_chunked",
-        "asked",
         "bytes_in",
         "bytes_out",
         "context",
@@ -137,8 +136,6 @@ class Exchange(Request):
         self.uses = None
         self.refusal = None
         self.about = None
-        self.asked: Any = None
-        """The endpoint that was asked, if another has the request now (`api.cluster.routing`)."""
         self.late_headers: Callable[[], Headers] | None = None
         """Gives more headers of a whole answer, when that is sent."""
         self._gzip: Gzip | None = None

@@ -16,8 +16,8 @@ from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import AsyncTransactions
 
 
-class Services(Protocol):
-    """All that a client stands on."""
+class StoreServices(Protocol):
+    """The services that each store has, be it a shard."""
 
     @property
     def messaging(self) -> Messaging:
@@ -43,6 +43,10 @@ class Services(Protocol):
     def ranges(self) -> Ranges:
         """The readable ranges of topics, in parts."""
         ...
+
+
+class Services(StoreServices, Protocol):
+    """All that a client stands on."""
 
     @property
     def namespaces(self) -> AsyncNamespaces:

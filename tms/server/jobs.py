@@ -159,7 +159,6 @@ def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
         opening.close()
         raise
     return StoreCopy(parts, opening)
-    raise AssertionError("an exit stack hides nothing")
 
 
 def _opened(

@@ -13,12 +13,8 @@ from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from tms.core.cluster import HeldLease
 from tms.core.errors import NoLeader
-from tms.core.groups import Groups
 from tms.core.messaging import MessagingService
-from tms.core.ranges import Ranges
-from tms.core.services import Services
-from tms.core.subscriptions import Subscriptions
-from tms.core.transactions import AsyncTransactions
+from tms.core.services import StoreServices
 
 P = TypeVar("P")
 S = TypeVar("S")
@@ -32,32 +28,12 @@ class ServedMessaging(MessagingService, Protocol):
         ...
 
 
-class ServedShard(Protocol):
+class ServedShard(StoreServices, Protocol):
     """The services of a shard that this process leads."""
 
     @property
     def messaging(self) -> ServedMessaging:
         """Topics and messages."""
-        ...
-
-    @property
-    def transactions(self) -> AsyncTransactions:
-        """Transactions."""
-        ...
-
-    @property
-    def subscriptions(self) -> Subscriptions:
-        """Positions of consumers."""
-        ...
-
-    @property
-    def groups(self) -> Groups:
-        """Groups of consumers."""
-        ...
-
-    @property
-    def ranges(self) -> Ranges:
-        """The readable ranges of topics."""
         ...
 
 
@@ -112,12 +88,17 @@ class Places(Generic[Shard]):
 
     def __init__(self, shards: int) -> None:
         """Know of none yet."""
-        self._absent = [_Absent(shard) for shard in range(shards)]
+        absent = [_Absent(shard) for shard in range(shards)]
+        self._absent = cast("list[ServedShard]", absent)
         self.led: dict[int, Shard] = {}
         """The shards that this process leads, by number."""
-        self.here = cast("list[ServedShard]", [*self._absent])
-        self.asked = cast("list[ServedShard | Services]", [*self._absent])
-        self.reached = cast("list[ServedShard | Services]", [*self._absent])
+        self.here: list[ServedShard] = [*self._absent]
+        self.asked: list[StoreServices] = [*self._absent]
+        self.reached: list[StoreServices] = [*self._absent]
+        self._others: list[tuple[StoreServices, StoreServices]] = [
+            (each, each) for each in self._absent
+        ]
+        """By what other leaders are asked and reached, also of shards that are still led here."""
 
     def lead(self, number: int, shard: Shard) -> None:
         """Take note that this process leads a shard."""
@@ -127,15 +108,17 @@ class Places(Generic[Shard]):
     def leave(self, number: int) -> None:
         """Take note that this process does not lead a shard any more."""
         del self.led[number]
-        self.here[number] = cast("ServedShard", self._absent[number])
-        self.ask(number, None, None)
+        self.here[number] = self._absent[number]
+        self.asked[number], self.reached[number] = self._others[number]
 
-    def ask(self, number: int, as_caller: Services | None, as_server: Services | None) -> None:
+    def ask(
+        self, number: int, as_caller: StoreServices | None, as_server: StoreServices | None
+    ) -> None:
         """Take note by what another leader of a shard is asked; None: nobody is known to lead it.
 
-        Has no effect while this process leads it.
+        While this process leads it, that has no effect yet.
         """
+        absent = self._absent[number]
+        self._others[number] = as_caller or absent, as_server or absent
         if number not in self.led:
-            absent = cast("ServedShard", self._absent[number])
-            self.asked[number] = as_caller or absent
-            self.reached[number] = as_server or absent
+            self.asked[number], self.reached[number] = self._others[number]

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Protocol
 
 import httpx
 from prometheus_client import CollectorRegistry
@@ -9,6 +10,9 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.cluster.forwarding import Forwarder
 from api.cluster.routing import ShardRouting
+from api.console.application import beside
+from api.http.access_control import AccessControl
+from api.http.context import Options
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.api.rest import serving
@@ -17,6 +21,8 @@ from tms.client.remote_services import RemoteServices
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.shards import ShardBy, Sharding
+from tms.security.forward_keys import ForwardKeys
+from tms.security.forwards import Opener, Sealer
 from tms.server.shard import Upkeep
 from tms.server.sharded import ShardedServices, services_of_shards
 from tms.settings import Settings
@@ -25,6 +31,13 @@ HOLD_S = 0.5
 LIMITS = Limits()
 NAMESPACES = ("n0", "n1", "n2")
 """One of each shard, in order, by namespace."""
+
+
+class Guard(Protocol):
+    """The access control of a server, and the keys that it shares with others."""
+
+    access: AccessControl
+    keys: ForwardKeys
 
 
 class SharingServer:
@@ -80,9 +93,16 @@ class SharingServer:
 
 @asynccontextmanager
 async def sharing(
-    count: int, by: ShardBy = ShardBy.NAMESPACE, *, hold_s: float = HOLD_S
+    count: int,
+    by: ShardBy = ShardBy.NAMESPACE,
+    *,
+    hold_s: float = HOLD_S,
+    guards: Sequence[Guard] = (),
 ) -> AsyncIterator[Sequence[SharingServer]]:
-    """Serve by so many servers, of which none leads anything yet."""
+    """Serve by so many servers, of which none leads anything yet.
+
+    Each has a console, and asks who calls if there are `guards`, one for each.
+    """
     sharding = Sharding(SHARDS, by)
     stores = [MemoryStore() for _ in range(SHARDS)]
     async with AsyncExitStack() as stack:
@@ -92,15 +112,17 @@ async def sharing(
             process = await new_process(LIMITS, SystemClock(), registry)
             stack.push_async_callback(process.namespaces.close)
             services = services_of_shards(sharding, process, Settings())
-            forwarders = [Forwarder(number) for _ in range(SHARDS)]
+            guard = guards[number - 1] if guards else None
+            sealer = None if guard is None else Sealer(guard.keys, str(number), SystemClock())
+            forwarders = [Forwarder(number, None, sealer) for _ in range(SHARDS)]
             for forwarder in forwarders:
                 stack.push_async_callback(forwarder.close)
             routing = ShardRouting(
                 sharding, forwarders, hold_s=hold_s, held_bytes_max=LIMITS.queue_bytes_max
             )
-            app = routing.install(
-                create_app(services, LIMITS, registry=registry, sharding=sharding)
-            )
+            access = None if guard is None else guard.access
+            options = Options(registry=registry, sharding=sharding, access=access)
+            app = routing.install(beside(create_app(services, LIMITS, **options)))
             server = SharingServer(number, services, routing, stores)
             url, _ = await stack.enter_async_context(
                 serving(app, LIMITS, on_stopping=services.stop_waiting, grace_s=0.5)
@@ -108,15 +130,19 @@ async def sharing(
             server.http = await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, trust_env=False)
             )
+            if guard is not None:
+                guard.access._opener = Opener(guard.keys, server.url, SystemClock())
             stack.push_async_callback(server.close)
             servers.append(server)
         yield servers
 
 
 @asynccontextmanager
-async def shared(by: ShardBy = ShardBy.NAMESPACE) -> AsyncIterator[Sequence[SharingServer]]:
+async def shared(
+    by: ShardBy = ShardBy.NAMESPACE, guards: Sequence[Guard] = ()
+) -> AsyncIterator[Sequence[SharingServer]]:
     """Serve by two servers that know each other: the first leads shard 0, the second the others."""
-    async with sharing(2, by) as servers:
+    async with sharing(2, by, guards=guards) as servers:
         first, second = servers
         for leader, other, shards in ((first, second, (0,)), (second, first, (1, 2))):
             for shard in shards:

@@ -40,13 +40,13 @@ async def what_was_sent_is_sent_once() -> None:
 
 
 def one_hop(patch: pytest.MonkeyPatch) -> None:
-    forward = ShardRouting._forward
+    forward = ShardRouting.forward
 
-    async def further(self: ShardRouting, shard: int, exchange: Exchange) -> None:
+    async def further(self: ShardRouting, shard: int, exchange: Exchange, until_s: float) -> bool:
         cast("dict[bytes, bytes]", exchange.headers).pop(FORWARDED_BY, None)
-        await forward(self, shard, exchange)
+        return await forward(self, shard, exchange, until_s)
 
-    patch.setattr(ShardRouting, "_forward", further)
+    patch.setattr(ShardRouting, "forward", further)
 
 
 def only_what_was_not_sent(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,74 @@
+"""The console of servers that share shards: a topic's pages come from its leader."""
+
+import re
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.api.cluster.sharing import SharingServer, code_of, shared, topic
+from tests.api.rest import NOW_MS
+from tests.api.security.secured import ROOT, opened_server, until
+from tests.manual_clock import ManualClock
+from tms.security.tokens import new_token
+
+pytestmark = pytest.mark.anyio
+
+PAGE = "/console/namespaces/n1/topics/t"
+"""Of shard 1, which the second server leads."""
+FROM_ELSEWHERE = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+
+
+async def test_without_access_control_the_browser_is_led_to_the_leader(
+    anyio_backend: str,
+) -> None:
+    async with shared() as [first, second]:
+        await first.http.put(topic("n1"))
+        led = await first.http.get(f"{PAGE}?x=1")
+        assert (led.status_code, led.headers["location"]) == (303, f"{second.url}{PAGE}?x=1")
+        assert (await second.http.get(PAGE)).status_code == 200
+        for path in ("/console", "/console/cluster", "/console/transactions"):
+            assert (await first.http.get(path)).status_code == 200
+        assert (await first.http.get("/console/namespaces/n0/topics/t")).status_code == 404
+
+
+async def sign_in(server: SharingServer, token: str) -> None:
+    answer = await server.http.post("/console/sign-in", data={"token": token})
+    assert answer.status_code == 303, answer.text
+    server.http.cookies.update(answer.cookies)
+
+
+async def test_who_is_signed_in_at_one_server_sees_and_changes_topics_of_another(
+    anyio_backend: str,
+) -> None:
+    clock = ManualClock(NOW_MS)
+    async with AsyncExitStack() as stack:
+        guards = [await opened_server(stack, "console-shards", clock) for _ in range(2)]
+        token, kept = new_token(ROOT)
+        await guards[0].grants.add_token(kept)
+        await until(lambda: guards[1].grants.token(kept.id) is not None)
+        [first, _] = await stack.enter_async_context(shared(guards=guards))
+        bearer = {"authorization": f"Bearer {token}"}
+        await first.http.put(topic("n1"), headers=bearer)
+
+        stranger = await first.http.get(PAGE)
+        assert stranger.status_code in (303, 401)
+        assert stranger.headers.get("content-type", "text/html").startswith("text/html")
+
+        refused = await first.http.post("/console/sign-in", data={"token": "tms_wrong"})
+        assert (refused.status_code, "not valid" in refused.text) == (200, True)
+        assert b"authenticate" in guards[0].audited.lines[-1]
+
+        await sign_in(first, token)
+        page = await first.http.get(PAGE, headers=FROM_ELSEWHERE)
+        assert page.status_code == 200
+        assert ROOT in page.text
+        found = re.search(r'name="csrf" value="([^"]+)"', page.text)
+        assert found is not None
+        change = {"csrf": found[1], "typed": "t"}
+        foreign = await first.http.post(f"{PAGE}/delete", data=change, headers=FROM_ELSEWHERE)
+        assert foreign.status_code == 403
+        assert (await first.http.post(f"{PAGE}/delete", data={"typed": "t"})).status_code == 403
+        deleted = await first.http.post(f"{PAGE}/delete", data=change)
+        assert deleted.status_code == 303, deleted.text
+        gone = await first.http.get(topic("n1"), headers=bearer)
+        assert code_of(gone) == (404, "topic_not_found")
