@@ -9,9 +9,11 @@ from api.cluster.forwarding import Forwarder
 from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.context import Context, Options, context_of
+from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import RESOURCES, Handler, Operation
+from api.http.router import Router
 from api.openapi.service import service_document
 from api.resources import (
     cleanup,
@@ -36,6 +38,7 @@ from api.resources import (
 from api.resources import clock as clock_resource
 from api.resources.paths import CLOCK, CLOCK_ACCEPT, CLUSTER
 from tms import __version__
+from tms.core.errors import NoLeader
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 
@@ -61,6 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *documentation.OPERATIONS,
 )
 _INTERFACE = "1"
+_CONSOLE = "/console"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
 _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
 """Paths that each server of a cluster answers itself, also if it is not the leader."""
@@ -99,7 +103,9 @@ def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Optio
     """Return the application of a server that does not lead.
 
     It answers what is asked of the server itself, and has the leader answer all else. Nobody has to
-    be known for operations that access control leaves open, whoever answers them.
+    be known for operations that access control leaves open, whoever answers them; nor for the
+    console, which asks by itself who looks. Without access control a console answers its own
+    machine alone, so the browser is led to the leader's.
     """
 
     async def forward(exchange: Exchange) -> None:
@@ -113,5 +119,16 @@ def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Optio
         if not operation.path.startswith(RESOURCES) and operation not in own
         if access is not None and not access.guards(operation)
     ]
+
+    async def lead(exchange: Exchange) -> None:
+        if forwarder.address is None:
+            raise NoLeader
+        await exchange.send_elsewhere(forwarder.address)
+
     context = context_of(limits, check_ready=forwarder.check_leader, **options)
-    return _application(context, (*own, *open_elsewhere), forward)
+    app = _application(context, (*own, *open_elsewhere), forward)
+    handler = lead if access is None else forward
+    console = Endpoint(handler, context, app.metrics.of("forwarded"))
+    console.access = None
+    app.routes.mount_whole(_CONSOLE, Router((), lambda *_: console))
+    return app

@@ -30,12 +30,11 @@ from api.console.visit import ROOT
 from api.http.application import Application
 from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer
-from api.http.exchange import Exchange
+from api.http.exchange import SEE_OTHER, Exchange
 from api.http.operation import Handler, Operation
 from api.http.router import Route
 from tms.core.schemas import AsyncSchemas
 
-_SEE_OTHER = 303
 ROWS: Sequence[Row] = (
     *overview.ROWS,
     *topics.ROWS,
@@ -69,9 +68,7 @@ class ConsoleEndpoint(Endpoint):
         if self.routing is not None and not self.console.asks_who:
             leader = self.routing.leader_elsewhere(exchange)
             if leader is not None:
-                query = b"?" + exchange.query if exchange.query else b""
-                place = leader.rstrip("/").encode() + exchange.path.encode("latin-1") + query
-                await exchange.answer(_SEE_OTHER, b"", None, [(b"location", place)])
+                await exchange.send_elsewhere(leader)
                 return
         session = self.console.session_of(exchange)
         if session is not None:
@@ -116,7 +113,7 @@ def beside(
 async def _lead_browsers(otherwise: Handler, exchange: Exchange) -> None:
     """Lead whoever takes HTML to the console."""
     if b"text/html" in exchange.headers.get(b"accept", b""):
-        await exchange.answer(_SEE_OTHER, b"", None, [(b"location", ROOT[1:].encode())])
+        await exchange.answer(SEE_OTHER, b"", None, [(b"location", ROOT[1:].encode())])
     else:
         await otherwise(exchange)
 

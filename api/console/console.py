@@ -36,7 +36,7 @@ from api.console.visit import (
     root_of,
 )
 from api.http.errors import ErrorAnswer, answer_of
-from api.http.exchange import OK, Exchange
+from api.http.exchange import OK, SEE_OTHER, Exchange
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from tms import __version__
 from tms.core.clock import Clock
@@ -45,7 +45,6 @@ from tms.core.errors import InternalError, NotAuthenticated, NotPermitted, TmsEr
 COOKIE = "tms_console"
 _HERE = Path(__file__).parent
 _HTML = b"text/html; charset=utf-8"
-_SEE_OTHER = 303
 _DETAIL_CHARS = 2_000
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -147,7 +146,7 @@ class Console:
     ) -> None:
         """Have the browser go to a place below the console."""
         location = (b"location", f"{root_of(exchange)}{to}".encode())
-        await exchange.answer(_SEE_OTHER, b"", _HTML, (*_HEADERS, location, *headers))
+        await exchange.answer(SEE_OTHER, b"", _HTML, (*_HEADERS, location, *headers))
 
     def html(self, visit: Visit, page: ShownPage) -> str:
         """Return a page as HTML."""
@@ -176,7 +175,7 @@ class Console:
             asked = exchange.query.decode("latin-1")
             back = path + (f"?{asked}" if asked else "")
             to = f"{root_of(exchange)}{place('sign-in', back=back)}".encode()
-            return ErrorAnswer(_SEE_OTHER, b"", _HTML, (*_HEADERS, (b"location", to)))
+            return ErrorAnswer(SEE_OTHER, b"", _HTML, (*_HEADERS, (b"location", to)))
         told = answer_of(error)
         known = error if isinstance(error, TmsError) else InternalError()
         values = {

@@ -37,6 +37,7 @@ from tms.wire.json_bodies import JsonFormat
 
 OK = 200
 NO_CONTENT = 204
+SEE_OTHER = 303
 NOT_MODIFIED = 304
 CLIENT_GONE = 499
 """Counted, never sent: the client closed the connection before it had its answer."""
@@ -306,6 +307,12 @@ class Exchange(Request):
             connection.write_last(b"%scontent-length: %d\r\n\r\n" % (head, len(body)))
         else:
             connection.write_last(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
+
+    async def send_elsewhere(self, address: str) -> None:
+        """Have a browser ask for the same at another server."""
+        query = b"?" + self.query if self.query else b""
+        place = address.rstrip("/").encode() + self.path.encode("latin-1") + query
+        await self.answer(SEE_OTHER, b"", None, [(b"location", place)])
 
     @property
     def is_begun(self) -> bool:

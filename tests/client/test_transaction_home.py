@@ -3,6 +3,7 @@
 import pytest
 
 from tms.client.calls import Calls
+from tms.client.http import Http
 from tms.client.remote_transactions import RemoteTransactions
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest
@@ -19,6 +20,7 @@ class Asked(Calls):
     """A server that answers each start, or knows no parameters."""
 
     def __init__(self, refusal: InvalidRequest | None = None) -> None:
+        super().__init__(Http("http://127.0.0.1:1", timeout_s=1, compress=False), retry_for_s=0)
         self.paths: list[str] = []
         self._refusal = refusal
 

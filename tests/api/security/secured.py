@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app, create_standby
 from api.cluster.forwarding import Forwarder
 from api.cluster.standby import ClusterApp
+from api.console.application import beside
 from api.http.access_control import AccessControl
 from tests.api.cluster.standing_by import ID, Known
 from tests.api.rest import NOW_MS, Wire, serving, settings_of
@@ -214,6 +215,7 @@ async def pair_of_servers(
         app = create_app(
             services, LIMITS, registry=leader.metrics, clock=clock, access=leader.access
         )
+        beside(app)
         second = create_standby(
             forwarder, LIMITS, cluster=Known(), registry=standby.metrics, access=standby.access
         )

@@ -1,4 +1,4 @@
-"""The console of servers that share shards: a topic's pages come from its leader."""
+"""The console of several servers: followers have the leader's, shards that of a topic's leader."""
 
 import re
 from contextlib import AsyncExitStack
@@ -6,11 +6,13 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.api.cluster.sharing import SharingServer, code_of, shared, topic
+from tests.api.cluster.standing_by import Second, leader, second
 from tests.api.rest import NOW_MS
-from tests.api.security.secured import ROOT, opened_server, until
+from tests.api.security.secured import ROOT, Pair, opened_server, pair, until
 from tests.manual_clock import ManualClock
 from tms.security.tokens import new_token
 
+__all__ = ["leader", "pair", "second"]
 pytestmark = pytest.mark.anyio
 
 PAGE = "/console/namespaces/n1/topics/t"
@@ -29,6 +31,30 @@ async def test_without_access_control_the_browser_is_led_to_the_leader(
         for path in ("/console", "/console/cluster", "/console/transactions"):
             assert (await first.http.get(path)).status_code == 200
         assert (await first.http.get("/console/namespaces/n0/topics/t")).status_code == 404
+
+
+async def test_a_follower_has_the_leaders_console(pair: Pair) -> None:
+    token = pair.root["authorization"].removeprefix("Bearer ")
+    http = pair.standby.http
+    form = await http.get("/console", headers={"accept": "text/html"}, follow_redirects=True)
+    assert (form.status_code, "Sign in" in form.text) == (200, True)
+    signed_in = await http.post("/console/sign-in", data={"token": token})
+    assert signed_in.status_code == 303
+    http.cookies.update(signed_in.cookies)
+    page = await http.get("/console/topics")
+    assert (page.status_code, ROOT in page.text) == (200, True)
+    assert "tms-forwarded-by" in page.headers
+    assert (await http.get("/v1/transactions")).status_code == 401
+
+
+async def test_without_access_control_a_follower_leads_the_browser_to_the_leader(
+    second: Second,
+) -> None:
+    led = await second.http.get("/console/topics?a=b")
+    assert led.status_code == 303
+    assert led.headers["location"] == f"{second.forwarder.address}/console/topics?a=b"
+    second.forwarder.forward_to(None)
+    assert code_of(await second.http.get("/console")) == (503, "no_leader")
 
 
 async def sign_in(server: SharingServer, token: str) -> None:
