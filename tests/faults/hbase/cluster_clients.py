@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -127,10 +128,44 @@ class Clients:
             assert time.monotonic() < give_up, "nothing is acknowledged any more"
             time.sleep(0.02)
 
+    def check(self, shown: Mapping[tuple[str, bool], Sequence[tuple[str, str]]], at: Json) -> None:
+        """Check what was acknowledged by what readers are shown in the end.
+
+        That is given by topic, and whether only committed messages were asked for; `at` is where
+        the subscription stands.
+        """
+        given = {topic: [payload for _, payload in shown[topic, True]] for topic in TOPICS}
+        for topic in TOPICS:
+            all_of_it = [payload for _, payload in shown[topic, False]]
+            assert len(all_of_it) == len(set(all_of_it))
+            assert set(self.acknowledged[topic]) <= set(all_of_it)
+            assert set(self.committed) <= set(given[topic])
+        prefix = f"{len(self._threads) - 1}."  # of the thread that has transactions
+        whole = [{p for p in given[topic] if p.startswith(prefix)} for topic in TOPICS]
+        assert whole[0] == whole[1], "a transaction is not whole"
+        first = min(self.moved, default=at["version"] + 1) - 1
+        moves = at["version"] - first
+        assert len(self.moved) <= moves == len(whole[0])
+
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join(S_MAX)
+
+
+def answer_of(
+    http: httpx.Client, urls: Sequence[str], method: str, path: str, body: Json = None
+) -> Json:
+    """Return the answer of a server that has one, once one has."""
+    give_up = time.monotonic() + S_MAX
+    while time.monotonic() < give_up:
+        for url in urls:
+            with suppress(httpx.HTTPError):
+                answer = http.request(method, url + path, json=body)
+                if answer.status_code == 200:
+                    return answer.json() if answer.content else None
+        time.sleep(0.1)
+    raise AssertionError(f"no answer to {method} {path}")
 
 
 def _post(http: httpx.Client, url: str, body: Json) -> Json:

@@ -12,7 +12,7 @@ import httpx
 
 from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
-from tests.faults.hbase.cluster_clients import S_MAX, TOPICS, Json, base_of
+from tests.faults.hbase.cluster_clients import S_MAX, TOPICS, Json, answer_of, base_of
 from tests.faults.hbase.takeovers import LEASE_S
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
@@ -127,15 +127,7 @@ class ShardCluster:
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
         """Return the answer of a server that has one, once one has."""
-        give_up = time.monotonic() + S_MAX
-        while time.monotonic() < give_up:
-            for server in self.servers:
-                with suppress(httpx.HTTPError):
-                    answer = self.http.request(method, server.url + path, json=body)
-                    if answer.status_code == 200:
-                        return answer.json() if answer.content else None
-            time.sleep(0.1)
-        raise AssertionError(f"no answer to {method} {path}")
+        return answer_of(self.http, [each.url for each in self.servers], method, path, body)
 
     def close(self) -> None:
         for server in self.servers:

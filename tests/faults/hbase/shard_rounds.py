@@ -10,24 +10,18 @@ Each namespace is held to all that `takeovers` holds a cluster with one leader t
 whichever server one asks, the answer is the same.
 """
 
-import argparse
-import json
 import signal
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
-from statistics import quantiles
-from tempfile import TemporaryDirectory
 
 import httpx
 
-from dev.hbase.servers import start
-from tests.faults.hbase.cluster_clients import S_MAX, TIMEOUT_S, TOPICS, Clients, Json, base_of
+from dev.hbase.servers import HBaseServers
+from tests.faults.hbase.cluster_clients import S_MAX, TIMEOUT_S, TOPICS, Clients, base_of
+from tests.faults.hbase.long_rounds import main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
-from tests.faults.hbase.takeovers import metadata_servers
 from tests.servers.proxy import Proxy
 
 BEFORE, AFTER = 5, 8
@@ -222,7 +216,9 @@ class ShardRounds:
         time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
         self.check()
         for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
-            self._finish_one(namespace, clients)
+            path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"
+            shown = {key[1:]: seen for key, seen in self.shown.items() if key[0] == namespace}
+            clients.check(shown, self.cluster.ask("GET", path))
             told = self.cluster.ask("GET", f"/v1/namespaces/{namespace}/topics?shard={shard}")
             assert sorted(told) == sorted(TOPICS)
         for server in self.cluster.servers:
@@ -231,77 +227,10 @@ class ShardRounds:
                     seen = self.payloads(server, namespace, topic, committed=True)
                     assert seen == self.shown[namespace, topic, True]
 
-    def _finish_one(self, namespace: str, clients: Clients) -> None:
-        given = {topic: [p for _, p in self.shown[namespace, topic, True]] for topic in TOPICS}
-        for topic in TOPICS:
-            all_of_it = [p for _, p in self.shown[namespace, topic, False]]
-            assert len(all_of_it) == len(set(all_of_it))
-            assert set(clients.acknowledged[topic]) <= set(all_of_it)
-            assert set(clients.committed) <= set(given[topic])
-        in_transactions = [{p for p in given[t] if p.startswith("1.")} for t in TOPICS]
-        assert in_transactions[0] == in_transactions[1], "a transaction is not whole"
-        path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"
-        position = self.cluster.ask("GET", path)
-        first = min(clients.moved, default=position["version"] + 1) - 1
-        moves = position["version"] - first
-        assert len(clients.moved) <= moves == len(in_transactions[0])
 
-
-def show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def main() -> None:
-    """Do the rounds that are not in the file yet, and show all that are."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--fault", help="Only this one.")
-    asked = parser.parse_args()
-    results = asked.results
-    done = (
-        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    )
-    for kind in ("zk", "etcd"):
-        have = sum(each["metadata"] == kind for each in done)
-        if have < asked.rounds // 2:
-            done += _rounds(kind, range(have, asked.rounds // 2), results, asked.fault)
-    by_fault: dict[str, list[Json]] = defaultdict(list)
-    for each in done:
-        by_fault[each["fault"]].append(each)
-    for fault, found in by_fault.items():
-        told = ", ".join(
-            f"{name} p50 {cuts[49]:.1f} s, p99 {cuts[98]:.1f} s"
-            for name in ("hit_s", "others_s")
-            for cuts in [_cuts([each[name] for each in found])]
-        )
-        show(f"{fault}: {len(found)} rounds, {told}")
-
-
-def _cuts(seconds: list[float]) -> list[float]:
-    return quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
-
-
-def _rounds(kind: str, numbers: range, results: Path, only: str | None) -> list[Json]:
-    found = []
-    with TemporaryDirectory(prefix="tms-shards-") as name, ExitStack() as stack:
-        folder = Path(name)
-        hbase = start(folder / "hbase")
-        stack.callback(hbase.stop)
-        metadata = stack.enter_context(metadata_servers(kind, folder / "metadata"))
-        rounds = ShardRounds(ShardCluster(hbase, metadata, stack))
-        faults = [only] if only else list(rounds.faults)
-        for number in numbers:
-            fault = faults[number % len(faults)]
-            told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
-            found.append(told)
-            show(json.dumps(told))
-            with results.open("a") as file:
-                file.write(json.dumps(told) + "\n")
-        rounds.finish()
-    return found
+def _new(hbase: HBaseServers, metadata: str, stack: ExitStack) -> ShardRounds:
+    return ShardRounds(ShardCluster(hbase, metadata, stack))
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, _new)

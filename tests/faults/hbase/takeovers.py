@@ -9,27 +9,18 @@ What is held to: what was acknowledged is there, once; ids ascend; what readers 
 it is; transactions are whole, and positions are where committed moves have put them.
 """
 
-import argparse
-import json
 import os
-import random
 import signal
-import sys
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
-from pathlib import Path
-from statistics import quantiles
-from tempfile import TemporaryDirectory
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 
 import httpx
 
-from dev.etcd import servers as etcd_servers
-from dev.hbase.servers import HBaseServers, start
+from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
-from dev.zookeeper import servers as zookeeper_servers
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
@@ -37,7 +28,16 @@ from tables.hbase.store import HBaseStore
 from tables.sealing.runs import is_seal
 from tables.store import PAYLOAD
 from tests.contracts.store_contract import rows_of
-from tests.faults.hbase.cluster_clients import BASE, S_MAX, TIMEOUT_S, TOPICS, Clients, Json
+from tests.faults.hbase.cluster_clients import (
+    BASE,
+    S_MAX,
+    TIMEOUT_S,
+    TOPICS,
+    Clients,
+    Json,
+    answer_of,
+)
+from tests.faults.hbase.long_rounds import main, show
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 
@@ -110,15 +110,7 @@ class Cluster:
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
         """Return the answer of a server that has one, once one has."""
-        give_up = time.monotonic() + S_MAX
-        while time.monotonic() < give_up:
-            for server in self.servers:
-                with suppress(httpx.HTTPError):
-                    answer = self.http.request(method, server.url + path, json=body)
-                    if answer.status_code == 200:
-                        return answer.json() if answer.content else None
-            time.sleep(0.1)
-        raise AssertionError(f"no answer to {method} {path}")
+        return answer_of(self.http, [each.url for each in self.servers], method, path, body)
 
     def payloads(self, topic: str, *, committed: bool) -> list[tuple[str, str]]:
         query = "?isolation=committed" if committed else ""
@@ -133,11 +125,10 @@ class Cluster:
 class Rounds:
     """Faults, one after another, and what readers were shown between them."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.clients = Clients([server.url for server in cluster.servers])
         cluster.stack.callback(self.clients.stop)
-        self.chance = random.Random(seed)
         self.held: list[Proxy] = []
         self.shown: dict[tuple[str, bool], list[tuple[str, str]]] = defaultdict(list)
         self.faults: dict[str, Callable[[Server], None]] = {
@@ -154,7 +145,7 @@ class Rounds:
             "pause 60 s": lambda leader: self.pause(leader, 60),
         }
 
-    def round(self, fault: str) -> float:
+    def round(self, fault: str) -> dict[str, float]:
         """Let a fault happen; return for how long nobody was acknowledged anything, in seconds."""
         self.clients.until_more(BEFORE)
         self.clients.watch()
@@ -162,7 +153,7 @@ class Rounds:
         self.clients.until_more(AFTER)
         longest_s = self.clients.longest_s
         self.check()
-        return longest_s
+        return {"longest_s": longest_s}
 
     def kill(self, leader: Server) -> None:
         leader.process.kill()
@@ -256,19 +247,8 @@ class Rounds:
             proxy.release()
         time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
         self.check()
-        clients = self.clients
-        given = {topic: [p for _, p in self.shown[topic, True]] for topic in TOPICS}
-        for topic in TOPICS:
-            all_of_it = [p for _, p in self.shown[topic, False]]
-            assert len(all_of_it) == len(set(all_of_it))
-            assert set(clients.acknowledged[topic]) <= set(all_of_it)
-            assert set(clients.committed) <= set(given[topic])
-        in_transactions = [{p for p in given[t] if p.startswith("3.")} for t in TOPICS]
-        assert in_transactions[0] == in_transactions[1], "a transaction is not whole"
         position = self.cluster.ask("GET", f"{BASE}/{TOPICS[0]}/subscriptions/s")
-        first = min(clients.moved, default=position["version"] + 1) - 1
-        moves = position["version"] - first
-        assert len(clients.moved) <= moves == len(in_transactions[0])
+        self.clients.check(self.shown, position)
         self.check_seals()
 
     def check_seals(self) -> None:
@@ -285,65 +265,9 @@ class Rounds:
         assert seals <= given_up + takeovers
 
 
-@contextmanager
-def metadata_servers(kind: str, folder: Path) -> Iterator[str]:
-    """Give the URL of a metadata store, `zk` or `etcd`, without a path."""
-    module = zookeeper_servers if kind == "zk" else etcd_servers
-    folder.mkdir()
-    servers = module.start(folder)
-    try:
-        yield f"{kind}://{servers.addresses}"
-    finally:
-        servers.stop()
-
-
-def show(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def main() -> None:
-    """Do the rounds that are not in the file yet, and show all that are."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--fault", help="Only this one.")
-    asked = parser.parse_args()
-    results = asked.results
-    done = (
-        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    )
-    for kind in ("zk", "etcd"):
-        left = asked.rounds // 2 - sum(each["metadata"] == kind for each in done)
-        if left > 0:
-            done += _rounds(kind, left, results, asked.fault)
-    by_fault: dict[str, list[float]] = defaultdict(list)
-    for each in done:
-        by_fault[each["fault"]].append(each["longest_s"])
-    for fault, seconds in by_fault.items():
-        cuts = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
-        show(f"{fault}: {len(seconds)} rounds, p50 {cuts[49]:.1f} s, p99 {cuts[98]:.1f} s")
-
-
-def _rounds(kind: str, left: int, results: Path, only: str | None) -> list[Json]:
-    found = []
-    with TemporaryDirectory(prefix="tms-takeovers-") as name, ExitStack() as stack:
-        folder = Path(name)
-        hbase = start(folder / "hbase")
-        stack.callback(hbase.stop)
-        metadata = stack.enter_context(metadata_servers(kind, folder / "metadata"))
-        rounds = Rounds(Cluster(hbase, metadata, stack), seed=left)
-        faults = [only] if only else list(rounds.faults)
-        for number in range(left):
-            fault = faults[number % len(faults)]
-            told = {"metadata": kind, "fault": fault, "longest_s": rounds.round(fault)}
-            found.append(told)
-            show(json.dumps(told))
-            with results.open("a") as file:
-                file.write(json.dumps(told) + "\n")
-        rounds.finish()
-    return found
+def _new(hbase: HBaseServers, metadata: str, stack: ExitStack) -> Rounds:
+    return Rounds(Cluster(hbase, metadata, stack))
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, _new)

@@ -22,7 +22,7 @@ def test_leaders_that_are_lost_lose_nothing(
 ) -> None:
     servers: Servers = request.getfixturevalue("zookeeper" if kind == "zk" else "etcd")
     with ExitStack() as stack:
-        rounds = Rounds(Cluster(cluster, f"{kind}://{servers.addresses}", stack), seed=1)
+        rounds = Rounds(Cluster(cluster, f"{kind}://{servers.addresses}", stack))
         for fault in FAULTS[kind]:
             rounds.round(fault)
         rounds.finish()

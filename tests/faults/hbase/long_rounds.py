@@ -1,0 +1,109 @@
+"""Rounds of faults that can go on for as long as wanted, and resume where they were left."""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+from dev.etcd import servers as etcd_servers
+from dev.hbase.servers import HBaseServers, start
+from dev.zookeeper import servers as zookeeper_servers
+
+Json = Any
+
+
+class FaultyRounds(Protocol):
+    """Servers that have faults while clients work."""
+
+    @property
+    def faults(self) -> Mapping[str, Any]:
+        """By name."""
+        ...
+
+    def round(self, fault: str) -> Mapping[str, float]:
+        """Let a fault happen; return what it cost, in seconds, by name."""
+        ...
+
+    def finish(self) -> None:
+        """Check all that was acknowledged."""
+        ...
+
+
+NewRounds = Callable[[HBaseServers, str, ExitStack], FaultyRounds]
+"""Starts servers on HBase and the URL of a metadata store, until the stack ends."""
+
+
+@contextmanager
+def metadata_servers(kind: str, folder: Path) -> Iterator[str]:
+    """Give the URL of a metadata store, `zk` or `etcd`, without a path."""
+    module = zookeeper_servers if kind == "zk" else etcd_servers
+    folder.mkdir()
+    servers = module.start(folder)
+    try:
+        yield f"{kind}://{servers.addresses}"
+    finally:
+        servers.stop()
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(description: str | None, new_rounds: NewRounds) -> None:
+    """Do the rounds that are not in the file yet, and show all that are."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--fault", help="Only this one.")
+    asked = parser.parse_args()
+    results = asked.results
+    done = (
+        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    )
+    for kind in ("zk", "etcd"):
+        have = sum(each["metadata"] == kind for each in done)
+        if have < asked.rounds // 2:
+            numbers = range(have, asked.rounds // 2)
+            for told in _rounds(kind, numbers, new_rounds, asked.fault):
+                done.append(told)
+                with results.open("a") as file:
+                    file.write(json.dumps(told) + "\n")
+    _tell(done)
+
+
+def _rounds(
+    kind: str, numbers: Iterable[int], new_rounds: NewRounds, only: str | None
+) -> Iterator[Json]:
+    with TemporaryDirectory(prefix="tms-rounds-") as name, ExitStack() as stack:
+        folder = Path(name)
+        hbase = start(folder / "hbase")
+        stack.callback(hbase.stop)
+        metadata = stack.enter_context(metadata_servers(kind, folder / "metadata"))
+        rounds = new_rounds(hbase, metadata, stack)
+        faults = [only] if only else list(rounds.faults)
+        for number in numbers:
+            fault = faults[number % len(faults)]
+            told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
+            show(json.dumps(told))
+            yield told
+        rounds.finish()
+
+
+def _tell(done: Iterable[Json]) -> None:
+    """Show the quantiles of what each fault cost."""
+    costs: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for each in done:
+        for name in each.keys() - {"metadata", "fault"}:
+            costs[each["fault"]][name].append(each[name])
+    for fault, by_name in costs.items():
+        for name, seconds in sorted(by_name.items()):
+            cuts = quantiles(seconds, n=100, method="inclusive") if seconds[1:] else seconds * 99
+            count = f"{len(seconds)} rounds"
+            show(f"{fault}: {count}, {name} p50 {cuts[49]:.1f} s, p99 {cuts[98]:.1f} s")
