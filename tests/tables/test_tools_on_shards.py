@@ -21,7 +21,7 @@ from tables.leveldb import LevelDBStore
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION
 from tests.cli.conftest import run_command
 from tests.contracts.store_contract import rows_of
-from tests.simulation.gateway import Rows, SimulatedGateway
+from tests.simulation.gateway import Call, Rows, SimulatedGateway
 from tests.tables.copies import GONE, ORDERS, OTHER, copy, fill, polled
 from tms.core.clock import SystemClock
 from tms.core.errors import TransactionDuplicate
@@ -45,10 +45,25 @@ COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
 Work = Callable[[OpenServices | ShardedServices], Awaitable[Any]]
 
 
+class RowsAway(Rows):
+    """HBase that may not answer for a shard."""
+
+    away: int | None = None
+
+    def carry_out(self, call: Call, rows: int | None = None) -> Any:
+        if self.away is not None and call.arguments[0].startswith(b"n.%d_" % self.away):
+            raise TimeoutError("no answer")
+        return super().carry_out(call, rows)
+
+
 @pytest.fixture
-def sharded(monkeypatch: pytest.MonkeyPatch) -> str:
+def rows() -> RowsAway:
+    return RowsAway()
+
+
+@pytest.fixture
+def sharded(rows: RowsAway, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store of five shards, in which nothing is yet; beside it is one of two."""
-    rows = Rows()
     rows.tables.clear()
     monkeypatch.setattr(opening, "Gateway", lambda *_, **__: SimulatedGateway(rows, lambda: None))
     for name, sharding in (("n", SHARDING), ("m", OTHERWISE)):
@@ -243,3 +258,20 @@ def test_a_pass_of_cleanup_goes_through_all_shards(source: str, sharded: str) ->
     assert facts["regions"] == facts["regions_done"] == 5 * of_gone["regions"]
     assert facts["dropped_rows"]["message"] > 10
     assert pruned(sharded)["dropped_rows"] == {}
+
+
+@pytest.mark.parametrize("shard", [0, 3])
+def test_a_shard_that_is_away_keeps_none_of_the_others_from_cleanup(
+    source: str, sharded: str, rows: RowsAway, shard: int
+) -> None:
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+    rows.away = shard
+    code, out, _ = run_command("prune", "--store", sharded, "--json")
+    facts = json.loads(out)
+    assert (code, "no answer" in facts["failure"]) == (1, True)
+    rows.away = None
+    code, out, _ = run_command("prune", "--store", sharded, "--json")
+    assert code == 0
+    of_shard = shard == SHARDING.shard_of(GONE)
+    assert bool(json.loads(out)["dropped_rows"]) == of_shard, "the others were done before"

@@ -4,7 +4,7 @@ The server's packages are found once `tms.server.stores` is imported, so it come
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
@@ -34,10 +34,10 @@ _SHARD_CONNECTIONS = 2
 class StorePruning:
     """A pass of cleanup over a store, or over its shards, one after another."""
 
-    def __init__(self, first: "Pruning", others: "Iterable[Callable[[], Pruning]]" = ()) -> None:
-        """Begin with the one that is open; `others` open the next ones."""
-        self._opened = [first]
-        self._others = others
+    def __init__(self, opens: "Sequence[Callable[[], Pruning]]") -> None:
+        """Open each as its turn comes."""
+        self._opens = opens
+        self._opened: list[Pruning] = []
 
     def steps(self) -> "Generator[Step, None, None]":
         """Do the pass. Close it before this, which waits for what its workers read.
@@ -46,12 +46,10 @@ class StorePruning:
         as `open_tables`.
         """
         failures: list[Unavailable] = []
-        for open_next in (lambda: self._opened[0], *self._others):
+        for open_one in self._opens:
             try:
-                pruning = open_next()
-                if pruning not in self._opened:
-                    self._opened.append(pruning)
-                with closing(pruning.steps()) as steps:
+                self._opened.append(open_one())
+                with closing(self._opened[-1].steps()) as steps:
                     yield from steps
             except Unavailable as error:
                 failures.append(error)
@@ -61,8 +59,8 @@ class StorePruning:
     @property
     def progress(self) -> tuple[int, int]:
         """How many regions are done, and how many there are to do in what is open."""
-        done, regions = zip(*(pruning.progress for pruning in self._opened), strict=True)
-        return sum(done), sum(regions)
+        told = [pruning.progress for pruning in self._opened]
+        return sum(done for done, _ in told), sum(regions for _, regions in told)
 
     @property
     def holder(self) -> str | None:
@@ -88,8 +86,7 @@ def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
     def open_one(url: str) -> Pruning:
         return Pruning(url, options, settings.limits(), SystemClock(), workers=workers)
 
-    first, *others = shards_within(store, **options)
-    return StorePruning(open_one(first), [partial(open_one, each) for each in others])
+    return StorePruning([partial(open_one, each) for each in shards_within(store, **options)])
 
 
 class StoreCopy:
