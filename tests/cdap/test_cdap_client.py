@@ -12,6 +12,7 @@ import pytest
 
 import tms
 from tests.servers.server_process import ServerProcess
+from tms.core.shards import ShardBy
 
 HERE = Path(__file__).parent
 DOWNLOAD_S_MAX = 600
@@ -32,9 +33,10 @@ def run(*command: str, seconds: float) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def classes(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The class path of the compiled client."""
+    tmp_path = tmp_path_factory.mktemp("classes")
     missing = [tool for tool in ("mvn", "javac", "java") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"CDAP's client needs {', '.join(missing)}: apt-get install maven default-jdk")
@@ -51,9 +53,13 @@ def classes(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_cdaps_java_client_works_unchanged(classes: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard_by", [None, ShardBy.TOPIC], ids=["one shard", "by topic"])
+def test_cdaps_java_client_works_unchanged(
+    classes: str, tmp_path: Path, shard_by: ShardBy | None
+) -> None:
     flags = ("--topic-info", "flat", "--transactions", "foreign")
-    with ServerProcess(f"leveldb:{tmp_path / 'data'}", *flags) as server:
+    store = f"leveldb:{tmp_path / 'data'}" if shard_by is None else "memory:"
+    with ServerProcess(store, *flags, shard_by=shard_by) as server:
         with tms.connect(server.url, "shared") as client:
             keyed = client.topic("keyed")
             keyed.create()
