@@ -94,10 +94,12 @@ class Endpoint:
                 self._callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
                 exchange.connection.is_of_server = True
-            if self.routing is None:
-                await self.answer(exchange)
-            else:
+            if self.routing is not None:
                 await self.routing.answer(exchange, self)
+            elif access is None and not exchange.query:
+                await self._handler(exchange)  # the short way of `answer`
+            else:
+                await self.answer(exchange)
         except ClientGone:
             exchange.status = CLIENT_GONE
         except Exception as error:
