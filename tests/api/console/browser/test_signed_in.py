@@ -156,8 +156,8 @@ def test_another_sites_page_neither_frames_it_nor_acts_by_it(
         window.sign_in(portal.call(doors.token, ROOT))
         page = window.page
         page.goto(url)
-        assert page.frames[1].url.startswith("chrome-error:")
-        assert any("frame-ancestors 'none'" in each for each in window.faults)
+        window.until(lambda: page.frames[1].url.startswith("chrome-error:"))
+        window.until(lambda: any("frame-ancestors 'none'" in each for each in window.faults))
         with page.expect_navigation() as led:
             page.get_by_role("button", name="Win").click()
         assert led.value is not None

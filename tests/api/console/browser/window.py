@@ -1,11 +1,14 @@
 """A window of a real Chromium on the console, which keeps all that must not happen in it."""
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
 
 WAIT_MS_MAX = 10_000
+LOOK_AGAIN_MS = 20
 
 
 class Window:
@@ -52,7 +55,9 @@ class Window:
 
     def has_refused(self, status: int) -> None:
         """Take it that the browser has told once that an answer was a refusal."""
-        [told] = [each for each in self.faults if f"a status of {status} " in each]
+        words = f"a status of {status} "
+        self.until(lambda: any(words in each for each in self.faults))
+        [told] = [each for each in self.faults if words in each]
         self.faults.remove(told)
 
     def submit(self, button: str) -> str:
@@ -62,6 +67,13 @@ class Window:
             page.get_by_role("button", name=button, exact=True).click()
         told = page.locator(".told")
         return told.first.inner_text() if told.count() else ""
+
+    def until(self, happened: Callable[[], bool]) -> None:
+        """Wait until the browser has told so of something: it tells of frames and faults late."""
+        end_s = time.monotonic() + WAIT_MS_MAX / 1000
+        while not happened():
+            assert time.monotonic() < end_s, (self.page.url, self.faults)
+            self.page.wait_for_timeout(LOOK_AGAIN_MS)
 
     def sign_in(self, token: str) -> None:
         """Be somebody from now on."""
