@@ -1,55 +1,85 @@
-"""What forwarding costs: publishing through a server that stands by beside the same at its leader.
+"""What forwarding costs: requests through a server that stands by beside the same at its leader.
 
-Both have TLS, or neither. The processor time is that of the server that is named.
+Both have TLS, or neither. The processor time is that of the server that is asked, and beside it
+that of the leader, which answers in the end.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import tms
 from bench import publish
-from bench.rounds import CpuMeter, Effort, in_turn
+from bench.poll import Filled, filled
+from bench.rounds import CpuMeter, Effort, Measure, in_turn
 from bench.security import secured
 from bench.servers import Server, standby_server, tms_server
 from bench.table import Table, rate
 from bench.topics import Topic
 
-_CONNECTIONS = (1, 32)
-_MESSAGES = 1
-_COLUMNS = ("publish 1 x 100 B", "msg/s", "spread", "p50 ms", "p99 ms", "CPU us/req")
+_COLUMNS = ("server that is asked", "req/s", "spread", "p50 ms", "p99 ms", "CPU us/req", "leader's")
+_CONNECTIONS = 32
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure publishing and print its figures."""
+    """Measure publishing and polling, and print their figures."""
     table = Table("Forwarding", _COLUMNS)
     with tms_server(folder / "plain") as leader, standby_server(leader.url) as standby:
         with tms.connect(leader.url) as client:
             client.topic(run_name).create()
-        _measure(table, effort, run_name, {"leader": leader, "forwarder": standby})
+        servers = {"leader": leader, "forwarder": standby}
+        for connections, messages in ((1, 1), (_CONNECTIONS, 1), (_CONNECTIONS, 100)):
+            loads = _publishes(effort, run_name, servers, connections, messages)
+            _measure(table, effort, f"publish {messages} x 100 B, {connections}", servers, loads)
+        polled = filled(leader.url, f"{run_name}-polled", effort.small_messages, folder / "starts")
+        _measure(
+            table, effort, f"poll of 100, {_CONNECTIONS}", servers, _polls(effort, polled, servers)
+        )
     with secured(folder / "tls") as (leader, files), standby_server(leader.url, *files) as standby:
         with tms.connect(leader.url, ca=files[0], auth="") as client:
             client.topic(run_name).create()
-        _measure(table, effort, run_name, {"leader, TLS": leader, "forwarder, TLS": standby})
+        servers = {"leader, TLS": leader, "forwarder, TLS": standby}
+        for connections in (1, _CONNECTIONS):
+            loads = _publishes(effort, run_name, servers, connections, 1)
+            _measure(table, effort, f"publish 1 x 100 B, {connections}", servers, loads)
 
 
-def _measure(table: Table, effort: Effort, topic: str, servers: Mapping[str, Server]) -> None:
-    for connections in _CONNECTIONS:
-        meters = {name: CpuMeter(server) for name, server in servers.items()}
-        loads = {
-            name: meters[name].watch(
-                partial(
-                    publish.load, Topic(server.url, topic), effort.seconds, _MESSAGES, connections
-                )
-            )
-            for name, server in servers.items()
-        }
-        for name, median in in_turn(loads, effort.rounds).items():
-            table.row(
-                f"{connections} connections, {name}",
-                rate(median.requests_per_s),
-                f"{100 * median.spread:.0f}%",
-                f"{median.p50_ms:.2f}",
-                f"{median.p99_ms:.2f}",
-                f"{meters[name].us_a_request:.1f}",
-            )
+def _publishes(
+    effort: Effort, topic: str, servers: Mapping[str, Server], connections: int, messages: int
+) -> dict[str, Measure]:
+    return {
+        name: partial(publish.load, Topic(server.url, topic), effort.seconds, messages, connections)
+        for name, server in servers.items()
+    }
+
+
+def _polls(effort: Effort, polled: Filled, servers: Mapping[str, Server]) -> dict[str, Measure]:
+    topics = {name: Topic(server.url, polled.topic.name) for name, server in servers.items()}
+    return {
+        name: partial(replace(polled, topic=topic).load, effort.seconds, 100, _CONNECTIONS)
+        for name, topic in topics.items()
+    }
+
+
+def _measure(
+    table: Table,
+    effort: Effort,
+    figure: str,
+    servers: Mapping[str, Server],
+    loads: Mapping[str, Measure],
+) -> None:
+    leader = next(iter(servers.values()))
+    asked = {name: CpuMeter(server) for name, server in servers.items()}
+    leading = {name: CpuMeter(leader) for name in servers}
+    watched = {name: leading[name].watch(asked[name].watch(load)) for name, load in loads.items()}
+    for name, median in in_turn(watched, effort.rounds).items():
+        table.row(
+            f"{figure}, {name}",
+            rate(median.requests_per_s),
+            f"{100 * median.spread:.0f}%",
+            f"{median.p50_ms:.2f}",
+            f"{median.p99_ms:.2f}",
+            f"{asked[name].us_a_request:.1f}",
+            f"{leading[name].us_a_request:.1f}",
+        )

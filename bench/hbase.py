@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -20,9 +20,9 @@ import happybase
 
 from bench import wrk
 from bench.publish import Flushes, load
-from bench.rounds import Effort, Measure, in_turn
+from bench.rounds import CpuMeter, Effort, Measure, in_turn
 from bench.servers import tms_server
-from bench.table import Table, rate, share
+from bench.table import Table, rate, share, times
 from bench.topics import create, fill, starts, write_starts
 from bench.wrk import Run
 from cleanup.hbase.opening import Pruning
@@ -34,6 +34,7 @@ from tables.store import MESSAGE
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
+from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId, TopicMetadata
 
 _SECONDS_MIN = 5.0
@@ -49,6 +50,10 @@ _PRUNED_MS = 1_000_000_000_000
 _COLUMN = b"d:v"
 _TMS, _RAW = "tms", "raw"
 _HEAD = ("on HBase", "TMS msg/s", "spread", "p50 ms", "p99 ms", "happybase", "TMS of it")
+_SHARDS_HEAD = ("on HBase", "TMS msg/s", "spread", "p50 ms", "p99 ms", "CPU us/req", "of one shard")
+_SHARDS = (1, 4, 16)
+_APART = (1, 2, 3, 4)
+"""The numbers of topics that are each in another shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,10 @@ class _Place:
             yield connection.table(f"{self.prefix}_{MESSAGE}")
 
 
-def _place(servers: HBaseServers, name: str) -> _Place:
+def _place(servers: HBaseServers, name: str, sharding: Sharding | None = None) -> _Place:
     host, _, port = servers.admin.rpartition(":")
     place = _Place(servers, name)
-    create_store(place.url, (host, int(port)))
+    create_store(place.url, (host, int(port)), sharding)
     return place
 
 
@@ -229,6 +234,53 @@ def _pruning(effort: Effort, servers: HBaseServers) -> None:
         table.row("all has expired", rate(dropped), rate(own), rate(raw), share(own, raw))
 
 
+def _sharded(effort: Effort, folder: Path, servers: HBaseServers) -> None:
+    """Publish to topics that are each in another shard, to stores of more and more shards."""
+    table = Table("Shards in one server, on HBase", _SHARDS_HEAD)
+    base = next(name for name in map("t{}-".format, range(10_000)) if _are_apart(name))
+    contenders: dict[str, Measure] = {}
+    meters: dict[str, CpuMeter] = {}
+    with ExitStack() as stack:
+        for shards in _SHARDS:
+            sharding = Sharding(shards, ShardBy.TOPIC) if shards > 1 else None
+            place = _place(servers, f"shards{shards}", sharding)
+            flags = ("--store", place.url)
+            server = stack.enter_context(tms_server(folder / f"{shards}", *flags))
+            topics = create(server.url, *(f"{base}{number}" for number in _APART))
+            publish = partial(
+                wrk.run,
+                "publish.lua",
+                server.url,
+                connections=32,
+                seconds=effort.seconds,
+                MESSAGES=100,
+                BYTES=_BYTES,
+                TOPICS=len(topics),
+                TOPIC_PATH=topics[0].path.removesuffix("1"),
+            )
+            name = f"{shards} shards" if shards > 1 else "one shard"
+            meters[name] = CpuMeter(server)
+            contenders[name] = meters[name].watch(publish)
+        found = in_turn(contenders, effort.rounds)
+    for name, median in found.items():
+        table.row(
+            f"publish 100 x 100 B, 32 connections, {name}",
+            rate(100 * median.requests_per_s),
+            f"{median.spread:.0%}",
+            f"{median.p50_ms:.2f}",
+            f"{median.p99_ms:.2f}",
+            f"{meters[name].us_a_request:.0f}",
+            times(median.requests_per_s, found["one shard"].requests_per_s),
+        )
+
+
+def _are_apart(base: str) -> bool:
+    """Tell whether topics of these names are each in another shard, also of the fewest."""
+    sharding = Sharding(_SHARDS[1], ShardBy.TOPIC)
+    shards = {sharding.shard_of(TopicId("default", f"{base}{number}")) for number in _APART}
+    return len(shards) == len(_APART)
+
+
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
     """Measure all of it; a peer is not asked."""
     effort = replace(effort, seconds=max(effort.seconds, _SECONDS_MIN))
@@ -239,5 +291,6 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
         _publishing(table, effort, folder, place)
         _polling(table, effort, folder, place)
         _pruning(effort, servers)
+        _sharded(effort, folder, servers)
     finally:
         servers.stop()

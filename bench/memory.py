@@ -53,7 +53,7 @@ class Peak:
 def _request(topic: Topic, limit: int) -> bytes:
     body = AVRO.encode_poll(PollRequest(limit=limit))
     head = (
-        f"POST {topic.path}/poll HTTP/1.1\r\nHost: bench\r\nContent-Type: avro/binary\r\n"
+        f"POST {topic.path}/poll HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: avro/binary\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body
@@ -70,13 +70,14 @@ def _read_whole(topic: Topic, limit: int) -> int:
     """Poll all messages and return the bytes of the answer."""
     buffer = bytearray(_CHUNK_BYTES)
     total = 0
-    last = b""
+    first = last = b""
     with _connect(topic, limit) as connection:
         while count := connection.recv_into(buffer):
+            first = first or bytes(buffer[:count])
             total += count
             last = (last + bytes(buffer[max(0, count - 5) : count]))[-5:]
     if last != b"0\r\n\r\n":
-        raise RuntimeError(f"the answer was cut off: {last!r}")
+        raise RuntimeError(f"the answer was cut off: {first[:500]!r} ... {last!r}")
     return total
 
 

@@ -28,7 +28,7 @@ _BETWEEN = (0.0, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
+class Filled:
     """A filled topic, and the file of the positions to poll from."""
 
     topic: Topic
@@ -36,6 +36,7 @@ class _Filled:
     content_type: str
 
     def load(self, seconds: float, messages: int, connections: int) -> wrk.Run:
+        """Poll so many messages a request from one of the positions."""
         return wrk.run(
             "poll.lua",
             self.topic.whole_url,
@@ -47,12 +48,13 @@ class _Filled:
         )
 
 
-def _filled(url: str, name: str, messages: int, file: Path, *, is_keyed: bool = False) -> _Filled:
+def filled(url: str, name: str, messages: int, file: Path, *, is_keyed: bool = False) -> Filled:
+    """Return a new topic with so many messages, and positions in it, which `file` has."""
     topic = create(url, name)[0]
     when_ms = fill([topic], messages, is_keyed=is_keyed)
     ids = starts(topic, when_ms, _POSITIONS, between=_BETWEEN)
     content_type = (AVRO_FRAMES if is_keyed else AVRO).content_type
-    return _Filled(topic, write_starts(file, ((topic, start) for start in ids)), content_type)
+    return Filled(topic, write_starts(file, ((topic, start) for start in ids)), content_type)
 
 
 def _load_empty(url: str, seconds: float, messages: int, connections: int) -> wrk.Run:
@@ -87,16 +89,16 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
             name = f"{run_name}-{place}"
             with tms_server(folder / place, *flags) as server:
                 loads: dict[str, Load] = {
-                    contest.TMS: _filled(server.url, name, messages, folder / "tms").load,
+                    contest.TMS: filled(server.url, name, messages, folder / "tms").load,
                     contest.EMPTY: partial(_load_empty, empty.url),
                 }
                 if peer:
-                    loads[contest.PEER] = _filled(peer, name, messages, folder / "peer").load
+                    loads[contest.PEER] = filled(peer, name, messages, folder / "peer").load
                 if place == "disk":
                     loads[contest.RAW] = partial(_scan, raw)
                 _measure(table, effort, server, loads, place=place, sizes=(100, 1000))
                 if place == "cache":
-                    keyed = _filled(
+                    keyed = filled(
                         server.url, f"{name}-keyed", messages, folder / "keyed", is_keyed=True
                     )
                     loads = {contest.TMS: keyed.load, contest.EMPTY: loads[contest.EMPTY]}

@@ -36,6 +36,7 @@ _KEPT_BYTES_MAX = 64 * 1024
 """A body that is read before the request is forwarded, so that it can wait, and be sent again."""
 _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
+_OUTCOMES = ("answered", "no_leader", "broken")
 _OF_HOME = ("publishAll", "startTransaction")
 _OF_NAMESPACE = ("listTopics", "getPositions")
 """Operations on all topics of a namespace."""
@@ -67,8 +68,9 @@ class ShardRouting:
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
-        told = "Requests that another server has answered."
-        self._forwarded = Counter("tms_forwarded", told, registry=app.context.registry)
+        told = "Requests for other servers, by whether they were answered there."
+        forwarded = Counter("tms_forwarded", told, ["outcome"], registry=app.context.registry)
+        self._answered, self._no_leader, self._broken = map(forwarded.labels, _OUTCOMES)
         for route in app.routes.routes:
             place = self._place_of(route.template, route.target.operation)
             if place is not None:
@@ -167,10 +169,14 @@ class ShardRouting:
                 await self._forwarders[shard].forward(exchange)
             except NoLeader as error:
                 if left_s <= 0 or not self._may_wait(exchange):
+                    self._no_leader.inc()
                     error.detail = {**error.detail, "shard": shard}
                     raise
+            except BaseException:
+                self._broken.inc()
+                raise
             else:
-                self._forwarded.inc()
+                self._answered.inc()
                 return True
             await self._wait(exchange, news, min(left_s, _RETRY_S))
         return False

@@ -1,7 +1,7 @@
 """Who may do what a commit carries."""
 
 from api.http.exchange import Exchange
-from tms.core.commits import CommitRequest
+from tms.core.commits import NOTHING, CommitRequest
 from tms.security.resources import Action
 
 
@@ -10,6 +10,8 @@ def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
 
     Raises `NotPermitted`, `TopicNotFound`.
     """
+    if request is NOTHING:
+        return
     moved, acks = request.advances, request.acks
     exchange.touches(
         Action.SUBSCRIBE, [each.topic_id for each in moved], [each.name for each in moved]

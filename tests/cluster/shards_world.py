@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.presence import Presence
-from tms.cluster.shard_members import ShardMembers
+from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Instance
 from tms.core.errors import StoreCorrupt, StoreUnavailable
@@ -32,6 +32,7 @@ class Servers:
         """Each shard that came to be led, and by whom."""
         self.faults: list[str] = []
         """Leaders beside others."""
+        self.moves: Counter[MoveCause] = Counter()
 
     async def start(self) -> "Server":
         session = self.host.open_session()
@@ -77,6 +78,7 @@ class Server:
             Sharding(SHARDS),
             of_store="s",
             move_delay_s=MOVE_DELAY_S,
+            on_moved=lambda why: servers.moves.update([why]),
             settling_s=1.0,
             rest_s=servers.rest_s,
         )

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Server, Servers
 from tests.cluster.world import until
+from tms.cluster.shard_members import MoveCause
 from tms.core.cluster import Role, ShardStanding
 from tms.core.errors import InvalidRequest
 
@@ -50,10 +51,13 @@ async def test_one_that_joins_gets_its_share_and_one_that_stops_gives_its_own_ba
     second = await servers.start()
     await settled(servers, first, second)
     assert len(servers.turns) == SHARDS + SHARDS // 2, "only what was needed moved"
+    assert servers.moves == {MoveCause.BALANCE: SHARDS // 2}
 
     await first.stop()
     servers.all.remove(first)
     await settled(servers, second)
+    stopped = SHARDS - SHARDS // 2
+    assert servers.moves == {MoveCause.BALANCE: SHARDS // 2, MoveCause.STOPPED: stopped}
 
 
 async def test_one_that_comes_and_goes_gets_its_share_each_time(anyio_backend: str) -> None:
@@ -77,6 +81,7 @@ async def test_the_shards_of_one_that_dies_are_shared_by_the_others(servers: Ser
     await first.die()
     await settled(servers, second, third)
     assert len(servers.turns) == turns + lost
+    assert servers.moves[MoveCause.RAN_OUT] == lost
     await asyncio.sleep(2 * MOVE_DELAY_S)
     assert len(servers.turns) == turns + lost, "nothing moves to who is dead"
 
@@ -90,6 +95,7 @@ async def test_a_wish_counts_until_it_is_taken_back(servers: Servers) -> None:
     await settled(servers, first, second)
     state = await first.members.state()
     assert state.shards[shard].wish == second.id
+    assert servers.moves[MoveCause.WISH] == 1
     assert await first.members.wish({shard: None}) == {}
     with pytest.raises(InvalidRequest) as refused:
         await first.members.wish({shard: 77})

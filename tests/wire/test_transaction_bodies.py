@@ -100,7 +100,7 @@ def test_changes_in_json_are_text_or_base64() -> None:
 
 @given(ADVANCES, STORED)
 def test_a_commit_survives(advances: list[Advance], publish: list[Stored]) -> None:
-    request = CommitRequest(advances, publish)
+    request = CommitRequest(tuple(advances), tuple(publish))
     body = bodies.encode_commit(request)
 
     assert bodies.decode_commit(body) == request

@@ -18,6 +18,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
@@ -39,6 +40,19 @@ LeadShard = Callable[[int, Lease], AbstractAsyncContextManager[object]]
 """Opens the services of a shard under its lease, and closes them."""
 OnShardLeader = Callable[[int, str | None, str], None]
 """Is told of a shard the address of the leader that serves and its boot, None if there is none."""
+
+
+class MoveCause(StrEnum):
+    """Why a shard gets another leader. Who takes it over tells the first, who led it the others."""
+
+    RAN_OUT = "ran_out"
+    STOPPED = "stopped"
+    BALANCE = "balance"
+    WISH = "wish"
+
+
+OnMoved = Callable[[MoveCause], object]
+"""Is told of each shard that gets another leader."""
 
 
 class _Suspicion(NamedTuple):
@@ -70,10 +84,12 @@ class ShardMembers:
         *,
         of_store: str,
         move_delay_s: float,
+        on_moved: OnMoved,
         settling_s: float = SETTLING_S,
         rest_s: float = REST_S,
     ) -> None:
         """Take part as who is present from `open` on, in the shards of what servers share."""
+        self._on_moved = on_moved
         self._settling_s, self._rest_s = settling_s, rest_s
         self._presence = presence
         self._sharding = sharding
@@ -105,7 +121,8 @@ class ShardMembers:
         await self._presence.enter()
         self._opened_s = self._presence.clock.now_s()
         for shard, member in enumerate(self._members):
-            await member.open(partial(lead, shard), partial(on_leader, shard))
+            leading = partial(self._lead, shard, lead)
+            await member.open(leading, partial(on_leader, shard))
         self._sharing = supervised("sharing the shards", self._share)
 
     async def close(self) -> None:
@@ -113,8 +130,19 @@ class ShardMembers:
         if self._sharing is not None:
             self._sharing.cancel()
             await asyncio.gather(self._sharing, return_exceptions=True)
+        for member in self._members:
+            if member.role is Role.LEADER and not member.is_stepping_down:
+                self._on_moved(MoveCause.STOPPED)
         await asyncio.gather(*(member.close() for member in self._members))
         await self._presence.leave()
+
+    def _lead(
+        self, shard: int, lead: LeadShard, lease: Lease
+    ) -> AbstractAsyncContextManager[object]:
+        before = self._members[shard].ran_out
+        if before is not None and before.token == lease.token - 1:
+            self._on_moved(MoveCause.RAN_OUT)
+        return lead(shard, lease)
 
     # What there is.
 
@@ -243,6 +271,7 @@ class ShardMembers:
         for shard, from_s in sorted(unwanted.items()):
             if self._may_move(shard, now_s - from_s):
                 self._given_back[shard] = _GivenBack(now_s, self._wishes_version, seen[shard].token)
+                self._on_moved(MoveCause.WISH if shard in self._wishes else MoveCause.BALANCE)
                 self._members[shard].step_down()
                 return
 

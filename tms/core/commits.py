@@ -9,8 +9,13 @@ then the transaction ends. So a refusal, of whatever part, changes nothing.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -49,6 +54,7 @@ class CommitRequest:
 
 
 NOTHING = CommitRequest()
+"""The one that has no other work."""
 
 
 class Carried(Write):
@@ -77,17 +83,26 @@ class Carrier(Protocol):
         ...
 
 
-async def carry_all(
-    carriers: Sequence[Carrier], request: CommitRequest, caller: Caller, held: AsyncExitStack
-) -> list[Carried]:
-    """Return the parts of a request, in the order of the carriers; `held` keeps their contexts.
+def carry_all(
+    carriers: Sequence[Carrier], request: CommitRequest, caller: Caller
+) -> AbstractAsyncContextManager[Sequence[Carried]]:
+    """Give the parts of a request, in the order of the carriers, and hold what these hold.
 
     Raises as `Carrier.carry`.
     """
-    if request is NOTHING:
-        return []
+    return _NO_PARTS if request is NOTHING else _carried(carriers, request, caller)
+
+
+_NO_PARTS: AbstractAsyncContextManager[Sequence[Carried]] = nullcontext(())
+
+
+@asynccontextmanager
+async def _carried(
+    carriers: Sequence[Carrier], request: CommitRequest, caller: Caller
+) -> AsyncIterator[Sequence[Carried]]:
     given = [carrier.carry(request, caller) for carrier in carriers]
-    return [await held.enter_async_context(part) for part in given if part is not None]
+    async with AsyncExitStack() as held:
+        yield [await held.enter_async_context(part) for part in given if part is not None]
 
 
 class JointWrite(Carried):

@@ -5,7 +5,7 @@ stored, which the commit of its transaction carries.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from tms.core.caller import Caller
@@ -142,14 +142,14 @@ async def publish_all(
     """
     transactions = writing.transactions
     assert transactions is not None
-    async with writing.states.held(publications) as states, AsyncExitStack() as held:
+    async with writing.states.held(publications) as states:
         parts = []
         for state, payloads in zip(states, publications.values(), strict=True):
             checked = await admit(state, payloads, caller)
             size = sum(map(len, payloads))
             parts.append(Publication(writing, state, payloads, None, size, checked=checked))
-        carried = await carry_all(carriers, request, caller, held)
         decide = partial(transactions.commit_at_once, owner, sequence, caller)
-        write = PublishAll(decide, parts, carried)
-        published: AllPublished = await writing.engine.writer.submit(write, caller)
+        async with carry_all(carriers, request, caller) as carried:
+            write = PublishAll(decide, parts, carried)
+            published: AllPublished = await writing.engine.writer.submit(write, caller)
     return published

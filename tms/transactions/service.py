@@ -12,7 +12,7 @@ instead: its messages would be seen otherwise.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -140,8 +140,7 @@ class TransactionService:
                 raise StoreUnavailable(reason=_HALF_ROLLED_BACK)
             return edits, None
 
-        async with AsyncExitStack() as held:
-            carried = await carry_all(self._carriers, request, caller, held)
+        async with carry_all(self._carriers, request, caller) as carried:
             transition = Transition(self._journal, decide, carried=carried)
             await self._writer.submit(transition, caller)
 

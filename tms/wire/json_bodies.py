@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.commits import CommitRequest
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import AllPublished, Published, RollbackRange
@@ -253,7 +253,10 @@ class JsonFormat:
             name: given_payloads(messages, base64_only=self.base64_only)
             for name, messages in value.topics.items()
         }
-        carried = CommitRequest(tuple(advances_of(value.advances)), (), commit_acks_of(value.acks))
+        carried = NOTHING
+        if value.advances or value.acks:
+            acks = commit_acks_of(value.acks)
+            carried = CommitRequest(tuple(advances_of(value.advances)), (), acks)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
     def encode_published_all(self, published: AllPublished) -> bytes:

@@ -246,14 +246,17 @@ def decode_commit(body: bytes) -> CommitRequest:
     if not body:
         return NOTHING
     value = decode(CommitBody, body)
-    publish = [
+    if not (value.advances or value.publish or value.acks):
+        return NOTHING
+    publish = tuple(
         Stored(
             TopicId(stored.namespace, stored.topic),
             pointer_of(stored.write_pointer, "write_pointer"),
         )
         for stored in value.publish
-    ]
-    return CommitRequest(advances_of(value.advances), publish, commit_acks_of(value.acks or ()))
+    )
+    advances = tuple(advances_of(value.advances))
+    return CommitRequest(advances, publish, commit_acks_of(value.acks or ()))
 
 
 def encode_ended(status: TransactionStatus) -> bytes:

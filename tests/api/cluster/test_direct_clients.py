@@ -25,7 +25,7 @@ async def forwarded(servers: Sequence[SharingServer]) -> int:
     total = 0.0
     for server in servers:
         for line in (await server.http.get("/metrics")).text.splitlines():
-            if line.startswith("tms_forwarded_total "):
+            if line.startswith('tms_forwarded_total{outcome="answered"} '):
                 total += float(line.rsplit(" ", 1)[1])
     return int(total)
 

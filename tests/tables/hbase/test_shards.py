@@ -211,12 +211,16 @@ def test_servers_share_the_shards_and_take_over_from_each_other(
         assert httpx.get(f"{subjects[1]}/two/versions/1").json()["id"] == registered.json()["id"]
         until(lambda: sorted(Counter(_leaders(second))[each] for each in ids) == [1, 2])
 
+        lost = _leaders(second).count(command(first, "cluster")["id"])
         first.kill()
         with tms.connect(second.url) as client:
             publish_to_all(client, "four")
             after = {name: len([*client.topic(name).poll(committed=True)]) for name in topics}
         assert after == {name: count + 1 for name, count in before.items()}
         assert len(set(_leaders(second))) == 1
+        metrics = httpx.get(f"{second.url}/metrics").text
+        assert metrics.count("\ntms_cluster_lease_left_seconds{shard=") == 3
+        assert f'tms_cluster_shard_moves_total{{why="ran_out"}} {lost}.0' in metrics
         assert command(second, "cluster", "where", "default:c")["address"] == second.url
         assert command(second, "cleanup", "show", "--shard", "2")["failed_passes"] == 0
         assert second.stop() == 0

@@ -6,16 +6,18 @@
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tms.cluster.formats import raising_when_all_know
 from tms.cluster.instances import instances_of
 from tms.cluster.lease import Lease
-from tms.cluster.shard_members import ShardMembers
+from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding
 from tms.server.serving.parts import Joined, process_metrics
@@ -28,6 +30,9 @@ with importing("api"):
     from api.app import create_app
     from api.cluster.routing import ShardRouting
     from api.http.server import serve as serve_app
+
+
+_TAKEOVER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack) -> None:
@@ -44,20 +49,23 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
     routing = ShardRouting(
         sharding, forwarders, hold_s=settings.hold_s, held_bytes_max=limits.queue_bytes_max
     )
+    metrics = _Metrics(registry)
     members = ShardMembers(
         joined.presence,
         sharding,
         of_store=settings.store_shared,
         move_delay_s=settings.move_delay_s,
+        on_moved=lambda why: metrics.moves.labels(why.value).inc(),
     )
-    _show_metrics(registry, members, routing)
+    metrics.show(members, routing)
     options = parts.options(registry, members, sharding)
     options["wish"] = members.wish
     app = parts.with_schemas(parts.with_console(create_app(services, limits, **options)))
     routing.install(app)
     ways = ShardWays(joined, services.places)
     stack.push_async_callback(ways.close)
-    turns = _Turns(joined, services, ShardStores(settings.store, sharding, settings), routing, ways)
+    stores = ShardStores(settings.store, sharding, settings)
+    turns = _Turns(joined, services, stores, routing, ways, metrics)
     reaching = services.reaching()
     parts.publish_audit(reaching)
     stack.callback(parts.publish_audit, None)
@@ -78,57 +86,91 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
     )
 
 
-def _show_metrics(
-    registry: CollectorRegistry, members: ShardMembers, routing: ShardRouting
-) -> None:
-    """Show how the shards stand, and how many requests wait for a leader."""
-    shards = Gauge("tms_cluster_shards", "Shards by how they stand.", ["state"], registry=registry)
-    for standing in ShardStanding:
-        shards.labels(standing.value).set_function(partial(members.count, standing))
-    held = Gauge("tms_held_requests", "Requests that wait for a leader.", registry=registry)
-    held.set_function(lambda: routing.held)
+class _Metrics:
+    """Metrics of the shards of a cluster, as one server knows them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.shards = Gauge(
+            "tms_cluster_shards", "Shards by how they stand.", ["state"], registry=registry
+        )
+        self.held = Gauge(
+            "tms_held_requests", "Requests that wait for a leader.", registry=registry
+        )
+        self.moves = Counter(
+            "tms_cluster_shard_moves",
+            "Shards that got another leader. This server took over those whose lease had run out, "
+            "and led the others before.",
+            ["why"],
+            registry=registry,
+        )
+        self.takeover = Histogram(
+            "tms_cluster_takeover_seconds",
+            "Time from the claim of a shard until this server serves it.",
+            buckets=_TAKEOVER_S,
+            registry=registry,
+        )
+        self.lease_left = Gauge(
+            "tms_cluster_lease_left_seconds",
+            "Time that is left of the lease of a shard that this server leads.",
+            ["shard"],
+            registry=registry,
+        )
+        for why in MoveCause:
+            self.moves.labels(why.value)
+
+    def show(self, members: ShardMembers, routing: ShardRouting) -> None:
+        """Show how the shards stand, and how many requests wait for a leader."""
+        for standing in ShardStanding:
+            self.shards.labels(standing.value).set_function(partial(members.count, standing))
+        self.held.set_function(lambda: routing.held)
+
+    def show_lease(self, number: int, lease: Lease) -> None:
+        """Show what is left of a lease, until `hide_lease`."""
+        self.lease_left.labels(number).set_function(lambda: max(0.0, lease.left_s))
+
+    def hide_lease(self, number: int) -> None:
+        """Show nothing of a lease any more."""
+        self.lease_left.remove(number)
 
 
+@dataclass(frozen=True, slots=True)
 class _Turns:
     """The turns in which this server leads shards."""
 
-    def __init__(
-        self,
-        joined: Joined,
-        services: ShardedServices,
-        stores: ShardStores,
-        routing: ShardRouting,
-        ways: ShardWays,
-    ) -> None:
-        self._joined = joined
-        self._services = services
-        self._stores = stores
-        self._routing = routing
-        self._ways = ways
+    joined: Joined
+    services: ShardedServices
+    stores: ShardStores
+    routing: ShardRouting
+    ways: ShardWays
+    metrics: _Metrics
 
     @asynccontextmanager
     async def lead(self, number: int, lease: Lease) -> AsyncIterator[None]:
         """Open a shard, and serve it."""
-        opened = await asyncio.to_thread(self._stores.open, number, lease)
+        claimed_s = time.monotonic()
+        opened = await asyncio.to_thread(self.stores.open, number, lease)
         async with AsyncExitStack() as last_first:
             last_first.push_async_callback(asyncio.to_thread, opened[0].close)
             shard = await last_first.enter_async_context(
-                self._services.leading(number, opened, lease, self._instances)
+                self.services.leading(number, opened, lease, self._instances)
             )
             raising = raising_when_all_know(self._instances, shard.raise_format)
             last_first.push_async_callback(_ended, raising)
-            last_first.callback(self._routing.follow, number)
-            self._routing.lead(number, lambda: lease.left_s)
+            last_first.callback(self.routing.follow, number)
+            self.routing.lead(number, lambda: lease.left_s)
+            self.metrics.takeover.observe(time.monotonic() - claimed_s)
+            self.metrics.show_lease(number, lease)
+            last_first.callback(self.metrics.hide_lease, number)
             yield
 
     async def _instances(self) -> Sequence[Instance]:
-        return await instances_of(self._joined.presence.store)
+        return await instances_of(self.joined.presence.store)
 
     def heard(self, number: int, address: str | None, boot: str) -> None:
         """Have requests for a shard go to another leader, or to none."""
-        other = None if address == self._joined.presence.instance.address else address
-        self._routing.heard(number, other, boot)
-        self._ways.heard(number, other, boot)
+        other = None if address == self.joined.presence.instance.address else address
+        self.routing.heard(number, other, boot)
+        self.ways.heard(number, other, boot)
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

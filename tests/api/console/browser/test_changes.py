@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.api.console.browser.window import Window
 from tests.api.console.records import FIELD, FIRST, SECOND, avro
-from tests.api.console.site import NS, PAGE, TOPIC, Site
+from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tms.core.message import Message
 from tms.core.namespaces import NamespaceSettings
 from tms.core.reading import Reading
@@ -182,3 +182,18 @@ def test_new_messages_come_by_themselves(
     page = window.go(f"{PAGE}/messages")
     portal.call(open_server.services.messaging.publish, topic, [b"news"])
     expect(page.get_by_text("news", exact=True)).to_be_visible()
+
+
+def test_a_read_only_console_has_no_form_that_changes_something(
+    chromium: Browser, portal: BlockingPortal
+) -> None:
+    with portal.wrap_async_context_manager(site(is_read_only=True)) as served:
+        portal.call(served.create)
+        portal.call(served.services.groups.create_group, TOPIC, "g")
+        started = portal.call(served.services.transactions.start, StartRequest())
+        with Window(chromium, served.url) as window:
+            of_transaction = f"transactions/{started.transaction_id}"
+            for path in (*("topics", PAGE, f"{PAGE}/messages", "readers/ns/t/g"), of_transaction):
+                assert window.go(path).locator("form[method=post]").count() == 0, path
+            for path in ("cleanup", f"namespaces/{NS}"):
+                assert window.go(path).locator("form[method=post]").count() == 0, path

@@ -24,6 +24,7 @@ HARM = (
     "<div hx-get='//elsewhere.example' hx-trigger='load' hx-on:htmx:load='alert(7)'>"
     "<!-- {{ 7 * 7 }} \x1b[31m"
 )
+_LARGE_BYTES = 9_000_000
 SUBJECT = f"harm {HARM[:200]}"
 
 
@@ -40,6 +41,7 @@ async def _harmed(site: Site) -> list[str]:
     bodies = [
         *(encode_body(each.encode(), HARM.encode(), {HARM: HARM.encode()}) for each in texts),
         encode_body(b"\xff\xfe" + HARM.encode(), None, {}),
+        encode_body(HARM.encode() * (_LARGE_BYTES // len(HARM.encode())), None, {}),
     ]
     ids = await services.messaging.publish(TOPIC, bodies_of(bodies))
     await services.groups.create_group(TOPIC, "g")
