@@ -183,7 +183,7 @@ def _measure_load(
     polled = filled(url, f"{run_name}-polled", effort.small_messages, file)
     loads: dict[str, Measure] = {
         "publish 1 x 100 B": partial(publish.load, published, _LOADED_S, 1, _CONNECTIONS),
-        "poll of 100 from the cache": partial(polled.load, _LOADED_S, 100, _CONNECTIONS),
+        "poll of 100": partial(polled.load, _LOADED_S, 100, _CONNECTIONS),
     }
 
     def beside(load: Measure) -> Run:

@@ -147,10 +147,11 @@ async def test_subscriptions_beyond_the_bound_are_told_of_together() -> None:
         assert it.told(OTHER, OTHER, OTHER) == (4, 4)
 
 
-async def test_a_look_reads_so_many_rows_and_the_next_goes_on(
+async def test_a_look_reads_so_many_rows_and_glances_at_the_rest_and_the_next_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lags, "COUNTED_MAX", 10)
+    monkeypatch.setattr(lags, "_GLANCED", 5)
     monkeypatch.setattr(lags, "ROWS_MAX", 25)
     async with opened(cache_bytes_max=0) as it:
         await it.messaging.create_topic(TOPIC)
@@ -161,7 +162,7 @@ async def test_a_look_reads_so_many_rows_and_the_next_goes_on(
         await it.move("b", ids[-4])
 
         first = await it.lag(*names)
-        assert [messages for messages, _ in first] == [10, 3, 10, None, None]
+        assert [messages for messages, _ in first] == [10, 3, 10, 5, 5]
         second = await it.lag(*names)
         assert [messages for messages, _ in second] == [10, 3, 10, 10, 10]
 

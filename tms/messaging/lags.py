@@ -5,6 +5,7 @@ consumer is gone is told of too, also after a restart. What is behind a position
 cache if it is there, else in the table. All of it is bounded: `SUBSCRIPTIONS_MAX` subscriptions,
 `COUNTED_MAX` messages or `BYTES_MAX` of each, and at a time `ROWS_MAX` rows of the table and about
 `SECONDS_MAX`. A subscription whose turn does not come keeps its numbers, and comes first next time.
+One that has no numbers yet is glanced at: its oldest message is known, and that some are behind it.
 
 Messages count as `tms.messaging.lag_count` says. If a bound ends the counting, at least so many are
 behind.
@@ -36,6 +37,8 @@ COUNTED_MAX = 10_000
 BYTES_MAX = 32 * 1024 * 1024
 ROWS_MAX = 20_000
 SECONDS_MAX = 0.5
+_GLANCED = 20
+"""So many rows are counted at first of a subscription whose turn has not come yet."""
 
 _log = logging.getLogger(__name__)
 _Name = tuple[bytes, str]
@@ -114,6 +117,11 @@ class SubscriptionLags:
             for each in found
             if each.position.kind is SubscriptionKind.SINGLE
         }
+        await self._count_in_turn()
+        await self._glance_at_rest()
+
+    async def _count_in_turn(self) -> None:
+        """Count what is behind each, from the one whose turn it is, until a bound ends it."""
         ends_ms = self._clock.steady_ms() + SECONDS_MAX * 1000
         rows = ROWS_MAX
         names = list(self._lags)
@@ -133,6 +141,22 @@ class SubscriptionLags:
                     return
                 self._lags[name] = stored, lag
             self._turn += 1
+
+    async def _glance_at_rest(self) -> None:
+        """Count a little of those whose turn has never come, so that they are told of at all."""
+        ends_ms = self._clock.steady_ms() + SECONDS_MAX * 1000
+        rows = ROWS_MAX
+        for name in [name for name, (_, lag) in self._lags.items() if lag is None]:
+            if rows <= 0 or self._clock.steady_ms() > ends_ms:
+                return
+            await asyncio.sleep(0)
+            stored = self._lags[name][0]
+            topic, state = await self._topic(stored)
+            if topic is not None and topic.generation == stored.generation:
+                lag, read = await self._counted(stored, topic, state, _GLANCED, is_glance=True)
+                rows -= read
+                is_told = lag is not None and (lag.messages > 0 or not lag.is_at_least)
+                self._lags[name] = stored, lag if is_told else None
 
     async def behind(self, stored: StoredPosition) -> Lag | None:
         """Return how far a position is behind; None if its topic is gone."""
@@ -159,7 +183,13 @@ class SubscriptionLags:
         return await self._threads.read(self._tables.metadata.get, topic_id), None
 
     async def _counted(
-        self, stored: StoredPosition, topic: TopicMetadata, state: TopicState | None, rows_max: int
+        self,
+        stored: StoredPosition,
+        topic: TopicMetadata,
+        state: TopicState | None,
+        rows_max: int,
+        *,
+        is_glance: bool = False,
     ) -> tuple[Lag | None, int]:
         """Return how far one is behind, None if its turn is next, and the rows read."""
         oldest = first_id_at(topic.first_live_ms(self._clock.expiry_ms()))
@@ -177,7 +207,7 @@ class SubscriptionLags:
         position = oldest if after is None else max(oldest, id_after(after))
         bounds = CountBounds(messages=COUNTED_MAX, size=BYTES_MAX, rows=rows_max)
         is_whole = await count.count(position, bounds)
-        if not is_whole and count.rows >= rows_max and rows_max < ROWS_MAX:
+        if not is_whole and not is_glance and count.rows >= rows_max and rows_max < ROWS_MAX:
             return None, count.rows  # the next look begins with it
         first_ms = None if count.first_key is None else KEY.unpack(count.first_key)[0]
         return Lag(count.messages, first_ms, is_at_least=not is_whole), count.rows
