@@ -117,12 +117,12 @@ class SubscriptionLags:
             for each in found
             if each.position.kind is SubscriptionKind.SINGLE
         }
-        await self._count_in_turn()
-        await self._glance_at_rest()
-
-    async def _count_in_turn(self) -> None:
-        """Count what is behind each, from the one whose turn it is, until a bound ends it."""
         ends_ms = self._clock.steady_ms() + SECONDS_MAX * 1000
+        await self._count_in_turn(ends_ms)
+        await self._glance_at_rest(ends_ms)
+
+    async def _count_in_turn(self, ends_ms: float) -> None:
+        """Count what is behind each, from the one whose turn it is, until a bound ends it."""
         rows = ROWS_MAX
         names = list(self._lags)
         self._turn %= max(1, len(names))
@@ -142,9 +142,8 @@ class SubscriptionLags:
                 self._lags[name] = stored, lag
             self._turn += 1
 
-    async def _glance_at_rest(self) -> None:
+    async def _glance_at_rest(self, ends_ms: float) -> None:
         """Count a little of those whose turn has never come, so that they are told of at all."""
-        ends_ms = self._clock.steady_ms() + SECONDS_MAX * 1000
         rows = ROWS_MAX
         for name in [name for name, (_, lag) in self._lags.items() if lag is None]:
             if rows <= 0 or self._clock.steady_ms() > ends_ms:
