@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -63,6 +64,7 @@ def main(description: str | None, new_rounds: NewRounds) -> None:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--fault", help="Only this one.")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # not without the servers
     results = asked.results
     done = (
         [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
