@@ -5,16 +5,14 @@ loop stood still. Beside the load there are the windows of one operator, which a
 keep themselves new.
 """
 
-import http.client
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
-from urllib.parse import urlsplit
 
 import tms
 from bench import publish
@@ -22,7 +20,7 @@ from bench.poll import filled
 from bench.rounds import Effort, Measure, in_turn
 from bench.servers import tms_server
 from bench.table import Table, rate, times
-from bench.topics import create, fill
+from bench.topics import ask, connected, create, fill
 from bench.wrk import Run
 from tms.core.transactions import StartRequest
 
@@ -41,27 +39,6 @@ _PAGE_COLUMNS = ("page", "first answer", "median", "KB", "longest /health beside
 _LOAD_COLUMNS = ("32 connections", "req/s", "spread", "p50 ms", "p99 ms", "of alone")
 
 
-class _Browser:
-    """One connection that asks for pages."""
-
-    def __init__(self, url: str) -> None:
-        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
-
-    def get(self, path: str) -> tuple[float, bytes]:
-        """Return how many seconds an answer took, and its body."""
-        started = time.perf_counter()
-        self._connection.request("GET", path)
-        answer = self._connection.getresponse()
-        body = answer.read()
-        seconds = time.perf_counter() - started
-        if answer.status != http.client.OK:
-            raise RuntimeError(f"{path}: {answer.status} {body[:200]!r}")
-        return seconds, body
-
-    def close(self) -> None:
-        self._connection.close()
-
-
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
     """Fill a server, measure its pages, and publishing and polling beside windows."""
     with tms_server(folder / "data") as server:
@@ -71,7 +48,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
 
 
 def _fill(url: str, effort: Effort, run_name: str) -> dict[str, float | None]:
-    """Return the pages to ask for, with after how many seconds each asks again in a window."""
+    """Fill a server; return its pages, and after how many seconds each asks again in a window."""
     names = [f"{run_name}-{number:05}" for number in range(effort.topics)]
     topics = create(url, *names)
     fill(topics[:1], effort.cleaned_messages)
@@ -111,19 +88,20 @@ def _probing(url: str) -> Iterator[Callable[[], float]]:
     longest = 0.0
     is_over = False
 
-    def ask() -> None:
+    def keep_asking() -> None:
         nonlocal longest
-        with closing(_Browser(url)) as browser:
+        with connected(url) as connection:
             while not is_over:
-                seconds = browser.get("/health")[0]
-                longest = max(longest, seconds)
+                started = time.perf_counter()
+                ask(connection, "GET", "/health", b"")
+                longest = max(longest, time.perf_counter() - started)
 
     def taken() -> float:
         nonlocal longest
         found, longest = longest, 0.0
         return found
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(target=keep_asking)
     asking.start()
     try:
         yield taken
@@ -134,17 +112,20 @@ def _probing(url: str) -> Iterator[Callable[[], float]]:
 
 def _measure_pages(url: str, pages: Iterable[str]) -> None:
     table = Table("Pages of the console", _PAGE_COLUMNS)
-    with closing(_Browser(url)) as browser, _probing(url) as longest_probe:
+    with connected(url) as connection, _probing(url) as longest_probe:
         for page in pages:
             longest_probe()
-            asked = [browser.get(f"/console/{page}") for _ in range(_ASKED)]
+            seconds = []
+            for _ in range(_ASKED):
+                started = time.perf_counter()
+                answer = ask(connection, "GET", f"/console/{page}", b"")
+                seconds.append(time.perf_counter() - started)
             stood_s = longest_probe()
-            seconds = [each for each, _ in asked]
             table.row(
                 re.sub(_NUMBERS, "…", page) or "overview",
                 f"{1000 * seconds[0]:.0f} ms",
                 f"{1000 * median(seconds):.0f} ms",
-                f"{len(asked[0][1]) / 1000:.0f}",
+                f"{len(answer) / 1000:.0f}",
                 f"{1000 * stood_s:.1f} ms",
             )
 
@@ -155,9 +136,9 @@ def _open_windows(url: str, windows: Mapping[str, float | None]) -> Iterator[Non
     is_over = threading.Event()
 
     def keep_new(page: str, every_s: float) -> None:
-        with closing(_Browser(url)) as browser:
+        with connected(url) as connection:
             while not is_over.is_set():
-                browser.get(f"/console/{page}")
+                ask(connection, "GET", f"/console/{page}", b"")
                 is_over.wait(every_s)
 
     asking = [

@@ -49,18 +49,20 @@ class Topic:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[http.client.HTTPConnection]:
+def connected(url: str) -> Iterator[http.client.HTTPConnection]:
+    """Give a connection to a server."""
     with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
         yield connection
 
 
-def _ask(
+def ask(
     connection: http.client.HTTPConnection,
     method: str,
     path: str,
     body: bytes,
     content_type: str = AVRO.content_type,
 ) -> bytes:
+    """Return what a request is answered. Raises `RuntimeError` unless its status is 200."""
     connection.request(method, path, body, {"Content-Type": content_type} if body else {})
     answer = connection.getresponse()
     content = answer.read()
@@ -74,9 +76,9 @@ def create(url: str, *names: str) -> list[Topic]:
     topics = [Topic(url, name) for name in names]
 
     def create_all(part: list[Topic]) -> None:
-        with _connected(url) as connection:
+        with connected(url) as connection:
             for topic in part:
-                _ask(connection, "PUT", topic.path, b"")
+                ask(connection, "PUT", topic.path, b"")
 
     _in_parts(create_all, topics)
     return topics
@@ -104,10 +106,10 @@ def fill(
 
     def publish_all(part: list[Topic]) -> None:
         if part:
-            with _connected(part[0].url) as connection:
+            with connected(part[0].url) as connection:
                 for topic in part:
                     path = f"{topic.path}/publish"
-                    _ask(connection, "POST", path, body, body_format.content_type)
+                    ask(connection, "POST", path, body, body_format.content_type)
 
     started_ms = time.time_ns() // 1_000_000
     times = -(-messages // per_request)
@@ -125,7 +127,7 @@ def poll(
 ) -> list[Message]:
     """Return messages of a topic."""
     body = AVRO.encode_poll(PollRequest(start, limit=limit))
-    answer = BytesIO(_ask(connection, "POST", f"{topic.path}/poll", body))
+    answer = BytesIO(ask(connection, "POST", f"{topic.path}/poll", body))
     rows: Any = fastavro.schemaless_reader(answer, _ANSWER, None)
     return [Message(row["payload"], id=row["id"]) for row in rows]
 
@@ -135,7 +137,7 @@ def starts(
 ) -> list[bytes]:
     """Return `count` ids of a topic, from a random place between two parts of it (0 to 1)."""
     chance = random.Random(count)
-    with _connected(topic.url) as connection:
+    with connected(topic.url) as connection:
         some = poll(connection, topic, FIRST_ID, _SAMPLED_BY_ID_MAX)
         if len(some) < _SAMPLED_BY_ID_MAX:
             low, high = (int(part * len(some)) for part in between)
@@ -151,7 +153,7 @@ def starts(
 
 def last_id(topic: Topic, filled_ms: tuple[int, int], before: int) -> bytes:
     """Return the id of the message that stands `before` messages before a topic's end."""
-    with _connected(topic.url) as connection:
+    with connected(topic.url) as connection:
         back_ms = 50
         while True:
             tail = poll(connection, topic, max(0, filled_ms[1] - back_ms), 1_000_000)

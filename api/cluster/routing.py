@@ -172,7 +172,7 @@ class ShardRouting:
                     self._no_leader.inc()
                     error.detail = {**error.detail, "shard": shard}
                     raise
-            except BaseException:
+            except Exception:
                 self._broken.inc()
                 raise
             else:

@@ -43,7 +43,10 @@ OnShardLeader = Callable[[int, str | None, str], None]
 
 
 class MoveCause(StrEnum):
-    """Why a shard gets another leader. Who takes it over tells the first, who led it the others."""
+    """Why a shard gets another leader.
+
+    If its lease ran out, the new leader tells it. Else it is told by the leader that gives it back.
+    """
 
     RAN_OUT = "ran_out"
     STOPPED = "stopped"
@@ -140,7 +143,8 @@ class ShardMembers:
         self, shard: int, lead: LeadShard, lease: Lease
     ) -> AbstractAsyncContextManager[object]:
         before = self._members[shard].ran_out
-        if before is not None and before.token == lease.token - 1:
+        own = self._presence.instance.id
+        if before is not None and before.token == lease.token - 1 and before.holder != own:
             self._on_moved(MoveCause.RAN_OUT)
         return lead(shard, lease)
 

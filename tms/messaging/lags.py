@@ -157,12 +157,13 @@ class SubscriptionLags:
                 is_told = lag is not None and (lag.messages > 0 or not lag.is_at_least)
                 self._lags[name] = stored, lag if is_told else None
 
-    async def behind(self, stored: StoredPosition) -> Lag | None:
-        """Return how far a position is behind; None if its topic is gone."""
+    async def behind(self, stored: StoredPosition, *, is_glance: bool = False) -> Lag | None:
+        """Return how far a position is behind, of a glance at least; None if its topic is gone."""
         topic, state = await self._topic(stored)
         if topic is None or topic.generation != stored.generation:
             return None
-        return (await self._counted(stored, topic, state, ROWS_MAX))[0]
+        rows = _GLANCED if is_glance else ROWS_MAX
+        return (await self._counted(stored, topic, state, rows, is_glance=is_glance))[0]
 
     def lags(self) -> list[ReaderLag]:
         """Return the lags as they were last looked at."""

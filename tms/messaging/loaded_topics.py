@@ -216,7 +216,7 @@ class LoadedTopics(Participant):
                 break
         return state
 
-    def held(self, topic_ids: Collection[TopicId]) -> "Held":
+    def held(self, topic_ids: Collection[TopicId]) -> "HeldTopics":
         """Give the states of topics in their order; none of them makes room for others meanwhile.
 
         Raises `TopicNotFound`, and `TooLarge` (too_many_topics_at_once).
@@ -226,7 +226,7 @@ class LoadedTopics(Participant):
             raise TooLarge(
                 "too_many_topics_at_once", count=count, topics_in_memory_max=self._count_max
             )
-        return Held(self, topic_ids)
+        return HeldTopics(self, topic_ids)
 
     def hold(self, state: TopicState) -> None:
         """Keep a current state in memory until it was released as often as it was held."""
@@ -355,8 +355,8 @@ class LoadedTopics(Participant):
             state.changed()
 
 
-class Held:
-    """States of topics within an `async with` block: quicker than a generator."""
+class HeldTopics:
+    """The states of some topics, held within an `async with` block. A generator would cost more."""
 
     __slots__ = ("_states", "_topic_ids", "_topics")
 

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import AllPublished, Published, RollbackRange
@@ -48,8 +47,8 @@ from tms.wire.json_messages import (
     given_values,
 )
 from tms.wire.json_ranges import IsolationName
-from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies, commit_acks_of
-from tms.wire.json_transactions import AdvanceBody, advances_bodies, advances_of
+from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies
+from tms.wire.json_transactions import AdvanceBody, advances_bodies, commit_request_of
 from tms.wire.json_values import (
     check_body,
     decode,
@@ -253,10 +252,7 @@ class JsonFormat:
             name: given_payloads(messages, base64_only=self.base64_only)
             for name, messages in value.topics.items()
         }
-        carried = NOTHING
-        if value.advances or value.acks:
-            acks = commit_acks_of(value.acks)
-            carried = CommitRequest(tuple(advances_of(value.advances)), (), acks)
+        carried = commit_request_of(value.advances, (), value.acks)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
     def encode_published_all(self, published: AllPublished) -> bytes:

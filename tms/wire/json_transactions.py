@@ -3,7 +3,7 @@
 The answers to GET are in `json_reports`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -241,13 +241,25 @@ def advances_of(told: Iterable[AdvanceBody]) -> list[Advance]:
     ]
 
 
+def commit_request_of(
+    advances: Sequence[AdvanceBody],
+    publish: Sequence[Stored],
+    acks: Sequence[CommitAcksOfGroup],
+) -> CommitRequest:
+    """Return what a commit is to do besides; `NOTHING` if that is nothing.
+
+    Raises `InvalidRequest` (invalid_message_id).
+    """
+    if not (advances or publish or acks):
+        return NOTHING
+    return CommitRequest(tuple(advances_of(advances)), publish, commit_acks_of(acks))
+
+
 def decode_commit(body: bytes) -> CommitRequest:
     """Return what is to be done with a commit. An empty body asks for nothing."""
     if not body:
         return NOTHING
     value = decode(CommitBody, body)
-    if not (value.advances or value.publish or value.acks):
-        return NOTHING
     publish = tuple(
         Stored(
             TopicId(stored.namespace, stored.topic),
@@ -255,8 +267,7 @@ def decode_commit(body: bytes) -> CommitRequest:
         )
         for stored in value.publish
     )
-    advances = tuple(advances_of(value.advances))
-    return CommitRequest(advances, publish, commit_acks_of(value.acks or ()))
+    return commit_request_of(value.advances, publish, value.acks or ())
 
 
 def encode_ended(status: TransactionStatus) -> bytes:

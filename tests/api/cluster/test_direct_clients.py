@@ -8,6 +8,7 @@ import pytest
 
 import tms
 import tms.aio
+from tests.api.cluster.asking import until
 from tests.api.cluster.sharing import NAMESPACES, SharingServer, shared
 from tms.core.shards import ShardBy
 
@@ -71,7 +72,7 @@ async def test_a_client_follows_a_leader_that_moves(servers: Sequence[SharingSer
             await old.stop_leading(1)
             old.hear(1, None)
             waiting = asyncio.create_task(client.topic("t").publish(b"w"))
-            await asyncio.sleep(0.05)
+            await until(lambda: sum(each.routing.held for each in servers) == 1)
             await new.lead(1)
             old.hear(1, new)
             await waiting

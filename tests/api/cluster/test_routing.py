@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from tests.api.cluster.asking import until
 from tests.api.cluster.sharing import (
     NAMESPACES,
     SharingServer,
@@ -96,9 +97,8 @@ async def test_a_request_waits_for_the_next_leader(servers: Sequence[SharingServ
     await second.stop_leading(1)
     first.hear(1, None)
     waiting = [asyncio.create_task(publish(each, "n1", f"{each.number}")) for each in servers]
-    await asyncio.sleep(0.1)
+    await until(lambda: [each.routing.held for each in servers] == [1, 1])
     assert not any(each.done() for each in waiting)
-    assert [each.routing.held for each in servers] == [1, 1]
     await first.lead(1)
     second.hear(1, first)
     answers = [await each for each in waiting]
@@ -113,6 +113,8 @@ async def test_a_request_does_not_wait_for_ever(anyio_backend: str) -> None:
         assert code_of(answer) == (503, "no_leader")
         assert answer.json()["error"]["detail"]["shard"] == 1
         assert answer.headers["tms-leader"] == "none"
+        metrics = (await server.http.get("/metrics")).text
+        assert 'tms_forwarded_total{outcome="no_leader"} 1.0' in metrics
         assert code_of(await server.http.get("/ready")) == (503, "no_leader")
         assert (await server.http.get("/health")).status_code == 200
         for path in ("/v1/transactions?status=invalid", "/v1/transactions/invalid/size?shard=0"):
@@ -124,7 +126,7 @@ async def test_a_lease_that_is_over_is_no_lead(servers: Sequence[SharingServer])
     await first.http.put(topic("n0"))
     first.left_s = 0.0
     waiting = asyncio.create_task(publish(first, "n0"))
-    await asyncio.sleep(0.05)
+    await until(lambda: first.routing.held == 1)
     assert not waiting.done()
     first.left_s = 1.0
     assert (await waiting).status_code == 200

@@ -1,10 +1,12 @@
 """How far the groups of one store are behind their topics, for those who look after a server.
 
 A group that is not in memory is read from its table first. A look takes about `SECONDS_MAX`; a
-group whose turn does not come keeps its numbers, and comes first next time.
+group whose turn does not come keeps its numbers, and comes first next time. One that has no numbers
+yet is glanced at: its oldest message is known, and that some are behind it.
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -56,6 +58,7 @@ class GroupLags:
             }
             self._lags = {name: lag for name, lag in self._lags.items() if name in found}
             ends_ms = self._clock.steady_ms() + SECONDS_MAX * MS_PER_S
+            await self._glance(found, ends_ms - SECONDS_MAX * MS_PER_S / 2)
             names = list(found)
             self._turn %= max(1, len(names))
             for name in names[self._turn :] + names[: self._turn]:
@@ -65,13 +68,23 @@ class GroupLags:
                     await self._look(name, found[name])
                 self._turn += 1
 
-    async def _look(self, name: _Name, stored: StoredPosition) -> None:
+    async def _glance(self, found: Mapping[_Name, StoredPosition], ends_ms: float) -> None:
+        """Count a little of those that have no numbers yet, so that they are told of at all."""
+        for name in found.keys() - self._lags.keys():
+            if self._clock.steady_ms() > ends_ms:
+                return
+            with suppress(TmsError):
+                await self._look(name, found[name], is_glance=True)
+
+    async def _look(self, name: _Name, stored: StoredPosition, *, is_glance: bool = False) -> None:
         async with HeldGroup(self._groups, *name) as group:
             state = group.commands.state
             opened = len(state.open)
             oldest = next(iter(state.open), None)
             unread = replace(stored.position, after=state.through)
-            lag = await self._subscriptions.behind(stored._replace(position=unread))
+            lag = await self._subscriptions.behind(
+                stored._replace(position=unread), is_glance=is_glance
+            )
         if lag is None:
             self._lags.pop(name, None)
             return

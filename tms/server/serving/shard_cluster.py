@@ -98,14 +98,13 @@ class _Metrics:
         )
         self.moves = Counter(
             "tms_cluster_shard_moves",
-            "Shards that got another leader. This server took over those whose lease had run out, "
-            "and led the others before.",
+            "Shards that this server took over because a lease ran out, or gave back.",
             ["why"],
             registry=registry,
         )
         self.takeover = Histogram(
             "tms_cluster_takeover_seconds",
-            "Time from the claim of a shard until this server serves it.",
+            "How long this server took to open a shard that it had claimed.",
             buckets=_TAKEOVER_S,
             registry=registry,
         )

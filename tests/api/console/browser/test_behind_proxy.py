@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
 
 from anyio.from_thread import BlockingPortal
 from playwright.sync_api import Browser, expect
 
+from tests.api.console.browser.other_server import serving
 from tests.api.console.browser.window import Window
 from tests.api.console.site import PAGE, TOPIC, Site
 from tests.api.doors import ROOT, Doors
@@ -45,14 +45,8 @@ def behind_proxy(url: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        serving = Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}{PREFIX}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with serving(Proxy) as port:
+        yield f"http://127.0.0.1:{port}{PREFIX}"
 
 
 def test_all_of_it_works_below_a_prefix(

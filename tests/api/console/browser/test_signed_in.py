@@ -3,14 +3,14 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from anyio.from_thread import BlockingPortal
 from playwright.sync_api import Browser, Page, expect
 
 from tests.api.console.browser.looks import looked_at
+from tests.api.console.browser.other_server import serving
 from tests.api.console.browser.window import Window
 from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.doors import ROOT, Doors
@@ -133,14 +133,8 @@ def another_site(page: str) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(page.encode())
 
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        serving = Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"http://localhost:{server.server_port}/"
-        finally:
-            server.shutdown()
-            serving.join()
+    with serving(Answer) as port:
+        yield f"http://localhost:{port}/"
 
 
 def test_another_sites_page_neither_frames_it_nor_acts_by_it(

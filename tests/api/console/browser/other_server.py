@@ -1,0 +1,19 @@
+"""A server that is not TMS, on this machine, which a browser or a test meets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Have requests answered by a handler; give the port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        answering = Thread(target=server.serve_forever)
+        answering.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            answering.join()
