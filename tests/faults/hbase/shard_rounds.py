@@ -11,6 +11,7 @@ whichever server one asks, the answer is the same.
 """
 
 import signal
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from tests.faults.hbase.long_rounds import main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
 
+READ_AGAIN = 1_000
 BEFORE, AFTER = 5, 8
 """Requests acknowledged in each namespace before a fault, and once it has passed."""
 
@@ -179,42 +181,53 @@ class ShardRounds:
         return self.cluster.servers
 
     def payloads(
-        self, server: Server, namespace: str, topic: str, *, committed: bool
+        self,
+        server: Server,
+        namespace: str,
+        topic: str,
+        *,
+        committed: bool,
+        start: str | None = None,
     ) -> list[tuple[str, str]]:
-        """Return what one server gives, be it that another leads."""
+        """Return what one server gives from a message on, be it that another leads."""
         query = "?isolation=committed" if committed else ""
         path = f"{server.url}{base_of(namespace)}/{topic}/poll{query}"
         give_up = time.monotonic() + S_MAX
         while time.monotonic() < give_up:
             with suppress(httpx.HTTPError):
-                answer = self.cluster.http.post(path, json={"limit": 1_000_000})
+                answer = self.cluster.http.post(path, json={"startFrom": start, "limit": 1_000_000})
                 if answer.status_code == 200:
                     return [(each["id"], each["payload"]) for each in answer.json()]
             time.sleep(0.1)
         raise AssertionError(f"no answer to {path}")
 
-    def check(self) -> None:
-        """Compare what readers are given with what they were shown, through another server each."""
+    def check(self, again: int = READ_AGAIN) -> None:
+        """Compare what readers are given with what they were shown, through another server each.
+
+        Of each topic the last `again` messages are read once more, and all that is new.
+        """
         for at, namespace in enumerate(NAMESPACES):
             server = self.cluster.servers[(at + len(self.shown)) % SERVERS]
             for topic in TOPICS:
                 for committed in (False, True):
-                    seen = self.payloads(server, namespace, topic, committed=committed)
                     shown = self.shown[namespace, topic, committed]
-                    assert seen[: len(shown)] == shown, "what was shown is not as it was"
-                    self.shown[namespace, topic, committed] = seen
-                    ids = [each for each, _ in seen]
+                    before = shown[-again:]
+                    start = before[0][0] if before else None
+                    seen = self.payloads(server, namespace, topic, committed=committed, start=start)
+                    assert seen[: len(before)] == before, "what was shown is not as it was"
+                    shown += seen[len(before) :]
+                    ids = [each for each, _ in shown]
                     assert ids == sorted(set(ids))
 
     def finish(self) -> None:
         """Stop the clients, let come what was held, and check all that was acknowledged."""
         for clients in self.clients:
             clients.stop()
-        self.check()
+        self.check(sys.maxsize)
         for proxy in self.held:
             proxy.release()
         time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
-        self.check()
+        self.check(sys.maxsize)
         for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
             path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"
             shown = {key[1:]: seen for key, seen in self.shown.items() if key[0] == namespace}
