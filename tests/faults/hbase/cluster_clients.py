@@ -54,6 +54,9 @@ class Clients:
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self.working = threading.Event()
+        """While it is not set, nothing new is begun."""
+        self.working.set()
         works = [*[self._publish] * publishers, self._transact]
         self._threads = [
             threading.Thread(target=self._work, args=(work, number), daemon=True)
@@ -66,6 +69,7 @@ class Clients:
         at = count = 0
         with httpx.Client(timeout=_PATIENCE_S, trust_env=False) as http:
             while not self._stop.is_set():
+                self.working.wait()
                 count += 1
                 try:
                     work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
@@ -149,6 +153,7 @@ class Clients:
 
     def stop(self) -> None:
         self._stop.set()
+        self.working.set()
         for thread in self._threads:
             thread.join(S_MAX)
 

@@ -25,7 +25,7 @@ from tests.faults.hbase.long_rounds import main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
 
-READ_AGAIN = 1_000
+READ_AGAIN = 100
 BEFORE, AFTER = 5, 8
 """Requests acknowledged in each namespace before a fault, and once it has passed."""
 
@@ -80,7 +80,11 @@ class ShardRounds:
         pauses = [clients.longest_s for clients in self.clients]
         of_hit = [pauses[shard] for shard in range(SHARDS) if led[shard] in hit]
         others = [pauses[shard] for shard in range(SHARDS) if led[shard] not in hit]
+        for clients in self.clients:
+            clients.working.clear()
         self.check()
+        for clients in self.clients:
+            clients.working.set()
         return {"hit_s": max(of_hit, default=0.0), "others_s": max(others, default=0.0)}
 
     @property
