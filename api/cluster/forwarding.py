@@ -64,7 +64,7 @@ _OURS = frozenset({_SEALED, FORWARDED_BY})
 """Headers that only servers send: those of a client are not forwarded."""
 _NOT_SENT_ON = _OF_ONE_HOP | _CHECKED_HERE | _OURS
 _FIELDS_KEPT = 128
-_MAY_WAIT = b"wait="
+MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _LEADER = LEADER.encode()
 _NOT_PASSED_ON = _OF_ONE_HOP | {b"date", b"server", _LEADER}
@@ -171,7 +171,7 @@ class Forwarder:
         if path is None:
             told.append((_LEADER, way.address.encode()))
         forwarded = _Forwarded(way, exchange, path or exchange.path, told, sealer=self._sealer)
-        may_wait = _MAY_WAIT in exchange.query
+        may_wait = MAY_WAIT in exchange.query
         loop = way.client.loop
         with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
             await forwarded.run(before_answer)

@@ -14,9 +14,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from prometheus_client import Counter
-
-from api.cluster.forwarding import Forwarder
+from api.cluster.forward_metrics import ForwardMetrics, Outcome
+from api.cluster.forwarding import MAY_WAIT, Forwarder
 from api.http.application import Application
 from api.http.endpoint import FORWARDED_BY, Endpoint
 from api.http.exchange import Exchange, topic_id_of
@@ -36,7 +35,6 @@ _KEPT_BYTES_MAX = 64 * 1024
 """A body that is read before the request is forwarded, so that it can wait, and be sent again."""
 _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
-_OUTCOMES = ("answered", "no_leader", "broken")
 _OF_HOME = ("publishAll", "startTransaction")
 _OF_NAMESPACE = ("listTopics", "getPositions")
 """Operations on all topics of a namespace."""
@@ -65,12 +63,11 @@ class ShardRouting:
         self.held = 0
         """How many requests wait for a leader."""
         self._held_bytes = 0
+        self._metrics = ForwardMetrics()
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
-        told = "Requests for other servers, by whether they were answered there."
-        forwarded = Counter("tms_forwarded", told, ["outcome"], registry=app.context.registry)
-        self._answered, self._no_leader, self._broken = map(forwarded.labels, _OUTCOMES)
+        app.context.registry.register(self._metrics)
         for route in app.routes.routes:
             place = self._place_of(route.template, route.target.operation)
             if place is not None:
@@ -162,21 +159,24 @@ class ShardRouting:
         if FORWARDED_BY in exchange.headers:
             raise NoLeader(shard=shard, reason="another server has forwarded it here")
         await _read_small(exchange)
+        loop = asyncio.get_running_loop()
         while not self.is_here(shard):
             news = self._news[shard]
-            left_s = until_s - asyncio.get_running_loop().time()
+            left_s = until_s - loop.time()
             try:
                 await self._forwarders[shard].forward(exchange)
             except NoLeader as error:
                 if left_s <= 0 or not self._may_wait(exchange):
-                    self._no_leader.inc()
+                    self._metrics.count(Outcome.NO_LEADER)
                     error.detail = {**error.detail, "shard": shard}
                     raise
             except Exception:
-                self._broken.inc()
+                self._metrics.count(Outcome.BROKEN)
                 raise
             else:
-                self._answered.inc()
+                self._metrics.count(Outcome.ANSWERED)
+                if MAY_WAIT not in exchange.query:
+                    self._metrics.took(loop.time() - until_s + self._hold_s)
                 return True
             await self._wait(exchange, news, min(left_s, _RETRY_S))
         return False

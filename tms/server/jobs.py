@@ -189,25 +189,37 @@ def _place_of(shard: OneShard | None) -> Callable[[TopicId], bool] | None:
     return lambda topic: shard.sharding.shard_of(topic) == shard.shard
 
 
-def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:
-    """Return the regions of the tables of `store`, `hbase://…`: table, first row, row behind.
+class StoreRegion(NamedTuple):
+    """A region of a store's table on HBase."""
+
+    url: str
+    """Of the store, or of the shard that the table is one of."""
+    table: str
+    first: bytes
+    behind: bytes
+
+
+def regions(store: str, settings: Settings) -> list[StoreRegion]:
+    """Return the regions of the tables of `store`, `hbase://…`, or of its shards' tables.
 
     Raises as `open_tables`.
     """
-    from tables.hbase.opening import ANY_SHARD, open_store  # noqa: PLC0415  as below; an extra
+    from tables.hbase.opening import ANY_SHARD, open_store, shards_within  # noqa: PLC0415  as below
     from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.server.stores
 
-    opened = open_store(store, shard=ANY_SHARD, **hbase_options(settings))
-    try:
-        found = [*opened.regions(MESSAGE), *opened.regions(PAYLOAD)]
-    finally:
-        opened.close()
-    return [(region.table, region.start, region.stop) for region in found]
+    options = hbase_options(settings)
+    found: list[StoreRegion] = []
+    for url in shards_within(store, **options):
+        with closing(open_store(url, shard=ANY_SHARD, **options)) as opened:
+            found += [
+                StoreRegion(url, region.table, region.start, region.stop)
+                for table in (MESSAGE, PAYLOAD)
+                for region in opened.regions(table)
+            ]
+    return found
 
 
-def prune_region(
-    store: str, settings: Settings, region: tuple[str, bytes, bytes]
-) -> Counter[tuple[str, str]]:
+def prune_region(settings: Settings, region: StoreRegion) -> Counter[tuple[str, str]]:
     """Delete from a region what has expired or is of deleted topics; return how much, by what.
 
     Counts have the keys (reason, "rows") and (reason, "bytes"). Any number of processes may do so,
@@ -223,14 +235,14 @@ def prune_region(
     from tables.transaction_table import StoreTransactionTable  # noqa: PLC0415
 
     limits = settings.limits()
-    opened = open_store(store, shard=ANY_SHARD, **hbase_options(settings))
+    opened = open_store(region.url, shard=ANY_SHARD, **hbase_options(settings))
     counts: Counter[tuple[str, str]] = Counter()
     try:
         clock = ClockElsewhere(latest_mark(StoreTransactionTable(opened)))
         topics = CachedTopics(opened, clock)
         work = WorkerContext(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
         listed = recorded_invalid_list(opened, limits, clock.now_ms())
-        for step in Worker(work, Region(*region), (), 0, listed).steps():
+        for step in Worker(work, Region(*region[1:]), (), 0, listed).steps():
             if isinstance(step, Step):
                 counts[step.reason, "rows"] += step.dropped
                 counts[step.reason, "bytes"] += step.dropped_bytes

@@ -105,6 +105,11 @@ async def test_a_request_waits_for_the_next_leader(servers: Sequence[SharingServ
     assert [each.status_code for each in answers] == [200, 200]
     assert sorted(await payloads(second, "n1")) == ["1", "2"]
     assert [each.routing.held for each in servers] == [0, 0]
+    may_wait = await second.http.post(f"{topic('n1')}/poll?wait=60", json={})
+    assert len(may_wait.json()) == 2
+    metrics = (await second.http.get("/metrics")).text
+    assert 'tms_forwarded_total{outcome="answered"} 3.0' in metrics
+    assert "tms_forward_seconds_count 2.0" in metrics
 
 
 async def test_a_request_does_not_wait_for_ever(anyio_backend: str) -> None:

@@ -203,7 +203,7 @@ def prune(url: str) -> None:
 def prune_each_region(url: str) -> None:
     """As Spark's job does it, by this machine's clock."""
     for region in regions(url, Settings()):
-        prune_region(url, Settings(), region)
+        prune_region(Settings(), region)
 
 
 @pytest.mark.parametrize("prunes", [prune, prune_each_region])

@@ -28,7 +28,9 @@ from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.security.tokens import new_token
+from tms.server.jobs import prune_region, regions
 from tms.server.node import open_services
+from tms.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +110,14 @@ def test_a_server_alone_serves_all_shards_over_its_death(url: str) -> None:
         subjects = f"{server.url}/v1/registry/subjects"
         assert httpx.get(f"{subjects}/s/versions/1").json()["id"] == registered["id"]
         _look_into_each_shard(server, url)
+        with tms.connect(server.url) as client:
+            for name in NAMES:
+                gone = client.topic(f"{name}--gone")
+                gone.create()
+                gone.publish([b"x"] * 5)
+                gone.delete()
         assert server.stop() == 0
+    _prune_each_region(url)
 
 
 def _look_into_each_shard(server: ServerProcess, url: str) -> None:
@@ -129,6 +138,17 @@ def _look_into_each_shard(server: ServerProcess, url: str) -> None:
     assert "say which one" in refused("cleanup", "show", "--url", server.url)
     told = command(server, "cluster", "where", "default:b")
     assert (told["shard"], told["shards"], told["by"]) == (WHERE["b"], 3, "topic")
+
+
+def _prune_each_region(url: str) -> None:
+    """As Spark's job does it; of each deleted topic its greatest row stays."""
+    found = regions(url, Settings())
+    assert {region.url for region in found} == {f"{url}.{shard}" for shard in range(3)}
+    pruned = Counter[str]()
+    for region in found:
+        pruned[region.url] += prune_region(Settings(), region)["generation", "rows"]
+    for shard in range(3):
+        assert pruned[f"{url}.{shard}"] == 4 * [*WHERE.values()].count(shard)
 
 
 def test_tools_take_the_whole_store(url: str, tmp_path: Path) -> None:

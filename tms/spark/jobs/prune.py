@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from tms.core.store_url import HBASE, has_scheme
 
-_REGION = "number int, region_table string, first binary, behind binary"
+_REGION = "number int, url string, region_table string, first binary, behind binary"
 _DONE = pa.schema([("region", pa.int32()), ("reason", pa.string()),
                    ("rows", pa.int64()), ("row_bytes", pa.int64())])  # fmt: skip
 
@@ -71,14 +71,14 @@ class _Pruning:
         self._store = store
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from tms.server.jobs import prune_region  # noqa: PLC0415  the server's extra
+        from tms.server.jobs import StoreRegion, prune_region  # noqa: PLC0415  the server's extra
         from tms.settings import load  # noqa: PLC0415
 
         settings = load({"store": self._store}, None).settings
         for batch in batches:
             for row in batch.to_pylist():
-                region = (row["region_table"], row["first"], row["behind"])
-                counts = prune_region(self._store, settings, region)
+                region = StoreRegion(row["url"], row["region_table"], row["first"], row["behind"])
+                counts = prune_region(settings, region)
                 made = [
                     {
                         "region": row["number"],
