@@ -14,8 +14,8 @@ from api.http.metrics import SECONDS
 from tms.core.histogram import Histogram
 
 
-class Outcome(StrEnum):
-    """What became of a request for another server."""
+class ForwardOutcome(StrEnum):
+    """How a request for another server ended."""
 
     ANSWERED = "answered"
     NO_LEADER = "no_leader"
@@ -27,10 +27,10 @@ class ForwardMetrics(Collector):
 
     def __init__(self) -> None:
         """Begin at nothing."""
-        self._counts = dict.fromkeys(Outcome, 0)
+        self._counts = dict.fromkeys(ForwardOutcome, 0)
         self._seconds = Histogram(SECONDS)
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: ForwardOutcome) -> None:
         """Add one request."""
         self._counts[outcome] += 1
 

@@ -25,12 +25,12 @@ from api.http.answer import lines
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
-from api.http.rare_log import RareLog
 from api.http.request_body import check_announced
 from tms.core.cluster import LEADER
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.core.http_connections import reason_of
 from tms.core.messaging import STOPPED_AT
+from tms.core.rare_log import RareLog
 from tms.security.forwards import BOOT_HEADER, Sealer
 from tms.security.forwards import HEADER as SEALED
 
@@ -70,7 +70,8 @@ _LEADER = LEADER.encode()
 _NOT_PASSED_ON = _OF_ONE_HOP | {b"date", b"server", _LEADER}
 _BOOT = BOOT_HEADER.lower().encode()
 _STOPPED_AT = STOPPED_AT.lower().encode()
-_unsealed = RareLog("requests whose seals another server refused", logging.WARNING)
+_log = logging.getLogger("tms.api")
+_unsealed = RareLog(_log, "requests whose seals another server refused", logging.WARNING)
 
 
 class _Way:

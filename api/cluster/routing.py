@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from api.cluster.forward_metrics import ForwardMetrics, Outcome
+from api.cluster.forward_metrics import ForwardMetrics, ForwardOutcome
 from api.cluster.forwarding import MAY_WAIT, Forwarder
 from api.http.application import Application
 from api.http.endpoint import FORWARDED_BY, Endpoint
@@ -167,14 +167,14 @@ class ShardRouting:
                 await self._forwarders[shard].forward(exchange)
             except NoLeader as error:
                 if left_s <= 0 or not self._may_wait(exchange):
-                    self._metrics.count(Outcome.NO_LEADER)
+                    self._metrics.count(ForwardOutcome.NO_LEADER)
                     error.detail = {**error.detail, "shard": shard}
                     raise
             except Exception:
-                self._metrics.count(Outcome.BROKEN)
+                self._metrics.count(ForwardOutcome.BROKEN)
                 raise
             else:
-                self._metrics.count(Outcome.ANSWERED)
+                self._metrics.count(ForwardOutcome.ANSWERED)
                 if MAY_WAIT not in exchange.query:
                     self._metrics.took(loop.time() - until_s + self._hold_s)
                 return True

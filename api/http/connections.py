@@ -13,18 +13,21 @@ Guarantees:
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any, Protocol
 
 from api.http.eviction import Evictions
 from api.http.head_cache import HeadCache
-from api.http.rare_log import RareLog
 from api.http.slow_readers import SlowReaders, UnreadOutput
 from api.http.taskless import TasklessCall
 from api.http.timeouts import Timeouts
 from tms.core.errors import InvalidRequest, TmsError, TooManyConnections
 from tms.core.limits import Limits
+from tms.core.rare_log import RareLog
+
+_log = logging.getLogger("tms.api")
 
 LINGER_S = 2.0
 """How long a client is listened to after the last answer."""
@@ -93,7 +96,7 @@ class Connections:
         """Connections whose last answer was written."""
         surplus_s = min(SURPLUS_HEAD_S_MAX, limits.request_head_s_max)
         self._surplus_idle: Timeouts[OpenConnection] = Timeouts(surplus_s, self._refuse)
-        self.malformed = RareLog("requests that are malformed")
+        self.malformed = RareLog(_log, "requests that are malformed")
         self.requests = 0
         """How many were answered."""
         self.is_stopping = False

@@ -11,17 +11,17 @@ from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
-from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from tms.core.cluster import FORWARDED_BY as HEADER
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TmsError
+from tms.core.rare_log import RareLog
 
 FORWARDED_BY = HEADER.encode()
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
-_cut_off = RareLog("answers cut off", logging.WARNING)
+_cut_off = RareLog(_log, "answers cut off", logging.WARNING)
 """Whoever revokes something cuts off all that goes on by it."""
 
 

@@ -23,10 +23,10 @@ from typing import cast
 
 from api.http.connection import HttpConnection
 from api.http.connections import Connections
-from api.http.rare_log import RareLog
 from api.http.tls import ServerTls
 from api.http.tls_half_close import half_closing
 from tms.core.errors import InvalidRequest, TmsError
+from tms.core.rare_log import RareLog
 
 HANDSHAKE_S_MAX = 10.0
 SHUTDOWN_S_MAX = 1.0
@@ -52,7 +52,7 @@ class TlsListener:
         self.shared = shared
         self.make = make
         self.tls = tls
-        self.failures = RareLog("TLS handshakes that failed")
+        self.failures = RareLog(_log, "TLS handshakes that failed")
         self.seconds = min(HANDSHAKE_S_MAX, shared.idle.seconds)
         self._listening = listening
         self._resuming: asyncio.TimerHandle | None = None

@@ -24,7 +24,6 @@ from api.http.query_parameters import (
     values_of,
     wait_of,
 )
-from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
@@ -33,6 +32,7 @@ from api.resources.values import DecodedAnswer
 from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
 from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
+from tms.core.rare_log import RareLog
 from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.security.resources import Action
@@ -44,9 +44,10 @@ _JOINED_BYTES_MAX = 1024 * 1024
 """Joined blocks take in no more pages once they have so many bytes."""
 
 
-_broken_streams = RareLog("polls cut off", logging.ERROR)
+_log = logging.getLogger("tms.api")
+_broken_streams = RareLog(_log, "polls cut off", logging.ERROR)
 """A sick store breaks thousands of them."""
-_refused_streams = RareLog("polls cut off", logging.WARNING)
+_refused_streams = RareLog(_log, "polls cut off", logging.WARNING)
 """So does somebody who revokes a rule, or deletes a topic."""
 
 

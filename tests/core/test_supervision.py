@@ -7,6 +7,7 @@ import pytest
 
 from tests.contracts.metadata_store_contract import until
 from tms.core import supervision
+from tms.core.errors import MetadataUnavailable
 from tms.core.supervision import failing, supervised
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +90,15 @@ async def test_it_is_logged_once_and_then_rarely(
     await work.is_going_on.wait()
     [record] = logged()
     assert record.exc_info
-    assert record.getMessage() == "a task failed, and is started again"
+    assert record.getMessage() == "a task failed, and is started again: RuntimeError: broken"
+    task.cancel()
+
+    work = Work(MetadataUnavailable(reason="away"))
+    task = supervised("a third", work)
+    await work.is_going_on.wait()
+    record = logged()[-1]
+    assert record.getMessage().startswith("a third failed, and is started again: MetadataUnava")
+    assert not record.exc_info
     task.cancel()
 
     monkeypatch.setattr(supervision, "TOLD_EVERY_MS", 0)

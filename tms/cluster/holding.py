@@ -14,6 +14,7 @@ from tms.cluster.instances import ROOT
 from tms.cluster.lease import RENEWALS, Lease, LeaseClock, LeaseRecord
 from tms.core.clock import Clock
 from tms.core.errors import BadVersion, TmsError, Unavailable
+from tms.core.rare_log import RareLog
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore
 
@@ -49,6 +50,9 @@ class Holding:
         self._version = version
         self._clock = clock
         self._is_due = asyncio.Event()
+        self._unrenewed = RareLog(
+            _log, f"failed renewals of the lease of {record.store}", logging.WARNING
+        )
         self._is_lost = False
         self._is_over = False
         self._is_better_elsewhere = is_better_elsewhere
@@ -91,7 +95,7 @@ class Holding:
                         return
                     await self._renew()
             except (TimeoutError, Unavailable) as error:
-                _log.warning("the lease is not renewed, %.1f s left: %s", self.lease.left_s, error)
+                self._unrenewed.add(f"{self.lease.left_s:.1f} s left: {error}")
 
     async def _renew(self) -> None:
         now_ms, renewals = self._time.now_ms(), self._record.renewals + 1

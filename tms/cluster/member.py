@@ -25,6 +25,7 @@ from tms.cluster.lease import RENEWALS, Lease, LeaseRecord, Sighting, ceiling_ms
 from tms.cluster.presence import Presence
 from tms.core.cluster import ClusterState, Role
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable
+from tms.core.rare_log import RareLog
 from tms.core.supervision import supervised
 from tms.metadata.interface import NEW, Notification, SessionEvent, Value
 
@@ -78,6 +79,7 @@ class Member:
         self.role = Role.STANDBY
         self.failure: TmsError | None = None
         """The error that ended this server's latest turn; None: none did, or it leads again."""
+        self._pauses: dict[type[TmsError], RareLog] = {}
         self._holding: Holding | None = None
         """The lease, while this server has it."""
         self._last: LeaseRecord | None = None
@@ -199,7 +201,8 @@ class Member:
                 if claimed is not None:
                     await self._hold(*claimed)
             except TmsError as error:
-                _log.warning("this server pauses in the cluster: %s", error)
+                told = RareLog(_log, f"pauses in the cluster of {self._own.store}", logging.WARNING)
+                self._pauses.setdefault(type(error), told).add(error)
                 self.failure = error
                 self._token_known = max(self._token_known, error.detail.get("later_token", 0))
                 self._tell(None)

@@ -5,7 +5,8 @@
    The pause grows from 0.1 s to 5 s while the work fails.
 2. A `CancelledError` that nobody asked this task for comes out of what it stands on, as with gRPC's
    closed channels. It is an exception like others.
-3. The first failure is logged with its traceback, later ones once a minute.
+3. The first failure is logged, with its traceback unless something was unavailable; later ones
+   are once a minute.
 4. `failing` tells which tasks of this process fail, since when and why. A task whose work has gone
    on for a minute is well again.
 
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 from tms.core.clock import SystemClock
 from tms.core.credentials import without_credentials
+from tms.core.errors import Unavailable
 
 PAUSE_S = 0.1
 PAUSE_S_MAX = 5.0
@@ -67,7 +69,8 @@ class _Failures:
         self.failed_ms, self.told = now_ms, Failing(self.name, since_ms, times + 1, reason)
         if times == 0:
             self.logged_ms = now_ms
-            _log.error("%s failed, and is started again", self.name, exc_info=error)
+            traceback = None if isinstance(error, Unavailable) else error
+            _log.error("%s failed, and is started again: %s", self.name, reason, exc_info=traceback)
         elif now_ms - self.logged_ms >= TOLD_EVERY_MS:
             self.logged_ms = now_ms
             _log.error("%s has failed %d times: %s", self.name, times + 1, reason)

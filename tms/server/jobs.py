@@ -193,7 +193,7 @@ class StoreRegion(NamedTuple):
     """A region of a store's table on HBase."""
 
     url: str
-    """Of the store, or of the shard that the table is one of."""
+    """The store, or the shard, whose table it is."""
     table: str
     first: bytes
     behind: bytes

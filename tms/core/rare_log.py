@@ -5,14 +5,14 @@ import math
 import time
 
 _INTERVAL_S = 60.0
-_log = logging.getLogger("tms.api")
 
 
 class RareLog:
     """Counts events of one kind, and logs the latest of them now and then."""
 
-    def __init__(self, what: str, level: int = logging.INFO) -> None:
+    def __init__(self, log: logging.Logger, what: str, level: int = logging.INFO) -> None:
         """Log `what` happened, and how often."""
+        self._log = log
         self._what = what
         self._level = level
         self._unlogged = 0
@@ -24,6 +24,7 @@ class RareLog:
         now = time.monotonic()
         if now - self._logged_at < _INTERVAL_S:
             return
-        _log.log(self._level, "%s: %d; now: %s", self._what, self._unlogged, event, exc_info=error)
+        counted = f"{self._what}: {self._unlogged}"
+        self._log.log(self._level, "%s; now: %s", counted, event, exc_info=error)
         self._unlogged = 0
         self._logged_at = now
