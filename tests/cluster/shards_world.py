@@ -79,7 +79,7 @@ class Server:
             of_store="s",
             move_delay_s=MOVE_DELAY_S,
             on_moved=lambda why: servers.moves.update([why]),
-            settling_s=1.0,
+            settling_s=MOVE_DELAY_S,
             rest_s=servers.rest_s,
         )
 

@@ -11,6 +11,7 @@ from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Servers
 from tests.cluster.sharing_machine import SETTLED_S, Sharing
 from tests.virtual_loop import VirtualClock, VirtualLoop
 from tms.cluster.lease import LeaseRecord
+from tms.cluster.presence import Presence
 from tms.cluster.shard_members import ShardMembers
 
 TestSharing = Sharing.TestCase
@@ -41,6 +42,15 @@ async def one_shard_moves_at_a_time(servers: Servers) -> None:
     assert servers.is_even(first, second)
 
 
+async def the_shards_of_one_that_stops_are_served_at_once(servers: Servers) -> None:
+    first, second, third = [await servers.start() for _ in range(3)]
+    await asyncio.sleep(SETTLED_S)
+    servers.all.remove(first)
+    await first.stop()
+    await asyncio.sleep(0.01)
+    assert servers.is_even(second, third)
+
+
 def moves_are_delayed(patch: pytest.MonkeyPatch) -> None:
     may_move = ShardMembers._may_move
     patch.setattr(ShardMembers, "_may_move", lambda self, shard, _: may_move(self, shard, 1e9))
@@ -57,10 +67,28 @@ def all_are_served(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardMembers, "_give_back", as_if_served)
 
 
+def others_are_told_before_it_stops(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Presence, "retire", lambda _: None)
+
+
+def who_is_to_lead_is_found_out_when_a_shard_is_free(patch: pytest.MonkeyPatch) -> None:
+    may_claim = ShardMembers._may_claim
+
+    def as_if_long_free(self: ShardMembers, shard: int, free_s: float) -> bool:
+        return may_claim(self, shard, free_s or 1e-9)
+
+    patch.setattr(ShardMembers, "_may_claim", as_if_long_free)
+
+
 Story = Callable[[Servers], "asyncio.Future[None]"]
 CASES = [
     (one_that_soon_leaves_moves_nothing, moves_are_delayed),
     (one_shard_moves_at_a_time, all_are_served),
+    (the_shards_of_one_that_stops_are_served_at_once, others_are_told_before_it_stops),
+    (
+        the_shards_of_one_that_stops_are_served_at_once,
+        who_is_to_lead_is_found_out_when_a_shard_is_free,
+    ),
 ]
 
 
@@ -75,7 +103,7 @@ def tell(story: Story) -> None:
         loop.close()
 
 
-@pytest.mark.parametrize("story", [story for story, _ in CASES])
+@pytest.mark.parametrize("story", dict.fromkeys(story for story, _ in CASES))
 def test_with_its_guard_a_story_ends_well(story: Story) -> None:
     tell(story)
 

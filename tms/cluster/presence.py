@@ -52,6 +52,10 @@ class Presence:
             self.watch.open()
         self._entered += 1
 
+    def retire(self) -> None:
+        """Have the others know that this server is not to lead anything any more."""
+        self.registration.tell_reached(None)
+
     async def leave(self) -> None:
         """Be there no more, if nobody else has entered."""
         self._entered -= 1

@@ -4,8 +4,9 @@
    computes `balanced` from what it sees. If two see differently, the leases decide, and a shard
    moves once too often.
 2. A free shard is claimed at once by whom `balanced` names, and by others if it has been free for
-   half of a lease. Nobody claims within `SETTLING_S` of registering, so that servers that are
-   started together share.
+   half of a lease. A server that stops says so first, so that others are named for its shards.
+   Nobody claims within `SETTLING_S` of registering, so that servers that are started together
+   share.
 3. A server gives a shard back if another has been named for it for `move_delay_s` without a break,
    or at once if an operator wishes that. All shards must be served then, and it moves one at a
    time. One that comes back and was served by nobody meanwhile is not moved again for `REST_S`,
@@ -23,6 +24,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tms.cluster.balance import balanced
+from tms.cluster.holding import unless
 from tms.cluster.instances import ROOT, instances_of
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord
 from tms.cluster.member import Member
@@ -118,6 +120,8 @@ class ShardMembers:
         """Since when another is named for a shard that this server leads."""
         self._given_back: dict[int, _GivenBack] = {}
         self._sharing: asyncio.Task[None] | None = None
+        self._is_due = asyncio.Event()
+        """Set when a shard has become free, for which nobody may be named yet."""
 
     async def open(self, lead: LeadShard, on_leader: OnShardLeader) -> None:
         """Take part. Raises as `Member.open`."""
@@ -133,6 +137,7 @@ class ShardMembers:
         if self._sharing is not None:
             self._sharing.cancel()
             await asyncio.gather(self._sharing, return_exceptions=True)
+        self._presence.retire()
         for member in self._members:
             if member.role is Role.LEADER and not member.is_stepping_down:
                 self._on_moved(MoveCause.STOPPED)
@@ -203,12 +208,15 @@ class ShardMembers:
         if isinstance(self._members[shard].failure, StoreCorrupt | StoreFormatUnknown):
             return False
         is_named = self._named.get(shard) == self._presence.instance.id
+        if free_s == 0.0 and not is_named:
+            self._is_due.set()
         return is_named or min(free_s, settled_s) >= self._presence.lease_s / 2
 
     async def _share(self) -> None:
         while True:
+            self._is_due.clear()
             await self._look()
-            await asyncio.sleep(self._presence.lease_s / RENEWALS)
+            await unless(self._is_due, asyncio.sleep(self._presence.lease_s / RENEWALS))
 
     async def _look(self) -> None:
         instances = await instances_of(self._presence.store)
