@@ -212,7 +212,7 @@ class _Routed:
 
     async def answer(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Have another server answer a request, or `endpoint`. Raises what either raises."""
-        until_s = self._routing.held_until_s()
+        until_s: float | None = None
         while True:
             shard = self._elsewhere(exchange)
             if shard is None:
@@ -224,6 +224,8 @@ class _Routed:
                     shard = self._elsewhere(exchange) if has_all else None
                     if shard is None:
                         raise
+            if until_s is None:
+                until_s = self._routing.held_until_s()
             if await self._forwards(shard, exchange, endpoint, until_s):
                 return None
 
