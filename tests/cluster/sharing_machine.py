@@ -68,6 +68,12 @@ class Sharing(RuleBasedStateMachine):
         server = self.server(number)
         server.reaches = not server.reaches
 
+    @rule(number=NUMBER)
+    def open_no_shard_or_again(self, number: int) -> None:
+        """Have a server not be able to open a shard, or able again."""
+        server = self.server(number)
+        server.opens = not server.opens
+
     @rule(number=NUMBER, opens_s=st.sampled_from([0.0, 0.1, 0.8]))
     def slow_down(self, number: int, opens_s: float) -> None:
         self.server(number).opens_s = opens_s
@@ -89,7 +95,7 @@ class Sharing(RuleBasedStateMachine):
             self.loop.run_until_complete(session.close())
         self.left.clear()
         for server in self.servers.all:
-            server.reaches, server.opens_s = True, 0.0
+            server.reaches, server.opens, server.opens_s = True, True, 0.0
         changes = dict.fromkeys(range(SHARDS))
         self.loop.run_until_complete(self.server(0).members.wish(changes))
         self.pass_time_of(SETTLED_S)

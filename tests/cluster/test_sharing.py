@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import settings
 
-from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Servers
+from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Servers
 from tests.cluster.sharing_machine import SETTLED_S, Sharing
 from tests.virtual_loop import VirtualClock, VirtualLoop
+from tms.cluster import suspicions
 from tms.cluster.lease import LeaseRecord
+from tms.cluster.member import Member
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import ShardMembers
 
@@ -51,6 +53,16 @@ async def the_shards_of_one_that_stops_are_served_at_once(servers: Servers) -> N
     assert servers.is_even(second, third)
 
 
+async def one_that_could_not_open_its_shards_gets_its_share_later(servers: Servers) -> None:
+    first, second = await servers.start(), await servers.start()
+    second.opens = False
+    await asyncio.sleep(3 * LEASE_S)
+    assert len(first.led) == SHARDS
+    second.opens = True
+    await asyncio.sleep(SETTLED_S)
+    assert servers.is_even(first, second)
+
+
 def moves_are_delayed(patch: pytest.MonkeyPatch) -> None:
     may_move = ShardMembers._may_move
     patch.setattr(ShardMembers, "_may_move", lambda self, shard, _: may_move(self, shard, 1e9))
@@ -80,6 +92,14 @@ def who_is_to_lead_is_found_out_when_a_shard_is_free(patch: pytest.MonkeyPatch) 
     patch.setattr(ShardMembers, "_may_claim", as_if_long_free)
 
 
+def suspicions_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(suspicions, "FIRST_LEASES", 1e9)
+
+
+def who_has_failed_lets_others_claim(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Member, "has_failed_last", False)
+
+
 Story = Callable[[Servers], "asyncio.Future[None]"]
 CASES = [
     (one_that_soon_leaves_moves_nothing, moves_are_delayed),
@@ -89,6 +109,8 @@ CASES = [
         the_shards_of_one_that_stops_are_served_at_once,
         who_is_to_lead_is_found_out_when_a_shard_is_free,
     ),
+    (one_that_could_not_open_its_shards_gets_its_share_later, suspicions_end),
+    (one_that_could_not_open_its_shards_gets_its_share_later, who_has_failed_lets_others_claim),
 ]
 
 

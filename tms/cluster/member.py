@@ -91,6 +91,7 @@ class Member:
         """The latest lease that was seen to have run out, and was not given back."""
         self.followed_token = 0
         """The latest token under which another server was seen to serve."""
+        self._failed_token = 0
         self._token_known = 0
         """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
@@ -118,6 +119,11 @@ class Member:
         await self._presence.enter()
         name = "taking part in the cluster"
         self._running = supervised(name, self._run, until=self._stopping)
+
+    @property
+    def has_failed_last(self) -> bool:
+        """Whether this server could not lead, and no other was seen to serve since."""
+        return self._failed_token > self.followed_token
 
     async def state(self) -> ClusterState:
         """Return how the cluster stands, as one moment has it. Raises `Unavailable`.
@@ -203,7 +209,6 @@ class Member:
             except TmsError as error:
                 told = RareLog(_log, f"pauses in the cluster of {self._own.store}", logging.WARNING)
                 self._pauses.setdefault(type(error), told).add(error)
-                self.failure = error
                 self._token_known = max(self._token_known, error.detail.get("later_token", 0))
                 self._tell(None)
                 await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
@@ -315,7 +320,10 @@ class Member:
         # under way yet, and where they were never open, something of the leader before; then the
         # lease runs out, and the next one waits.
         lease.end()
-        has_led = leading.exception() is None and leading.result()
+        error = leading.exception()
+        if isinstance(error, TmsError):
+            self.failure, self._failed_token = error, record.token
+        has_led = error is None and leading.result()
         await holding.end(renewing, releases=has_led)
         self._last = holding.record
         leading.result()
@@ -329,7 +337,7 @@ class Member:
             return False
         assert self._open_services is not None, "nothing is led before it is open"
         async with self._open_services(holding.lease):
-            self.role, self.failure = Role.LEADER, None
+            self.role, self.failure, self._failed_token = Role.LEADER, None, 0
             holding.serve(self._own.fence_s)
             _log.info("this server leads %s, with token %d", self._own.store, holding.lease.token)
             await holding.may_end.wait()

@@ -12,12 +12,13 @@
    time. One that comes back and was served by nobody meanwhile is not moved again for `REST_S`,
    unless wishes have changed.
 4. A server that found a shard damaged, or of an unknown format, claims it no more.
-5. A server counts as live if it reaches the store, and holds a lease, or has let none run out since
-   it registered or claimed. One that let some run out gets no free shard.
+5. A server counts as live if it reaches the store, and holds a lease or is not suspected
+   (`tms.cluster.suspicions`). One that is suspected gets no free shard.
+6. A server that could not open a shard claims it again only if no other does.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from functools import partial
@@ -29,8 +30,9 @@ from tms.cluster.instances import ROOT, instances_of
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord
 from tms.cluster.member import Member
 from tms.cluster.presence import Presence
+from tms.cluster.suspicions import Suspicions
 from tms.cluster.wishes import change_wishes, wishes_of
-from tms.core.cluster import ClusterState, Instance, Role, ShardStanding, ShardState
+from tms.core.cluster import ClusterState, Role, ShardStanding, ShardState
 from tms.core.errors import InvalidRequest, StoreCorrupt, StoreFormatUnknown
 from tms.core.shards import Sharding
 from tms.core.supervision import supervised
@@ -58,15 +60,6 @@ class MoveCause(StrEnum):
 
 OnMoved = Callable[[MoveCause], object]
 """Is told of each shard that gets another leader."""
-
-
-class _Suspicion(NamedTuple):
-    """A server that let a lease run out, as it was known then."""
-
-    since_ms: int
-    """When it had registered."""
-    held: frozenset[tuple[int, int]]
-    """The shards that it held, each with its token."""
 
 
 class _GivenBack(NamedTuple):
@@ -113,9 +106,7 @@ class ShardMembers:
         self._wishes: Mapping[int, int] = {}
         self._wishes_version = 0
         self._opened_s = 0.0
-        self._suspicions: dict[int, _Suspicion] = {}
-        self._ran_out: dict[int, int] = {}
-        """The latest token of each shard that was let run out."""
+        self._suspicions = Suspicions(presence.lease_s, rest_s)
         self._unwanted_from_s: dict[int, float] = {}
         """Since when another is named for a shard that this server leads."""
         self._given_back: dict[int, _GivenBack] = {}
@@ -210,7 +201,9 @@ class ShardMembers:
         is_named = self._named.get(shard) == self._presence.instance.id
         if free_s == 0.0 and not is_named:
             self._is_due.set()
-        return is_named or min(free_s, settled_s) >= self._presence.lease_s / 2
+        if is_named and not self._members[shard].has_failed_last:
+            return True
+        return min(free_s, settled_s) >= self._presence.lease_s / 2
 
     async def _share(self) -> None:
         while True:
@@ -226,7 +219,12 @@ class ShardMembers:
             for shard, member in enumerate(self._members)
             if (record := member.seen) is not None
         }
-        self._suspect(instances, seen)
+        self._suspicions.look(
+            self._presence.clock.now_s(),
+            {each.id: each.since_ms for each in instances},
+            seen,
+            {n: each.ran_out for n, each in enumerate(self._members) if each.ran_out is not None},
+        )
         holders = {shard: record.holder for shard, record in seen.items()}
         reaching = [each.id for each in instances if each.reaches_store_since_ms is not None]
         well = [each for each in reaching if each not in self._suspicions]
@@ -241,30 +239,6 @@ class ShardMembers:
             if instance == self._presence.instance.id and shard not in seen:
                 self._members[shard].look_now()
         self._give_back(seen)
-
-    def _suspect(self, instances: Sequence[Instance], seen: Mapping[int, LeaseRecord]) -> None:
-        """Take note of who let a lease run out, and of who is well again."""
-        ran_out: set[int] = set()
-        over: set[tuple[int, int]] = set()
-        for shard, member in enumerate(self._members):
-            record = member.ran_out
-            if record is not None:
-                over.add((shard, record.token))
-                if self._ran_out.get(shard) != record.token:
-                    self._ran_out[shard] = record.token
-                    ran_out.add(record.holder)
-        known = {each.id: each.since_ms for each in instances}
-        held: dict[int, set[tuple[int, int]]] = {}
-        for shard, record in seen.items():
-            held.setdefault(record.holder, set()).add((shard, record.token))
-        for instance, before in list(self._suspicions.items()):
-            is_well = bool(held.get(instance, set()) - before.held - over)
-            if known.get(instance) != before.since_ms or is_well:
-                del self._suspicions[instance]
-        for instance in ran_out & known.keys() - self._suspicions.keys():
-            self._suspicions[instance] = _Suspicion(
-                known[instance], frozenset(held.get(instance, ()))
-            )
 
     def _give_back(self, seen: Mapping[int, LeaseRecord]) -> None:
         """Step down from one shard at most that another server is to lead."""

@@ -1,0 +1,82 @@
+"""Which servers let a lease run out, because they died or could not open the shard.
+
+1. One is suspected as soon as a lease of its own is seen to have run out. It gets no free shard.
+2. It is trusted again if it registers anew, or serves a shard under a lease that it has claimed
+   since; and after a time, because it may be able to open shards again. That is `FIRST_LEASES`
+   leases, and twice as long each time until it serves one, but `s_max` at most.
+
+Pure: every server finds it out from what it sees.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tms.cluster.lease import LeaseRecord
+
+FIRST_LEASES = 3
+
+_Turn = tuple[int, int]
+"""A shard, with the token under which it is led."""
+
+
+class _Suspicion(NamedTuple):
+    since_ms: int
+    """When the server had registered."""
+    until_s: float
+    served: frozenset[_Turn]
+    """What it served then."""
+
+
+class Suspicions:
+    """The suspicions of one server, of others and of itself."""
+
+    def __init__(self, lease_s: float, s_max: float) -> None:
+        """Suspect nobody yet. Leases last for `lease_s` seconds, and suspicions for `s_max`."""
+        self._first_s = min(FIRST_LEASES * lease_s, s_max)
+        self._s_max = s_max
+        self._suspicions: dict[int, _Suspicion] = {}
+        self._next_s: dict[int, float] = {}
+        """How long the next suspicion of a server lasts that has served nothing since its last."""
+        self._ran_out: dict[int, int] = {}
+        """The latest token of each shard that was let run out."""
+
+    def __contains__(self, instance: int) -> bool:
+        """Whether a server is suspected."""
+        return instance in self._suspicions
+
+    def look(
+        self,
+        now_s: float,
+        registered_ms: Mapping[int, int],
+        seen: Mapping[int, LeaseRecord],
+        ran_out: Mapping[int, LeaseRecord],
+    ) -> None:
+        """Take note of what is seen now.
+
+        `registered_ms` are the servers, each with the time when it registered; `seen` the leases of
+        shards that are held, and `ran_out` the latest of each shard that has run out.
+        """
+        over = {(shard, record.token) for shard, record in ran_out.items()}
+        served: dict[int, set[_Turn]] = {}
+        for shard, record in seen.items():
+            if record.is_serving and (shard, record.token) not in over:
+                served.setdefault(record.holder, set()).add((shard, record.token))
+        for instance, before in list(self._suspicions.items()):
+            is_new = registered_ms.get(instance) != before.since_ms
+            if is_new or served.get(instance, set()) - before.served:
+                del self._suspicions[instance]
+                self._next_s.pop(instance, None)
+            elif now_s >= before.until_s:
+                del self._suspicions[instance]
+        self._next_s = {each: s for each, s in self._next_s.items() if each in registered_ms}
+        for shard, record in ran_out.items():
+            if self._ran_out.get(shard) == record.token:
+                continue
+            self._ran_out[shard] = record.token
+            instance = record.holder
+            if instance in registered_ms and instance not in self._suspicions:
+                lasts_s = self._next_s.get(instance, self._first_s)
+                self._next_s[instance] = min(2 * lasts_s, self._s_max)
+                self._suspicions[instance] = _Suspicion(
+                    registered_ms[instance], now_s + lasts_s, frozenset(served.get(instance, ()))
+                )
