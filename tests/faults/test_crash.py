@@ -1,6 +1,6 @@
 """The server is killed with -9 at random moments, many times; what it acknowledged is there.
 
-TMS_CRASH_ROUNDS is how often: 20 unless it is set.
+TMS_CRASH_ROUNDS is how often: 12 unless it is set.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.servers.server_process import ServerProcess
 from tms.client.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
 
-ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "12"))
 TRIES_MAX = 10_000
 """Of publishes until the event loop writes one."""
 
