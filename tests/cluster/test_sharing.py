@@ -15,6 +15,7 @@ from tms.cluster.lease import LeaseRecord
 from tms.cluster.member import Member
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import ShardMembers
+from tms.cluster.suspicions import FIRST_S
 
 TestSharing = Sharing.TestCase
 TestSharing.settings = settings(max_examples=4, stateful_step_count=15, deadline=None)
@@ -59,7 +60,7 @@ async def one_that_could_not_open_its_shards_gets_its_share_later(servers: Serve
     await asyncio.sleep(3 * LEASE_S)
     assert len(first.led) == SHARDS
     second.opens = True
-    await asyncio.sleep(SETTLED_S)
+    await asyncio.sleep(FIRST_S + SETTLED_S)
     assert servers.is_even(first, second)
 
 
@@ -93,7 +94,7 @@ def who_is_to_lead_is_found_out_when_a_shard_is_free(patch: pytest.MonkeyPatch) 
 
 
 def suspicions_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(suspicions, "FIRST_LEASES", 1e9)
+    patch.setattr(suspicions, "FIRST_S", 1e9)
 
 
 def who_has_failed_lets_others_claim(patch: pytest.MonkeyPatch) -> None:

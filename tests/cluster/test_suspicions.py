@@ -3,8 +3,7 @@
 from tms.cluster.lease import LeaseRecord
 from tms.cluster.suspicions import Suspicions
 
-LEASE_S = 2.0
-S_MAX = 20.0
+S_MAX = 200.0
 HER, SHARD = 7, 3
 
 
@@ -14,7 +13,7 @@ def lease(token: int, *, is_serving: bool = False) -> LeaseRecord:
         holder=HER,
         address="",
         store="s",
-        lease_s=LEASE_S,
+        lease_s=2.0,
         fence_s=0.0,
         is_serving=is_serving,
     )
@@ -24,7 +23,7 @@ class World:
     """The suspicions of one server, and what it sees."""
 
     def __init__(self) -> None:
-        self.suspicions = Suspicions(LEASE_S, S_MAX)
+        self.suspicions = Suspicions(S_MAX)
         self.registered_ms = {HER: 1}
         self.ran_out: dict[int, LeaseRecord] = {}
         self.now_s = 0.0
@@ -46,18 +45,18 @@ class World:
 
 def test_it_lasts_twice_as_long_each_time_and_not_for_ever() -> None:
     world = World()
-    assert [world.suspected_s(token) for token in (1, 2, 3, 4)] == [6.0, 12.0, 20.0, 20.0]
+    assert [world.suspected_s(token) for token in (1, 2, 3, 4)] == [60.0, 120.0, 200.0, 200.0]
 
 
 def test_who_serves_a_shard_is_trusted_again() -> None:
     world = World()
-    assert world.suspected_s(1) == 6.0
+    assert world.suspected_s(1) == 60.0
     world.ran_out[SHARD] = lease(2)
     assert world.look()
     assert world.look(lease(2, is_serving=True)), "that lease is over"
     assert world.look(lease(3)), "it may fail as the last one did"
     assert not world.look(lease(3, is_serving=True))
-    assert world.suspected_s(3) == 6.0
+    assert world.suspected_s(3) == 60.0
 
 
 def test_who_registers_anew_is_trusted_again() -> None:

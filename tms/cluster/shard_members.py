@@ -106,7 +106,7 @@ class ShardMembers:
         self._wishes: Mapping[int, int] = {}
         self._wishes_version = 0
         self._opened_s = 0.0
-        self._suspicions = Suspicions(presence.lease_s, rest_s)
+        self._suspicions = Suspicions(rest_s)
         self._unwanted_from_s: dict[int, float] = {}
         """Since when another is named for a shard that this server leads."""
         self._given_back: dict[int, _GivenBack] = {}

@@ -2,8 +2,9 @@
 
 1. One is suspected as soon as a lease of its own is seen to have run out. It gets no free shard.
 2. It is trusted again if it registers anew, or serves a shard under a lease that it has claimed
-   since; and after a time, because it may be able to open shards again. That is `FIRST_LEASES`
-   leases, and twice as long each time until it serves one, but `s_max` at most.
+   since; and after a time, because it may be able to open shards again. That is `FIRST_S`, in
+   which the entry of one that died goes with its session, and twice as long each time until it
+   serves one, but `s_max` at most.
 
 Pure: every server finds it out from what it sees.
 """
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from tms.cluster.lease import LeaseRecord
 
-FIRST_LEASES = 3
+FIRST_S = 60.0
 
 _Turn = tuple[int, int]
 """A shard, with the token under which it is led."""
@@ -24,15 +25,15 @@ class _Suspicion(NamedTuple):
     """When the server had registered."""
     until_s: float
     served: frozenset[_Turn]
-    """What it served then."""
+    """The turns in which it served then."""
 
 
 class Suspicions:
     """The suspicions of one server, of others and of itself."""
 
-    def __init__(self, lease_s: float, s_max: float) -> None:
-        """Suspect nobody yet. Leases last for `lease_s` seconds, and suspicions for `s_max`."""
-        self._first_s = min(FIRST_LEASES * lease_s, s_max)
+    def __init__(self, s_max: float) -> None:
+        """Suspect nobody yet. Suspicions last for `s_max` seconds at most."""
+        self._first_s = min(FIRST_S, s_max)
         self._s_max = s_max
         self._suspicions: dict[int, _Suspicion] = {}
         self._next_s: dict[int, float] = {}
