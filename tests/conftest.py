@@ -72,11 +72,6 @@ def _asks_for_no_task_too_early(asked_for_task: list[str]) -> Iterator[None]:
 TOGETHER = ("tests/structure/", "tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with these folders, so that no process is still busy with one when the others end."""
-    items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER))
-
-
 class ByFolders(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
     """Gives a process the tests that share something, in the order they were collected."""
 
