@@ -14,11 +14,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from api.cluster.forward_metrics import ForwardMetrics, ForwardOutcome
+from prometheus_client import Counter, Histogram
+
 from api.cluster.forwarding import MAY_WAIT, Forwarder
 from api.http.application import Application
 from api.http.endpoint import FORWARDED_BY, Endpoint
 from api.http.exchange import Exchange, topic_id_of
+from api.http.metrics import SECONDS
 from api.http.operation import Operation
 from api.http.query_parameters import values_of
 from tms.core.caller import AUDIT_TOPIC
@@ -35,6 +37,7 @@ _KEPT_BYTES_MAX = 64 * 1024
 """A body that is read before the request is forwarded, so that it can wait, and be sent again."""
 _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
+_OUTCOMES = ("answered", "no_leader", "broken")
 _OF_HOME = ("publishAll", "startTransaction")
 _OF_NAMESPACE = ("listTopics", "getPositions")
 """Operations on all topics of a namespace."""
@@ -63,11 +66,15 @@ class ShardRouting:
         self.held = 0
         """How many requests wait for a leader."""
         self._held_bytes = 0
-        self._metrics = ForwardMetrics()
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
-        app.context.registry.register(self._metrics)
+        registry = app.context.registry
+        told = "Requests for other servers, by whether they were answered there."
+        forwarded = Counter("tms_forwarded", told, ["outcome"], registry=registry)
+        self._answered, self._no_leader, self._broken = map(forwarded.labels, _OUTCOMES)
+        told = "Seconds until another server has answered a request, without polls that may wait."
+        self._seconds = Histogram("tms_forward_seconds", told, registry=registry, buckets=SECONDS)
         for route in app.routes.routes:
             place = self._place_of(route.template, route.target.operation)
             if place is not None:
@@ -167,16 +174,16 @@ class ShardRouting:
                 await self._forwarders[shard].forward(exchange)
             except NoLeader as error:
                 if left_s <= 0 or not self._may_wait(exchange):
-                    self._metrics.count(ForwardOutcome.NO_LEADER)
+                    self._no_leader.inc()
                     error.detail = {**error.detail, "shard": shard}
                     raise
             except Exception:
-                self._metrics.count(ForwardOutcome.BROKEN)
+                self._broken.inc()
                 raise
             else:
-                self._metrics.count(ForwardOutcome.ANSWERED)
+                self._answered.inc()
                 if MAY_WAIT not in exchange.query:
-                    self._metrics.took(loop.time() - until_s + self._hold_s)
+                    self._seconds.observe(loop.time() - until_s + self._hold_s)
                 return True
             await self._wait(exchange, news, min(left_s, _RETRY_S))
         return False

@@ -67,7 +67,8 @@ class Server:
         self.heard: dict[int, str | None] = {}
         self.damaged: set[int] = set()
         self.reaches = True
-        self.opens = True
+        self.fault: Exception | None = None
+        """Raised instead of opening a shard."""
         self.opens_s = 0.0
         """How long it takes to open a shard."""
         instance = Instance(id=number, address=f"http://{number}", version="1", since_ms=1)
@@ -96,8 +97,8 @@ class Server:
         if shard in self.damaged:
             raise StoreCorrupt(reason="a test")
         await asyncio.sleep(self.opens_s)
-        if not self.opens:
-            raise StoreUnavailable(reason="a test")
+        if self.fault is not None:
+            raise self.fault
         for other in self.servers.all:
             if other is not self and shard in other.led and other.led[shard].left_s > 0:
                 self.servers.faults.append(f"{self.id} leads {shard} beside {other.id}")

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Server, Servers
 from tests.virtual_loop import VirtualClock, VirtualLoop
+from tms.core.errors import StoreUnavailable
 from tms.metadata.local import LocalSession
 
 SERVERS_MAX = 4
@@ -68,11 +69,10 @@ class Sharing(RuleBasedStateMachine):
         server = self.server(number)
         server.reaches = not server.reaches
 
-    @rule(number=NUMBER)
-    def open_no_shard_or_again(self, number: int) -> None:
+    @rule(number=NUMBER, fault=st.sampled_from([None, StoreUnavailable(reason="a"), OSError()]))
+    def open_no_shard_or_again(self, number: int, fault: Exception | None) -> None:
         """Have a server not be able to open a shard, or able again."""
-        server = self.server(number)
-        server.opens = not server.opens
+        self.server(number).fault = fault
 
     @rule(number=NUMBER, opens_s=st.sampled_from([0.0, 0.1, 0.8]))
     def slow_down(self, number: int, opens_s: float) -> None:
@@ -95,7 +95,7 @@ class Sharing(RuleBasedStateMachine):
             self.loop.run_until_complete(session.close())
         self.left.clear()
         for server in self.servers.all:
-            server.reaches, server.opens, server.opens_s = True, True, 0.0
+            server.reaches, server.fault, server.opens_s = True, None, 0.0
         changes = dict.fromkeys(range(SHARDS))
         self.loop.run_until_complete(self.server(0).members.wish(changes))
         self.pass_time_of(SETTLED_S)

@@ -16,6 +16,7 @@ from tms.cluster.member import Member
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import ShardMembers
 from tms.cluster.suspicions import FIRST_S
+from tms.core.errors import StoreUnavailable
 
 TestSharing = Sharing.TestCase
 TestSharing.settings = settings(max_examples=4, stateful_step_count=15, deadline=None)
@@ -56,10 +57,10 @@ async def the_shards_of_one_that_stops_are_served_at_once(servers: Servers) -> N
 
 async def one_that_could_not_open_its_shards_gets_its_share_later(servers: Servers) -> None:
     first, second = await servers.start(), await servers.start()
-    second.opens = False
+    second.fault = StoreUnavailable(reason="a test")
     await asyncio.sleep(3 * LEASE_S)
     assert len(first.led) == SHARDS
-    second.opens = True
+    second.fault = None
     await asyncio.sleep(FIRST_S + SETTLED_S)
     assert servers.is_even(first, second)
 

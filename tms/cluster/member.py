@@ -92,6 +92,7 @@ class Member:
         self.followed_token = 0
         """The latest token under which another server was seen to serve."""
         self._failed_token = 0
+        """The token of the latest turn, if an error has ended it; 0: none has."""
         self._token_known = 0
         """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
@@ -321,8 +322,9 @@ class Member:
         # lease runs out, and the next one waits.
         lease.end()
         error = leading.exception()
-        if isinstance(error, TmsError):
-            self.failure, self._failed_token = error, record.token
+        if error is not None:
+            self._failed_token = record.token
+            self.failure = error if isinstance(error, TmsError) else None
         has_led = error is None and leading.result()
         await holding.end(renewing, releases=has_led)
         self._last = holding.record

@@ -64,8 +64,8 @@ class _Together(AbstractContextManager[None]):
         self._topics = topics
 
     def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        if kind is TransactionUnknown or kind is TopicNotFound:
+        if isinstance(error, TransactionUnknown | TopicNotFound):
             for topic in self._topics:
                 self._check(topic, self._transaction_id)

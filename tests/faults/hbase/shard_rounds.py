@@ -11,7 +11,6 @@ whichever server one asks, the answer is the same.
 """
 
 import signal
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -25,7 +24,9 @@ from tests.faults.hbase.long_rounds import main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
 
+ALL = 1_000_000
 READ_AGAIN = 100
+"""Messages of a topic. To read more takes long, because each reference costs a scan."""
 BEFORE, AFTER = 5, 8
 """Requests acknowledged in each namespace before a fault, and once it has passed."""
 
@@ -80,6 +81,7 @@ class ShardRounds:
         pauses = [clients.longest_s for clients in self.clients]
         of_hit = [pauses[shard] for shard in range(SHARDS) if led[shard] in hit]
         others = [pauses[shard] for shard in range(SHARDS) if led[shard] not in hit]
+        self.check(limit=2 * READ_AGAIN)  # while they go on
         for clients in self.clients:
             clients.working.clear()
         self.check()
@@ -192,6 +194,7 @@ class ShardRounds:
         *,
         committed: bool,
         start: str | None = None,
+        limit: int = ALL,
     ) -> list[tuple[str, str]]:
         """Return what one server gives from a message on, be it that another leads."""
         query = "?isolation=committed" if committed else ""
@@ -199,16 +202,17 @@ class ShardRounds:
         give_up = time.monotonic() + S_MAX
         while time.monotonic() < give_up:
             with suppress(httpx.HTTPError):
-                answer = self.cluster.http.post(path, json={"startFrom": start, "limit": 1_000_000})
+                answer = self.cluster.http.post(path, json={"startFrom": start, "limit": limit})
                 if answer.status_code == 200:
                     return [(each["id"], each["payload"]) for each in answer.json()]
             time.sleep(0.1)
         raise AssertionError(f"no answer to {path}")
 
-    def check(self, again: int = READ_AGAIN) -> None:
+    def check(self, again: int = READ_AGAIN, limit: int = ALL) -> None:
         """Compare what readers are given with what they were shown, through another server each.
 
-        Of each topic the last `again` messages are read once more, and all that is new.
+        Of each topic the last `again` messages are read once more, and then what is new, `limit`
+        messages in all.
         """
         for at, namespace in enumerate(NAMESPACES):
             server = self.cluster.servers[(at + len(self.shown)) % SERVERS]
@@ -217,7 +221,9 @@ class ShardRounds:
                     shown = self.shown[namespace, topic, committed]
                     before = shown[-again:]
                     start = before[0][0] if before else None
-                    seen = self.payloads(server, namespace, topic, committed=committed, start=start)
+                    seen = self.payloads(
+                        server, namespace, topic, committed=committed, start=start, limit=limit
+                    )
                     assert seen[: len(before)] == before, "what was shown is not as it was"
                     shown += seen[len(before) :]
                     ids = [each for each, _ in shown]
@@ -227,11 +233,11 @@ class ShardRounds:
         """Stop the clients, let come what was held, and check all that was acknowledged."""
         for clients in self.clients:
             clients.stop()
-        self.check(sys.maxsize)
+        self.check(again=ALL)
         for proxy in self.held:
             proxy.release()
         time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
-        self.check(sys.maxsize)
+        self.check(again=ALL)
         for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
             path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"
             shown = {key[1:]: seen for key, seen in self.shown.items() if key[0] == namespace}
