@@ -2,19 +2,23 @@
 
 CI sets SKIP_NO_TEST: there a test that did not run is one that failed.
 
-In several processes, a file's tests run in the same one; so do those of a folder that shares
-what takes long to start or to read.
+`scripts/test` runs the gate, `scripts/test --all` everything (tests/README.md).
 """
 
 import gc
 import os
+import random
 import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
+from tests import scale
+from tests.scheduling import InTurn
+from tests.servers import orphans
 from tests.taskless_guard import taskless_guard
 
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
@@ -22,6 +26,81 @@ SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 # What a shell starts in the background ignores interrupts, and so would all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tms", "how much is tested")
+    group.addoption(
+        "--all",
+        action="store_true",
+        dest="all_tests",
+        help="run slow tests too, and every test with all its rounds, from a new seed",
+    )
+    group.addoption(
+        "--scale",
+        type=float,
+        help=f"the part of the rounds and examples to run: 1 with --all, {scale.GATE:g} without",
+    )
+    group.addoption("--seed", type=int, help="the seed that an earlier run printed")
+
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads its seed
+def pytest_configure(config: pytest.Config) -> None:
+    option = config.option
+    if option.scale is None:
+        option.scale = 1.0 if option.all_tests else scale.GATE
+    if option.seed is None:
+        option.seed = random.randrange(2**32) if option.all_tests else scale.GATE_SEED
+    scale.choose(option.scale, option.seed)
+    option.hypothesisseed = str(option.seed)
+    hypothesis_settings.register_profile(
+        "tms",
+        database=None,
+        deadline=None,
+        max_examples=scale.scaled(100),
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    hypothesis_settings.load_profile("tms")
+    runs_tests = hasattr(config, "workerinput") or not option.numprocesses
+    if runs_tests and not option.collectonly:
+        orphans.keep()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    option = config.option
+    part = "all tests" if option.all_tests else "the gate: slow tests need --all"
+    return f"{part}; {option.scale:g} of the rounds; {_repeated_by(config)}"
+
+
+def _repeated_by(config: pytest.Config) -> str:
+    option = config.option
+    more = " --all" if option.all_tests else ""
+    return f"repeat a test: scripts/test{more} --scale {option.scale:g} --seed {option.seed} TEST"
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(_repeated_by(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out of the gate, but for those that are named one by one."""
+    if config.option.all_tests:
+        return
+    named = tuple(each for each in config.args if "::" in each)
+
+    def is_left_out(item: pytest.Item) -> bool:
+        return item.get_closest_marker("slow") is not None and not item.nodeid.startswith(named)
+
+    config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
+    items[:] = [item for item in items if not is_left_out(item)]
+
+
+@pytest.fixture(autouse=True)
+def _same_chance(request: pytest.FixtureRequest) -> None:
+    """Let whatever draws without a seed of its own draw the same in each run from one seed."""
+    random.seed(f"{scale.seed()} {request.node.nodeid}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,17 +148,5 @@ def _asks_for_no_task_too_early(asked_for_task: list[str]) -> Iterator[None]:
     assert not asked, asked[0]
 
 
-TOGETHER = ("tests/structure/", "tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
-
-
-class ByFolders(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Gives a process the tests that share something, in the order they were collected."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolders:
-    config.option.loadscopereorder = False
-    return ByFolders(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InTurn:
+    return InTurn(config, log)

@@ -47,6 +47,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return answer
 
 
+VIRTUAL = ("asyncio", {"loop_factory": VirtualLoop})
+"""What a fixture `anyio_backend` returns for tests that run on such a loop."""
+
+
 class VirtualClock(Clock):
     """The clock of a machine on such a loop."""
 

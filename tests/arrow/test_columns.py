@@ -6,19 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.arrow.bodies import encode_batches, encode_payloads
 from tests.core.framed_messages import CONTENTS
 from tests.core.message_ids import plain_messages
+from tests.scale import scaled
 from tms.arrow.polled import FORMATS, SCHEMA, record_batch
 from tms.arrow.published import decode_bodies
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.frame import bodies_of, framed_of
 from tms.core.message import Message, MessageBlock, MessageId
 
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TIMES = st.integers(0, 2**62)
 SEQUENCES = st.integers(0, 2**16 - 1)
 _PARTS = st.tuples(TIMES, SEQUENCES, st.just(0), st.just(0)) | st.tuples(
@@ -35,7 +35,6 @@ OF_ONE_LENGTH = st.sampled_from((0, 1, 63, 64, 100, 8191, 8192)).flatmap(
 )
 
 
-@settings(PATIENT)
 @given(st.lists(MESSAGES, max_size=6) | OF_ONE_LENGTH)
 def test_a_block_becomes_columns(messages: list[Message]) -> None:
     batch = record_batch(MessageBlock.of(messages))
@@ -57,7 +56,6 @@ def test_a_block_becomes_columns(messages: list[Message]) -> None:
     assert list(zip(times, rows["payload_seq"], strict=True)) == stored
 
 
-@settings(PATIENT)
 @given(st.lists(st.lists(MESSAGES, min_size=1, max_size=3), max_size=3))
 def test_blocks_are_a_stream(blocks: list[list[Message]]) -> None:
     parts = [
@@ -72,13 +70,12 @@ def test_blocks_are_a_stream(blocks: list[list[Message]]) -> None:
     assert found == [[message.id for message in block] for block in blocks]
 
 
-@settings(PATIENT)
 @given(st.lists(PAYLOADS, max_size=5))
 def test_payloads_survive(payloads: list[bytes]) -> None:
     assert decode_bodies(encode_payloads(payloads), 5) == payloads
 
 
-@settings(PATIENT, max_examples=300)
+@settings(max_examples=scaled(300))
 @given(st.data())
 def test_damaged_bodies_are_refused_or_read(data: st.DataObject) -> None:
     body = bytearray(encode_payloads([b"one", b"two", b"three"]))
@@ -161,7 +158,6 @@ MAP = pa.map_(pa.string(), pa.binary())
 LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-@settings(PATIENT)
 @given(st.lists(CONTENTS, max_size=5))
 def test_keys_and_headers_survive(messages: list[Message]) -> None:
     payloads = [None if each.is_tombstone else each.payload for each in messages]
@@ -178,7 +174,6 @@ def test_keys_and_headers_survive(messages: list[Message]) -> None:
         assert list(framed_of(bodies)) == list(framed_of(expected))
 
 
-@settings(PATIENT)
 @given(st.lists(st.tuples(CONTENTS, IDS), max_size=6))
 def test_a_block_with_frames_becomes_columns(given_: list[tuple[Message, MessageId]]) -> None:
     messages = [message._replace(id=message_id.encode()) for message, message_id in given_]

@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from tests.cleanup.bounds_machine import Bounded
 from tests.cleanup.twins import LIMITS, LevelDBTwin
+from tests.scale import scaled
 
 pytestmark = pytest.mark.usefixtures("timeouts_by_hand")
 
@@ -26,7 +27,7 @@ class LevelDBBounded(Bounded):
 TestBoundsInMemory = Bounded.TestCase
 
 
-TestBoundsInMemory.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestBoundsInMemory.settings = settings(max_examples=scaled(25), stateful_step_count=30)
 
 
 class LongBounded(Bounded):
@@ -36,10 +37,10 @@ class LongBounded(Bounded):
 TestBoundsForLong = pytest.mark.slow(LongBounded.TestCase)
 
 
-TestBoundsForLong.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestBoundsForLong.settings = settings(max_examples=scaled(60), stateful_step_count=50)
 
 
 TestBoundsOnLevelDB = pytest.mark.slow(LevelDBBounded.TestCase)
 
 
-TestBoundsOnLevelDB.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
+TestBoundsOnLevelDB.settings = settings(max_examples=scaled(20), stateful_step_count=40)

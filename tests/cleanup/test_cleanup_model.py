@@ -15,6 +15,7 @@ from tests.cleanup.twins import LevelDBTwin
 from tests.cleanup.twins_machine import (
     Twins,
 )
+from tests.scale import scaled
 
 pytestmark = pytest.mark.usefixtures("timeouts_by_hand")
 
@@ -32,7 +33,7 @@ class LevelDBTwins(Twins):
 TestTwinsInMemory = Twins.TestCase
 
 
-TestTwinsInMemory.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestTwinsInMemory.settings = settings(max_examples=scaled(15), stateful_step_count=30)
 
 
 class LongTwins(Twins):
@@ -42,10 +43,10 @@ class LongTwins(Twins):
 TestTwinsForLong = pytest.mark.slow(LongTwins.TestCase)
 
 
-TestTwinsForLong.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestTwinsForLong.settings = settings(max_examples=scaled(100), stateful_step_count=50)
 
 
 TestTwinsOnLevelDB = pytest.mark.slow(LevelDBTwins.TestCase)
 
 
-TestTwinsOnLevelDB.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
+TestTwinsOnLevelDB.settings = settings(max_examples=scaled(20), stateful_step_count=40)

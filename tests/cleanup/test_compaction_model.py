@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.twins import LIMITS, LevelDBTwin
+from tests.scale import scaled
 
 pytestmark = pytest.mark.usefixtures("timeouts_by_hand")
 
@@ -33,13 +34,13 @@ class OnLevelDB(FewKeys):
 
 
 TestCompactingInMemory = Compacting.TestCase
-TestCompactingInMemory.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestCompactingInMemory.settings = settings(max_examples=scaled(15), stateful_step_count=30)
 
 TestCompactingFewKeys = pytest.mark.slow(FewKeys.TestCase)
-TestCompactingFewKeys.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestCompactingFewKeys.settings = settings(max_examples=scaled(60), stateful_step_count=50)
 
 TestCompactingOnLevelDB = pytest.mark.slow(OnLevelDB.TestCase)
-TestCompactingOnLevelDB.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+TestCompactingOnLevelDB.settings = settings(max_examples=scaled(15), stateful_step_count=40)
 
 
 def test_what_a_run_met_before_it_was_inverted_goes_later() -> None:

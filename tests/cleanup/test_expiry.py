@@ -29,6 +29,7 @@ from tests.cleanup.expiring_rows import (
 )
 from tests.cleanup.nobody import NoServices
 from tests.manual_clock import ManualClock
+from tests.scale import scaled
 from tms.core.message import KEY
 from tms.core.store_features import GROUPS
 from tms.core.topic import TopicId, TopicMetadata
@@ -39,7 +40,7 @@ def run_pass(store: Store, clock: ManualClock) -> None:
         pass
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300))
 @given(tables())
 def test_a_pass_leaves_what_the_policy_keeps(found: tuple[dict[str, int], Rows, Rows]) -> None:
     store = MemoryStore()
@@ -51,7 +52,7 @@ def test_a_pass_leaves_what_the_policy_keeps(found: tuple[dict[str, int], Rows, 
     assert set(all_rows(store, PAYLOAD)) == kept_payloads(topics, payloads)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 @given(tables(), st.lists(st.integers(0, 6), max_size=5))
 def test_passes_broken_off_come_to_the_same(
     found: tuple[dict[str, int], Rows, Rows], lengths: list[int]

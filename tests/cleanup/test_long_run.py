@@ -2,11 +2,10 @@
 
 Producers publish, commit, invalidate and abandon transactions, delete topics and create them again,
 and the store is closed and opened, while passes follow each other without a pause. It takes twenty
-seconds; LONG_RUN_S is how long it takes instead.
+seconds times the scale.
 """
 
 import asyncio
-import os
 import random
 import time
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.scale import scaled
 from tms.cli.inspected import parts
 from tms.core.errors import TopicNotFound, TransactionNotInProgress
 from tms.core.inspection import CHECKED, ROWS_MAX, PartwiseInspection
@@ -29,7 +29,7 @@ from tms.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-SECONDS = float(os.environ.get("LONG_RUN_S", "20"))
+SECONDS = float(scaled(20, least=4))
 EPISODE_S = 4.0
 TTL_S = 2
 MARGIN_S = 0.5

@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Servers
 from tests.cluster.sharing_machine import SETTLED_S, Sharing
+from tests.scale import scaled
 from tests.virtual_loop import VirtualClock, VirtualLoop
 from tms.cluster import suspicions
 from tms.cluster.lease import LeaseRecord
@@ -19,7 +20,7 @@ from tms.cluster.suspicions import FIRST_S
 from tms.core.errors import StoreUnavailable
 
 TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=4, stateful_step_count=15, deadline=None)
+TestSharing.settings = settings(max_examples=scaled(4), stateful_step_count=15)
 
 
 async def one_that_soon_leaves_moves_nothing(servers: Servers) -> None:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, TABLES, Store, tables_with
+from tests.scale import scaled
 from tms.core.errors import StoreUnavailable
 from tms.core.store_features import GROUPS
 
@@ -18,8 +19,7 @@ END = b"\xff" * 6
 
 shares_the_store = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
-    max_examples=60,
-    deadline=None,
+    max_examples=scaled(60),
 )
 
 

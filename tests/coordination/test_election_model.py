@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordination.candidate import PATH, Candidate
+from tests.scale import scaled
 from tms.coordination.election import LeaderState
 from tms.metadata.host import MetadataHost
 
@@ -82,7 +83,7 @@ async def play(steps: list[tuple[int, str]]) -> None:
     assert not await members.admin.exists(PATH)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(STEPS)), max_size=30))
 def test_one_leads_once_all_is_known(steps: list[tuple[int, str]]) -> None:
     asyncio.run(play(steps))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordination.member import PATH, Member
+from tests.scale import scaled
 from tms.coordination import ResourceLock
 from tms.core.errors import LockBusy, Unavailable
 from tms.metadata.host import MetadataHost
@@ -92,7 +93,7 @@ async def play(steps: list[tuple[int, str]]) -> None:
     assert not rivals.valid()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(STEPS)), max_size=30))
 def test_at_most_one_holds_the_lock_once_all_is_known(steps: list[tuple[int, str]]) -> None:
     asyncio.run(play(steps))

@@ -1,11 +1,10 @@
 """The server is killed with -9 while it cleans up, many times: nothing but what is dead is gone.
 
 Passes follow each other without a pause, twenty rows at a time, so that most kills are in the
-middle of one. TMS_CRASH_ROUNDS is how often: 6 unless it is set.
+middle of one.
 """
 
 import asyncio
-import os
 import random
 import time
 from pathlib import Path
@@ -18,11 +17,12 @@ from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.rebirths import Rebirths
 from tests.faults.serving import serve
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, Unavailable
 
-ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "6"))
+ROUNDS = scaled(6)
 LASTING, BRIEF = "lasting", "brief"
 CLEANS = ("--cleanup-period-s", "0.01", "--cleanup-slice-rows", "20", "--cleanup-pause-ms", "1")
 

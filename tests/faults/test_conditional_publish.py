@@ -1,10 +1,8 @@
 """Writers race by `if_last` while the server is killed: one order, without a gap or a fork.
 
-Each message names the one that its writer had seen last. TMS_RACE_ROUNDS is how many there are:
-1,000 unless it is set.
+Each message names the one that its writer had seen last.
 """
 
-import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +12,9 @@ import pytest
 
 import tms
 from tests.faults.serving import serve
+from tests.scale import scaled
 
-ROUNDS = int(os.environ.get("TMS_RACE_ROUNDS", "1000"))
+ROUNDS = scaled(1000)
 KILLS = 5
 WRITERS = 2
 TOPIC = "race"

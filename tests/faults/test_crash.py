@@ -1,10 +1,6 @@
-"""The server is killed with -9 at random moments, many times; what it acknowledged is there.
-
-TMS_CRASH_ROUNDS is how often: 12 unless it is set.
-"""
+"""The server is killed with -9 at random moments, many times; what it acknowledged is there."""
 
 import asyncio
-import os
 import random
 import re
 from pathlib import Path
@@ -18,11 +14,12 @@ from tests.faults.ledger import Ledger
 from tests.faults.load import check_log
 from tests.faults.rebirths import Rebirths
 from tests.faults.serving import serve
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.client.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
 
-ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "12"))
+ROUNDS = scaled(20)
 TRIES_MAX = 10_000
 """Of publishes until the event loop writes one."""
 

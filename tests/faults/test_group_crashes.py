@@ -4,11 +4,8 @@ Workers take orders from a group. For each they insert a row into PostgreSQL, pu
 acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
 middle, or a worker stands still until others have its orders: then its commit is refused. In the
 end, each order was billed once.
-
-TMS_CRASH_ROUNDS is how often: 4 unless it is set.
 """
 
-import os
 import random
 import signal
 import time
@@ -25,11 +22,12 @@ import pytest
 import tms
 from tests.faults.billing import BILLS, DATABASE_NAME, GROUP, ORDERS, STAND_STILL, start_worker
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.client.database_recovery import Recovered
 from tms.postgresql import PostgresqlParticipant
 
-ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "4"))
+ROUNDS = scaled(4)
 PROGRAMS = find_programs()
 WORKERS = 2
 ORDERS_EACH = 60

@@ -2,12 +2,9 @@
 
 A commit that was answered is visible in both of its topics. One that was not is visible in both or
 in none, which is what the client is told that asks. Readers are held up no longer than the timeout.
-
-TMS_CRASH_ROUNDS is how often: 12 unless it is set.
 """
 
 import asyncio
-import os
 import random
 from pathlib import Path
 from time import monotonic
@@ -16,10 +13,11 @@ import pytest
 
 import tms.aio
 from tests.faults.transaction_work import TIMEOUT_S, TOPICS, Work
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
 
-ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "12"))
+ROUNDS = scaled(20)
 CLIENTS = 8
 SLACK_S = 5.0
 """For the timer, and a slow machine."""

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.scale import scaled
 from tms.core.message import KEY, MessageBlock
 from tms.messaging import cache
 from tms.messaging.cache import CacheBudget, TopicCache
@@ -114,7 +115,7 @@ def _tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestCacheMachine(CacheMachine.TestCase):  # type: ignore[misc,valid-type]
-    settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+    settings = settings(max_examples=scaled(150), stateful_step_count=30)
 
 
 def test_a_slice_is_in_the_form_of_a_block() -> None:

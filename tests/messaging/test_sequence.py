@@ -1,6 +1,6 @@
 """Keys only ever ascend: within a run, across restarts, whatever the clock does."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.message import KEY
@@ -12,7 +12,6 @@ REQUESTS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(REQUESTS)
 def test_keys_ascend_whatever_the_clock_does(requests: list[tuple[int, int, bool]]) -> None:
     sequence, now_ms = KeySequence(None), NOW_MS

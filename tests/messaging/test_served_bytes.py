@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR, row_of
+from tests.scale import scaled
 from tests.wire.avro_library import written
 from tms.arrow.polled import FORMATS
 from tms.core.frame import bodies_of
@@ -54,7 +55,7 @@ def of_library(messages: list[Message]) -> list[bytes]:
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=scaled(60))
 @given(PUBLISHES, st.data())
 def test_cache_table_and_library_say_the_same(
     publishes: list[tuple[list[Message], int | None]], data: st.DataObject

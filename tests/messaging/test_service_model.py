@@ -17,6 +17,7 @@ from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import Store
 from tests.messaging.service_machine import ServiceMachine
+from tests.scale import scaled
 from tms.messaging import cache
 
 
@@ -49,7 +50,7 @@ def _tiny_cache_blocks() -> Any:
 
 
 TestServiceInMemory = MemoryMachine.TestCase
-TestServiceInMemory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestServiceInMemory.settings = settings(max_examples=scaled(150), stateful_step_count=40)
 
 TestServiceOnLevelDB = LevelDBMachine.TestCase
-TestServiceOnLevelDB.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestServiceOnLevelDB.settings = settings(max_examples=scaled(60), stateful_step_count=40)

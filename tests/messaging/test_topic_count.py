@@ -15,6 +15,7 @@ from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
+from tests.scale import scaled
 from tms.core.errors import OutcomeUnknown, TooLarge, TopicExists, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
@@ -119,7 +120,7 @@ async def test_they_are_counted_once() -> None:
         assert other.scans == 3, "2,501 rows, a thousand at a time"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50))
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(("create", "delete", "fail", "lose")), st.sampled_from(NAMES)),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
+from tests.scale import scaled
 from tms.core.errors import (
     BadVersion,
     MetadataUnavailable,
@@ -300,7 +301,7 @@ async def test_a_closed_cache_hears_of_nothing(
     assert cache.get_if_cached("/k") is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(
     steps=st.lists(
         st.tuples(

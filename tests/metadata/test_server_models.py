@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from dev.processes import Servers
 from tests.metadata.servers import expire, fresh_url
 from tests.metadata.store_machine import StoreMachine
+from tests.scale import scaled
 from tms.coordination import CoordinationService, ResourceLock
 from tms.core.errors import LockBusy, PathNotFound, Unavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
@@ -20,9 +21,8 @@ from tms.server.stores import open_metadata
 
 TOLD_S_MAX = 20.0
 EXAMPLES = settings(
-    max_examples=6,
+    max_examples=scaled(6),
     stateful_step_count=12,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.generate),
 )

@@ -7,6 +7,7 @@ from hypothesis.stateful import rule
 
 from tests.metadata.rows import FailingRows
 from tests.metadata.store_machine import PATHS, Model, StoreMachine
+from tests.scale import scaled
 from tms.core.errors import TmsError
 from tms.metadata.host import open_host
 from tms.metadata.journal import MetadataJournal
@@ -37,6 +38,6 @@ class JournalledMachine(StoreMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestStoreMachine.settings = settings(max_examples=scaled(40), stateful_step_count=25)
 TestJournalledMachine = JournalledMachine.TestCase
-TestJournalledMachine.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+TestJournalledMachine.settings = settings(max_examples=scaled(15), stateful_step_count=15)

@@ -3,7 +3,7 @@
 import sqlite3
 from contextlib import closing
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.sqlite.changes import begin_recording, end_recording, repeat_changes
@@ -70,7 +70,6 @@ def run(connection: sqlite3.Connection, done: list[Step]) -> None:
             continue  # a violated constraint, or no savepoint of this name: nothing is changed
 
 
-@settings(deadline=None)
 @given(before=st.lists(steps, max_size=6), within=st.lists(steps, max_size=10))
 def test_recorded_changes_made_again_give_the_same_rows(
     before: list[Step], within: list[Step]

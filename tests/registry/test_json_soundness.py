@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from tests.registry.json_comparing import kinds
+from tests.scale import scaled
 
 STRINGS = {"type": "string"}
 SIMPLE = st.sampled_from(
@@ -90,7 +91,7 @@ VALUES: list[Any] = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(changed())
 def test_what_fits_takes_all_that_was_taken(pair: tuple[Any, Any]) -> None:
     old, new = pair

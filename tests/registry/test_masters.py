@@ -19,6 +19,7 @@ from tests.metadata.servers import etcd, fresh_url, zookeeper
 from tests.registry.masters import SERVERS, ElectedBy, Masters, until
 from tests.registry.registries import fixed
 from tests.registry.storm import Storm
+from tests.scale import scaled
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 SESSION_S = 4
 BEFORE, AFTER = 60, 60
-RESTARTS = int(os.environ.get("REGISTRY_RESTARTS", "2"))
+RESTARTS = scaled(2)
 TAKEN_OVER_S_MAX = 15
 """Behind the session; a machine may be busy."""
 

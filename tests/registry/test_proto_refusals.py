@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.registry.protoc import described
+from tests.scale import scaled
 from tms.registry.proto_schemas import parse
 from tms.registry.questions import InvalidSchema
 from tms.serdes.confluent_protos import CONFLUENT_FILES
@@ -131,7 +132,7 @@ TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(st.sampled_from(["proto2", "proto3"]), st.lists(TOKENS, min_size=1, max_size=12))
 def test_random_files_are_taken_as_protoc_takes_them(syntax: str, tokens: list[str]) -> None:
     text = f'syntax = "{syntax}"; message X {{}} {" ".join(tokens)}'

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tests.registry.proto_files import File, FileField, files, pairs
 from tests.registry.protoc import classes, described
+from tests.scale import scaled
 from tms.registry.proto_schemas import parse
 
-QUICK = settings(suppress_health_check=list(HealthCheck), max_examples=150, deadline=None)
-SLOW_READS = settings(QUICK, max_examples=400)
+QUICK = settings(suppress_health_check=list(HealthCheck), max_examples=scaled(150))
+SLOW_READS = settings(QUICK, max_examples=scaled(400))
 
 
 def in_order(found: descriptor_pb2.FileDescriptorProto | None) -> str:

@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from tests.registry.masters_machine import MasterHistories
 from tests.registry.registry_machine import Histories
+from tests.scale import scaled
 
 
 class OfThree(Histories):
@@ -14,10 +15,10 @@ class OfThree(Histories):
 
 
 TestOne = Histories.TestCase
-TestOne.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestOne.settings = settings(max_examples=scaled(25), stateful_step_count=30)
 
 TestThree = pytest.mark.slow(OfThree.TestCase)
-TestThree.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestThree.settings = settings(max_examples=scaled(60), stateful_step_count=50)
 
 TestMasters = MasterHistories.TestCase
-TestMasters.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+TestMasters.settings = settings(max_examples=scaled(25), stateful_step_count=40)

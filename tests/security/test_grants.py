@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
 from tests.metadata.servers import etcd, remote, zookeeper
+from tests.scale import scaled
 from tests.security.drawn_rules import rules
 from tests.servers.proxy import Proxy
 from tms.core.clock import SystemClock
@@ -238,7 +239,7 @@ async def test_a_store_that_falls_silent_is_known_of_in_time(remote: str) -> Non
         await store.close()
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scaled(30), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.booleans(), rules()), max_size=15), st.data())
 def test_what_is_in_force_is_what_the_store_has(
     steps: list[tuple[bool, Rule]], data: st.DataObject

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tms.core.clock import SystemClock
 from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
 from tms.metadata.local import LocalSession
@@ -258,7 +259,7 @@ class World:
 
 
 @given(STEPS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 def test_whatever_happens_each_decides_by_what_it_heard_last(
     steps: Sequence[tuple[str, int, Rule | None]],
 ) -> None:

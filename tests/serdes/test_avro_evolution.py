@@ -9,6 +9,7 @@ from avro.io import BinaryDecoder, DatumReader
 from avro.schema import parse
 from hypothesis import given, settings
 
+from tests.scale import scaled
 from tests.serdes.avro_evolution import evolved
 from tests.serdes.compiling import avro, record
 from tms.serdes.serde import Undecodable
@@ -20,7 +21,7 @@ def theirs(writer: Any, reader: Any, data: bytes) -> Any:
     return DatumReader(*schemas).read(BinaryDecoder(io.BytesIO(data)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(evolved())
 def test_what_is_read_by_a_later_schema_is_what_avros_own_library_reads(
     drawn: tuple[Any, Any, Any],

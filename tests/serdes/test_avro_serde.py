@@ -10,13 +10,14 @@ from avro.io import BinaryDecoder, DatumReader
 from avro.schema import parse
 from hypothesis import given, settings
 
+from tests.scale import scaled
 from tests.serdes.avro_samples import TREE, schemas_with_value, trees
 from tests.serdes.compiling import avro, record
 from tms.core.schema_types import AVRO
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
-few = settings(max_examples=150, deadline=None)
+few = settings(max_examples=scaled(150))
 Drawn = tuple[Any, Any]
 ORDER = record(
     "Order",
@@ -61,7 +62,7 @@ def test_avros_own_library_reads_what_is_encoded(drawn: Drawn) -> None:
     assert DatumReader(parse(text), parse(text)).read(decoder) == value
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50))
 @given(trees)
 def test_values_within_themselves_are_encoded_and_told(tree: Any) -> None:
     serde = avro(TREE)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.registry import proto_files, protoc
+from tests.scale import scaled
 from tests.serdes.avro_samples import TREE, samples
 from tests.serdes.compiling import avro, json_schema, proto, record
 from tests.serdes.hostile_cases import CASES
@@ -24,7 +25,7 @@ from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema
 
 CASE_S_MAX = 3.0
 RUN_S_MAX = 60.0
-some = settings(max_examples=100, deadline=CASE_S_MAX * 1000)
+some = settings(max_examples=scaled(100), deadline=CASE_S_MAX * 1000)
 SHOP = """
     syntax = "proto3"; package shop; import "google/protobuf/struct.proto";
     message Order { string id = 1; map<string, Line> lines = 2; repeated sint64 n = 3;
@@ -119,7 +120,7 @@ def test_changed_payloads_of_random_schemas_are_a_value_or_none(data: st.DataObj
     ends(serde.read_as(reader), bytes(changed))
 
 
-@settings(max_examples=40, deadline=CASE_S_MAX * 1000)
+@settings(max_examples=scaled(40), deadline=CASE_S_MAX * 1000)
 @given(proto_files.files(), st.lists(st.binary(max_size=20), max_size=10))
 def test_random_bytes_of_random_files_are_a_message_or_none(
     file: proto_files.File, payloads: list[bytes]

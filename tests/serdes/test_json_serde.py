@@ -13,13 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tests.serdes.avro_samples import TEXTS
 from tests.serdes.compiling import json_schema
 from tms.core.schema_types import JSON
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
-few = settings(max_examples=150, deadline=None)
+few = settings(max_examples=scaled(150))
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXTS,

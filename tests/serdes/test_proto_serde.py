@@ -10,12 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.registry import proto_files, protoc
+from tests.scale import scaled
 from tests.serdes.compiling import descriptor, proto
 from tms.core.schema_types import PROTOBUF
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=scaled(60))
 SHOP = """
     syntax = "proto3"; package shop;
     import "google/protobuf/timestamp.proto"; import "google/protobuf/any.proto";

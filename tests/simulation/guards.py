@@ -6,10 +6,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tests.scale import scaled
+
 SETTINGS = settings(
-    max_examples=100,
+    max_examples=scaled(100),
     stateful_step_count=40,
-    deadline=None,
     phases=[Phase.generate],
     database=None,
     suppress_health_check=list(HealthCheck),

@@ -13,6 +13,7 @@ from itertools import count
 from hypothesis import seed
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.scale import scaled
 from tests.simulation.guards import SETTINGS
 from tests.simulation.shards_machine import ShardsMachine
 
@@ -32,7 +33,7 @@ def run(seconds: float, first: int) -> int:
     raise AssertionError("there is always one more seed")
 
 
-SETTINGS_OF_ONE = type(SETTINGS)(SETTINGS, max_examples=20, print_blob=False)
+SETTINGS_OF_ONE = type(SETTINGS)(SETTINGS, max_examples=scaled(20), print_blob=False)
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)

@@ -2,11 +2,11 @@
 
 from hypothesis import settings
 
+from tests.scale import scaled
 from tests.simulation.leaders_machine import LeadersMachine
 
 TestLeaders = LeadersMachine.TestCase
 TestLeaders.settings = settings(
-    max_examples=int(__import__("os").environ.get("EX", "60")),
+    max_examples=scaled(60),
     stateful_step_count=40,
-    deadline=None,
 )

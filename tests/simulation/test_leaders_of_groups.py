@@ -2,7 +2,8 @@
 
 from hypothesis import settings
 
+from tests.scale import scaled
 from tests.simulation.leaders_groups import GroupLeaders
 
 TestGroupLeaders = GroupLeaders.TestCase
-TestGroupLeaders.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestGroupLeaders.settings = settings(max_examples=scaled(30), stateful_step_count=30)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
@@ -28,19 +28,16 @@ offsets = st.builds(Offset, positions, generations)
 topics = st.text("abcxyz_-", min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(topics, offsets))
 def test_offsets_come_back_from_a_checkpoint(kept: dict[str, Offset]) -> None:
     assert kept == read_back(json.loads(json.dumps(written(kept))))
 
 
-@settings(deadline=None)
 @given(offsets)
 def test_what_a_checkpoint_has_is_taken_as_starting_offset(offset: Offset) -> None:
     assert offset == parse_offset(str(offset))
 
 
-@settings(deadline=None)
 @given(st.text(max_size=45))
 def test_any_text_is_an_offset_or_refused(text: str) -> None:
     try:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.structure.sources import ROOT
@@ -140,7 +140,6 @@ def test_the_number_of_a_streams_work_is_its_batchs() -> None:
     assert stream_write({**URL, "txnAppId": "a", "checkpointLocation": "/x"}).owner == "a"
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(OPTIONS), st.text(max_size=20)))
 def test_any_texts_are_understood_or_refused(texts: dict[str, str]) -> None:
     for parse in (batch_read, stream_read, batch_write, stream_write):

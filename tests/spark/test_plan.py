@@ -2,7 +2,7 @@
 
 from itertools import combinations, pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.message import FIRST_ID, MessageId
@@ -31,7 +31,6 @@ all_offsets = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(all_offsets, all_standings)
 def test_a_plan_reads_all_from_start_to_end_or_says_what_is_lost(
     start: dict[str, Offset], there: dict[str, Standing | None]
@@ -57,7 +56,6 @@ def test_a_plan_reads_all_from_start_to_end_or_says_what_is_lost(
             assert read[topic].start == standing.start
 
 
-@settings(deadline=None)
 @given(all_offsets, all_standings)
 def test_an_offset_never_goes_back(
     start: dict[str, Offset], there: dict[str, Standing | None]
@@ -69,7 +67,6 @@ def test_an_offset_never_goes_back(
             assert start[topic].position <= ends[topic].position
 
 
-@settings(deadline=None)
 @given(all_standings)
 def test_batches_one_after_another_leave_nothing_out_and_give_nothing_twice(
     there: dict[str, Standing | None],
@@ -113,7 +110,6 @@ def test_a_topic_created_anew_is_read_from_its_start() -> None:
     assert [(one.start, one.end) for one in planned.ranges] == [(at(30), at(40))]
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 10**6),
     st.dictionaries(st.text(max_size=3), st.integers(0, 10**9), min_size=1),
@@ -135,7 +131,6 @@ spans = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(spans, st.integers(1, 12))
 def test_packing_keeps_all_in_order_in_no_more_runs_than_asked(
     drawn: list[tuple[str, int, int]], parts: int

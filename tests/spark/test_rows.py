@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.framed_messages import CONTENTS
@@ -25,7 +25,6 @@ from tms.spark.rows import (
 ids = st.binary(min_size=20, max_size=20)
 
 
-@settings(deadline=None)
 @given(st.lists(ids), st.integers(0, 3))
 def test_ids_are_written_in_hexadecimal(raw: list[bytes], skipped: int) -> None:
     given_ids = pa.array([b"\xff" * 20] * skipped + raw, pa.binary(20)).slice(skipped)
@@ -33,7 +32,6 @@ def test_ids_are_written_in_hexadecimal(raw: list[bytes], skipped: int) -> None:
     assert [one.hex() for one in raw] == hexadecimal(given_ids).to_pylist()
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.text(max_size=20)),
     st.sampled_from([pa.binary(), pa.string(), pa.large_binary(), pa.large_string()]),
@@ -57,7 +55,6 @@ def test_requests_have_all_payloads_in_order_and_are_bounded(
     assert all(len(part) == 1 or sum(map(len, part)) <= bytes_max for part in parts)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), min_size=1))
 def test_rows_go_to_their_topics_in_order(drawn: list[tuple[str, str]]) -> None:
     topics, payloads = zip(*drawn, strict=True)
@@ -97,7 +94,6 @@ def test_what_was_read_can_be_written() -> None:
 LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-@settings(deadline=None)
 @given(
     st.lists(CONTENTS.filter(lambda m: not m.is_tombstone or m.key is not None)),
     st.integers(1, 300),
@@ -135,7 +131,6 @@ NAMES = st.sampled_from(["a", "b", None])
 PAIRS = st.lists(st.tuples(NAMES, st.sampled_from([b"1", None])), max_size=3) | st.none()
 
 
-@settings(deadline=None)
 @given(st.lists(PAIRS, max_size=6), st.integers(0, 2), st.sampled_from([pa.binary(), pa.string()]))
 def test_the_first_row_with_wrong_headers_is_named(
     headers: list[list[tuple[str | None, bytes | None]] | None], skipped: int, kind: pa.DataType
@@ -223,7 +218,6 @@ def test_rows_have_the_columns_that_are_asked_for() -> None:
     assert row["timestamp"].timestamp() == 0.005
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), min_size=1), st.integers(1, 40))
 def test_a_stream_is_read_in_whatever_parts_it_comes(payloads: list[bytes], size: int) -> None:
     stream = stream_of(pa.record_batch({"payload": pa.array(payloads, pa.binary())}))
@@ -233,7 +227,6 @@ def test_a_stream_is_read_in_whatever_parts_it_comes(payloads: list[bytes], size
     assert batch.column("payload").to_pylist() == payloads
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000))
 def test_a_stream_that_breaks_off_in_a_batch_is_an_outcome_unknown(cut: int) -> None:
     stream = stream_of(pa.record_batch({"payload": pa.array([b"x" * 100] * 50, pa.binary())}))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE
+from tests.scale import scaled
 from tms.core.errors import FolderUnusable, StoreNotFound
 from tms.core.store_access import StoreAccess
 
@@ -121,7 +122,7 @@ def test_so_does_a_crash_of_the_second_creation(crashed: Crashed) -> None:
         use(folder)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=scaled(12))
 @given(data=st.data())
 def test_what_a_crash_leaves_beside_the_mark_is_taken_away(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -16,6 +16,7 @@ from tables.leveldb_log import BLOCK_BYTES
 from tables.store import MESSAGE
 from tests.contracts.store_contract import rows_of
 from tests.faults.lost_files import is_told
+from tests.scale import scaled
 from tms.core.errors import StoreCorrupt, StoreFileLost, StoreFormatUnknown, StoreUnavailable
 from tms.core.store_access import StoreAccess
 
@@ -171,7 +172,7 @@ def test_a_recorded_format_that_is_cut_is_refused(folder: Path, text: str) -> No
         LevelDBStore(folder)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(data=st.data())
 def test_whatever_file_is_lost_or_cut_it_is_refused_or_complete(
     killed: list[Killed], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -4,7 +4,7 @@ import struct
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import StoreCorrupt
@@ -47,7 +47,6 @@ ROW = encode_row(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(EDITS, max_size=4))
 def test_a_row_comes_back_as_it_was(edits: list[Edit]) -> None:
     assert decode_row(7, encode_row(edits)) == edits
@@ -96,7 +95,6 @@ def test_each_missing_end_is_damage(length: int) -> None:
         decode_row(7, ROW[:length])
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_nonsense_with_a_right_checksum_is_damage_or_edits(data: st.DataObject) -> None:
     body = bytearray(ROW[5:])

@@ -7,11 +7,12 @@ recovered from its log and snapshots is the living one.
 
 from hypothesis import settings
 
+from tests.scale import scaled
 from tests.transactions.isolation import Isolation
 from tests.transactions.living import Living
 from tms.transactions.snapshot_history import Excluded
 
-Isolation.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+Isolation.TestCase.settings = settings(max_examples=scaled(80), stateful_step_count=40)
 TestIsolation = Isolation.TestCase
 
 

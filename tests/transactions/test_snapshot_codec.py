@@ -5,7 +5,7 @@ from io import BytesIO
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transactions.living import FIRST, LONG, NOW_MS, Living
@@ -242,7 +242,6 @@ def test_each_missing_end_is_damage() -> None:
             decode_snapshot(data[:length], LIMITS)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_nonsense_with_a_right_checksum_raises_nothing_else(data: st.DataObject) -> None:
     body = bytearray(eventful().snapshot()[:-4])
@@ -256,7 +255,6 @@ def test_nonsense_with_a_right_checksum_raises_nothing_else(data: st.DataObject)
             continue
 
 
-@settings(deadline=None)
 @given(st.lists(INT64), st.dictionaries(INT64, st.lists(st.binary(max_size=200))))
 def test_varints_come_back(numbers: list[int], sets: dict[int, list[bytes]]) -> None:
     reader = VarintReader(encode_longs(numbers) + encode_change_sets(sets) + encode_long(-5))

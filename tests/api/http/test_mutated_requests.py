@@ -1,25 +1,25 @@
 """Whatever comes, it is answered or refused, in order, and the server never fails.
 
 Requests that are odd, cut, repeated and changed anywhere, several on a connection, cut into pieces
-anywhere. `TMS_MUTATIONS=40000` in the environment tries so many.
+anywhere.
 """
 
 import asyncio
-import os
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.api.http.odd_requests import ODD
 from tests.api.http.wires import Wires
 from tests.api.rest import Live, live
+from tests.scale import scaled
 
-_EXAMPLES = int(os.environ.get("TMS_MUTATIONS", "1000"))
+_EXAMPLES = scaled(1000)
 _SENT = [odd.sent for odd in ODD.values()]
 _STATUSES = {
     HTTPStatus.CONTINUE,
@@ -64,7 +64,7 @@ def served(runner: asyncio.Runner) -> Iterator[Live]:
     runner.run(context.__aexit__(None, None, None))
 
 
-@settings(max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=_EXAMPLES)
 @given(requests=st.lists(mutated(), min_size=1, max_size=3), cuts=st.lists(st.integers(0, 999)))
 def test_whatever_comes_is_answered_or_refused(
     runner: asyncio.Runner, served: Live, requests: list[bytes], cuts: list[int]

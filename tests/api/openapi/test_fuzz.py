@@ -6,7 +6,6 @@ about a topic, a subscription and a transaction that are there.
 """
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -24,6 +23,7 @@ from api.http.operation import Operation
 from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
 from tests.api.rest import AVRO_TYPE, TOPIC, live, zipped
+from tests.scale import scaled
 from tms.core.limits import Limits
 from tms.wire.media_types import ARROW_TYPE
 
@@ -31,7 +31,7 @@ __all__ = ["media"]
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "30"))
+EXAMPLES = scaled(30)
 TOO_LARGE = 413
 
 BEYOND_SCHEMAS = (
@@ -133,7 +133,6 @@ def test_whatever_is_sent_the_answer_is_as_documented(
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

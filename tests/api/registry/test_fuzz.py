@@ -4,7 +4,6 @@ Whatever is sent, the answer is one that the document tells of, and never an err
 """
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -26,11 +25,12 @@ from api.registry.application import operations_of
 from tests.api.openapi.cases import cases_of
 from tests.api.registry.live import served
 from tests.registry.registries import record
+from tests.scale import scaled
 from tms.wire.registry_bodies import CONTENT_TYPE
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "20"))
+EXAMPLES = scaled(20)
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -120,7 +120,6 @@ def test_whatever_is_sent_the_answer_is_as_documented(
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -11,7 +11,6 @@ may be asked for, and not all be read.
 
 import asyncio
 import json
-import os
 import random
 import re
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from tests.api.rest import NOW_MS
 from tests.api.security.secured import LIMITS, ROOT, opened_server, serving_server
 from tests.manual_clock import ManualClock
 from tests.registry.registries import opened
+from tests.scale import scaled
 from tests.security.drawn_rules import SUBJECT_PATTERNS, naive
 from tms.core.caller import Caller
 from tms.core.errors import NotPermitted, PayloadRefused
@@ -43,7 +43,7 @@ from tms.security.resources import ACTIONS_OF, Action, Kind, subject_resource
 from tms.security.rules import Effect, Identity, Rule
 from tms.serdes.wire_format import start_of
 
-EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "30")) // 3
+EXAMPLES = scaled(10)
 REQUESTS = 100
 REFERS = {"ab": "a", "b": "ab", ":.a:b": ":.a:a", ":.b:a": "b"}
 """The subjects that refer to others, by whose types their own are made."""
@@ -266,7 +266,6 @@ async def histories(rules: list[Rule], seed: int) -> None:
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

@@ -1,7 +1,6 @@
 """Whatever a stranger sends, nothing is done for them."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -19,13 +18,14 @@ from api.openapi.service import service_document
 from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
 from tests.api.security.secured import OPEN, pair_of_servers
+from tests.scale import scaled
 from tms.security.tokens import new_token
 
 __all__ = ["media"]
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "30")) // 5
+EXAMPLES = scaled(6)
 CLOSED = [operation for operation in OPERATIONS if operation.path not in OPEN]
 CREDENTIALS = (
     None,
@@ -72,7 +72,6 @@ def test_nothing_is_done_for_a_stranger(
 
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(HealthCheck),

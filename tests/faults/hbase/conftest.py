@@ -1,10 +1,6 @@
-"""A real HBase of five processes, and what a server on it has to be told for faults to pass soon.
-
-TMS_HBASE_ROUNDS is how often each fault is tried: once unless it is set.
-"""
+"""A real HBase of five processes, and a server on it that notices faults soon."""
 
 import asyncio
-import os
 import shutil
 import time
 import uuid
@@ -24,10 +20,11 @@ from tables.hbase.layout import Place
 from tests.faults.ledger import Ledger, Request
 from tests.faults.load import check_log
 from tests.metadata.servers import etcd, zookeeper  # noqa: F401  fixtures
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.core.errors import OutcomeUnknown, Unavailable
 
-ROUNDS = int(os.environ.get("TMS_HBASE_ROUNDS", "1"))
+ROUNDS = scaled(1)
 GIVE_UP_S = 5
 TIMEOUT_S = 6
 RETRY_S = 3

@@ -8,6 +8,7 @@ from hypothesis.stateful import (
 )
 
 from tests.messaging.groups.group_machine import ByKey, GroupMachine, T, Unordered
+from tests.scale import scaled
 from tms.core.errors import StoreCorrupt
 from tms.core.message import MessageId
 from tms.messaging.groups.edits import (
@@ -78,5 +79,5 @@ def test_rows_come_back_and_damage_is_found(given_edits: list[ReadEdit]) -> None
 @pytest.mark.parametrize("machine", [Unordered, ByKey])
 def test_the_rules_hold_whatever_members_do(machine: type[GroupMachine]) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=30, stateful_step_count=40, deadline=None)
+        machine, settings=settings(max_examples=scaled(30), stateful_step_count=40)
     )

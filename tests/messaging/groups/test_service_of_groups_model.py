@@ -3,10 +3,11 @@
 from hypothesis import Phase, settings
 
 from tests.messaging.groups.stores_of_groups import ByKey, ByKeyOnLevelDB, Unordered
+from tests.scale import scaled
 
 # What fails is not made smaller: each step may recover a service, so that takes minutes.
 SETTINGS = settings(
-    max_examples=8, stateful_step_count=30, deadline=None, phases=[Phase.explicit, Phase.generate]
+    max_examples=scaled(8), stateful_step_count=30, phases=[Phase.explicit, Phase.generate]
 )
 
 TestUnordered = Unordered.TestCase

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.commits import CommitRequest, Stored
@@ -186,7 +186,6 @@ async def test_what_cannot_be_split(tmp_path: Path) -> None:
         await services.close()
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 99), st.integers(0, 50)), max_size=30, unique_by=lambda p: p[0]

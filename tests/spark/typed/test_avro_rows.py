@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tests.serdes.avro_evolution import evolved
 from tests.serdes.avro_samples import TREE, samples, trees
 from tests.serdes.compiling import avro, record
@@ -18,7 +19,7 @@ from tms.core.schema_types import AVRO
 from tms.serdes.serde import SchemaSource, Unencodable, UnusableSchema
 from tms.spark.typed.forms import form_of
 
-few = settings(max_examples=150, deadline=None)
+few = settings(max_examples=scaled(150))
 
 
 @few
@@ -59,7 +60,7 @@ def test_older_values_are_columns_of_a_later_schema(drawn: tuple[Any, Any, Any])
     assert (found.errors, found.columns) == (expected.errors, expected.columns)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50))
 @given(st.lists(trees, max_size=3))
 def test_values_within_themselves_come_back(values: list[Any]) -> None:
     source, serde = avro_source(TREE), avro(TREE)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tests.serdes.avro_samples import TREE, samples
 from tests.serdes.compiling import avro, record
 from tests.spark.typed.typed_values import (
@@ -28,7 +29,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(200))
 @given(st.sampled_from([*KINDS]), st.lists(st.binary(max_size=40), max_size=5))
 def test_whatever_the_bytes_are_each_row_has_columns_or_an_error(
     kind: int, datas: list[bytes]
@@ -41,7 +42,7 @@ def test_whatever_the_bytes_are_each_row_has_columns_or_an_error(
     assert found.errors[-1] is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 @given(samples(), st.data())
 def test_a_damaged_row_harms_no_other(sample: Any, data: Any) -> None:
     """Also if what it claims to have reaches into the next payload."""

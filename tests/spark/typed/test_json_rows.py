@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tests.serdes.avro_samples import TEXTS
 from tests.spark.typed.typed_values import decoded, encoded, json_source, one, payload
 from tms.serdes.serde import Unencodable
@@ -52,7 +53,7 @@ def objects(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any
     return schema, st.fixed_dictionaries(values, optional=optional)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(schemas_with_values(), st.data())
 def test_values_come_back_from_their_columns(drawn: Any, data: Any) -> None:
     schema, strategy = drawn
@@ -65,7 +66,7 @@ def test_values_come_back_from_their_columns(drawn: Any, data: Any) -> None:
     assert [json.loads(each) for each in encoded(source, found.columns, len(values))] == values
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 @given(objects(), objects(), st.data())
 def test_what_another_schema_wrote_is_columns_or_an_error(old: Any, new: Any, data: Any) -> None:
     value = data.draw(old[1])

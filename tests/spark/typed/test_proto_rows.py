@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tests.serdes.avro_samples import DOUBLES, FLOATS, INTS, LONGS, TEXTS
 from tests.serdes.compiling import proto
 from tests.spark.typed.typed_values import decoded, encoded, one, payload, proto_source
@@ -64,7 +65,7 @@ LATER = proto_source("""
 """)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 @given(st.lists(ORDERS, max_size=3))
 def test_values_come_back_from_their_columns(values: list[Any]) -> None:
     datas = [SERDE.encode(value) for value in values]
@@ -75,7 +76,7 @@ def test_values_come_back_from_their_columns(values: list[Any]) -> None:
     assert [SERDE.decode(each, 0) for each in again] == [SERDE.decode(each, 0) for each in datas]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50))
 @given(ORDERS)
 def test_older_messages_are_columns_of_a_later_file_by_their_numbers(value: Any) -> None:
     found = decoded(LATER, {1: SOURCE}, [payload(1, SERDE.encode(value))])

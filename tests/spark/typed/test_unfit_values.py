@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scale import scaled
 from tests.serdes.compiling import record
 from tests.spark.typed.typed_values import (
     avro_source,
@@ -96,7 +97,7 @@ def test_a_value_that_does_not_fit_is_refused(
         encoded(source, {field: column}, len(column))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(200))
 @given(
     st.sampled_from([(avro_of("float"), "a"), (PROTO, "f"), (PROTO, "w")]),
     st.floats(allow_nan=False)
@@ -135,7 +136,7 @@ def test_a_number_of_json_is_the_nearest_double(number: float) -> None:
     assert one(found) == {"a": float(number)}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50))
 @given(st.lists(st.sampled_from([1, 2, None, 1 << 63, "x"]), max_size=300))
 def test_rows_that_do_not_fit_are_told_and_the_others_are_there(numbers: list[Any]) -> None:
     source = json_of({"type": ["integer", "null"]})

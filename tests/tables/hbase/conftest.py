@@ -1,7 +1,4 @@
-"""A real HBase for the tests of this folder: started once, stopped at the end.
-
-`HBASE_EXAMPLES=50` in the environment has the properties tried on that many examples.
-"""
+"""A real HBase for the tests of this folder: started once, stopped at the end."""
 
 import shutil
 import signal

@@ -1,11 +1,10 @@
-"""What a topic's bound leaves to open transactions on HBase. `HBASE_EXAMPLES` as in conftest.py."""
+"""What a topic's bound leaves to open transactions on HBase."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tables.hbase.layout import Place
@@ -18,12 +17,13 @@ from tests.contracts.bounds_contract import (  # noqa: F401  run here on this tw
     test_what_was_committed_behind_an_undecided_entry_stays_whole,
 )
 from tests.manual_clock import ManualClock
+from tests.scale import scaled
 from tests.tables.hbase.twins import HBaseTwin
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = int(os.environ.get("HBASE_EXAMPLES", "8"))
+EXAMPLES = scaled(8)
 
 
 @pytest.fixture
@@ -52,7 +52,5 @@ def test_no_transaction_loses_a_part(place: Place) -> None:
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
         ),
     )

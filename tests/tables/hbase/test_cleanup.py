@@ -1,10 +1,9 @@
 """What readers see of a store on HBase is the same with cleanup and without, whoever cleans up.
 
-The tables are cut in the middle of topics. `HBASE_EXAMPLES` as in conftest.py.
+The tables are cut in the middle of topics.
 """
 
 import asyncio
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -58,6 +57,7 @@ from tests.contracts.invalid_contract import (  # noqa: F401  run here on these 
 )
 from tests.contracts.store_contract import empty
 from tests.manual_clock import ManualClock
+from tests.scale import scaled
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tests.tables.hbase.twins import WORKERS, HBaseTwin
 from tms.core.clock import SystemClock
@@ -72,7 +72,7 @@ from tms.settings import Settings
 pytestmark = pytest.mark.slow
 
 DAY_MS = 86_400_000
-EXAMPLES = int(os.environ.get("HBASE_EXAMPLES", "8"))
+EXAMPLES = scaled(8)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,6 @@ def cut_store(cut_place: Place) -> Iterator[HBaseStore]:
 
 @settings(
     max_examples=EXAMPLES * 3,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(found=tables())
@@ -258,8 +257,6 @@ def test_readers_of_twins_see_the_same(cut_place: Place, *, is_apart: bool) -> N
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
         ),
     )
 
@@ -285,7 +282,5 @@ def test_readers_find_the_same_of_each_key(cut_place: Place) -> None:
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=20,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
         ),
     )

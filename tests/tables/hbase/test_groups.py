@@ -1,14 +1,10 @@
-"""Groups on a real HBase: their service with members that come late, and a server that takes over.
+"""Groups on a real HBase: members that come late, and a server that takes over."""
 
-`HBASE_EXAMPLES` as in conftest.py.
-"""
-
-import os
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import tms
@@ -19,6 +15,7 @@ from tables.sealing.tables import SealedTables
 from tests.contracts.store_contract import empty
 from tests.messaging.groups.service_of_groups_machine import GroupServiceMachine
 from tests.messaging.writes_that_fail import WritesThatFail
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tms.core.groups import Order
@@ -52,11 +49,9 @@ def test_each_message_is_settled_once(place: Place, order: Order) -> None:
     run_state_machine_as_test(
         OnHBase,
         settings=settings(
-            max_examples=int(os.environ.get("HBASE_EXAMPLES", "2")),
+            max_examples=scaled(2),
             stateful_step_count=20,
-            deadline=None,
             phases=[Phase.explicit, Phase.generate],
-            suppress_health_check=[HealthCheck.too_slow],
         ),
     )
 

@@ -1,13 +1,9 @@
-"""The service on a real HBase: against its model, and as a server that is killed and started again.
+"""The service on a real HBase: against its model, and as a server killed and started again."""
 
-`HBASE_EXAMPLES` as in conftest.py.
-"""
-
-import os
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import tms
@@ -16,6 +12,7 @@ from tables.hbase.store import HBaseStore
 from tables.store import Store
 from tests.contracts.store_contract import empty
 from tests.messaging.service_machine import ServiceMachine
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tms.core.topic import TopicId
@@ -43,10 +40,8 @@ def test_the_service_does_as_its_model_on_hbase(place: Place) -> None:
     run_state_machine_as_test(
         HBaseMachine,
         settings=settings(
-            max_examples=int(os.environ.get("HBASE_EXAMPLES", "8")),
+            max_examples=scaled(8),
             stateful_step_count=25,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
         ),
     )
 

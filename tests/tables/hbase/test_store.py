@@ -1,20 +1,18 @@
 """The Store contract on a real HBase."""
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tables.hbase.store import HBaseStore
 from tests.contracts import store_contract
 from tests.contracts.store_contract import StoreContract
+from tests.scale import scaled
 
 pytestmark = pytest.mark.slow
 
 fewer = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
-    max_examples=int(os.environ.get("HBASE_EXAMPLES", "8")),
-    deadline=None,
+    max_examples=scaled(8),
 )
 
 

@@ -1,7 +1,7 @@
 """Two servers on one HBase: the one that leads is paused or stopped, and the other goes on.
 
 The gateway here is one of its own, which closes idle connections soon; metadata is in the ZooKeeper
-that HBase has. `HBASE_TURNS=20` in the environment has the leader paused that many times.
+that HBase has.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from dev.processes import HOST, free_ports
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import until
 from tms.cluster.lease import Lease, SteadySeconds, ceiling_ms
@@ -250,7 +251,7 @@ def test_a_paused_leader_that_wakes_up_changes_nothing(pair: Pair) -> None:
     pair.http.put(f"{pair.servers[0].url}{PATH}")
     load = Load([server.url for server in pair.servers])
     try:
-        for _ in range(int(os.environ.get("HBASE_TURNS", "1"))):
+        for _ in range(scaled(1)):
             _pause_the_leader(pair, load)
     finally:
         load.stop()

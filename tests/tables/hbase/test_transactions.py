@@ -1,9 +1,5 @@
-"""Transactions on a real HBase, whose server dies between any two calls, or within one.
+"""Transactions on a real HBase, whose server dies between any two calls, or within one."""
 
-`HBASE_EXAMPLES` as in conftest.py: how many deaths are tried.
-"""
-
-import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +14,7 @@ from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tests.contracts.store_contract import empty
 from tests.manual_clock import ManualClock
+from tests.scale import scaled
 from tests.simulation.transaction_crashes import (
     NOW_MS,
     Ledger,
@@ -33,7 +30,7 @@ from tms.transactions import service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-EXAMPLES = int(os.environ.get("HBASE_EXAMPLES", "8"))
+EXAMPLES = scaled(8)
 WRITES = ("mutateRows", "checkAndPut")
 
 
@@ -123,5 +120,5 @@ def test_histories_are_recovered_as_they_were(place: Place, hbase_store: HBaseSt
 
     run_state_machine_as_test(
         HBaseIsolation,
-        settings=settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None),
+        settings=settings(max_examples=EXAMPLES, stateful_step_count=25),
     )

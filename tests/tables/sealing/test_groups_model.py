@@ -14,6 +14,7 @@ from tables.keys import prefix
 from tables.memory import MemoryStore
 from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
+from tests.scale import scaled
 from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import CREATED, ORDERS, create_group, create_topic
 from tms.core.errors import OutcomeUnknown
@@ -135,4 +136,4 @@ class Leaders(RuleBasedStateMachine):
 
 
 TestLeaders = Leaders.TestCase
-TestLeaders.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestLeaders.settings = settings(max_examples=scaled(40), stateful_step_count=30)

@@ -1,0 +1,27 @@
+"""How many rounds and examples a test tries, and the seed of whatever it draws.
+
+`scripts/test` runs the gate: a part of the rounds, always from the same seed. `scripts/test --all`
+runs all of them, from a new seed. tests/conftest.py sets both from pytest's options before it
+imports a test, so a module may use them in a decorator.
+"""
+
+GATE = 0.2
+"""The part of the rounds that the gate runs."""
+GATE_SEED = 20_261_128
+
+_chosen = {"scale": 1.0, "seed": float(GATE_SEED)}
+
+
+def choose(scale: float, seed: int) -> None:
+    """Set both for this process."""
+    _chosen.update(scale=scale, seed=seed)
+
+
+def scaled(full: int, least: int = 1) -> int:
+    """Return how many of `full` rounds or examples to try, at least `least`."""
+    return max(least, round(full * _chosen["scale"]))
+
+
+def seed() -> int:
+    """Return the seed of this run."""
+    return int(_chosen["seed"])

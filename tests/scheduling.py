@@ -1,0 +1,74 @@
+"""Which process of pytest-xdist runs which tests.
+
+A file's tests run in one process, and so do those of a folder that shares something expensive. All
+that starts Java or a real metadata server runs in one process, one folder after the other: two of
+them side by side take longer than in turn, and each server is started once.
+"""
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER = ("tests/structure/", "tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
+"""The folders that are one unit of work."""
+
+ON_METADATA_SERVERS = (
+    "tests/cluster/test_on_servers.py",
+    "tests/coordination/test_on_servers.py",
+    "tests/metadata/test_command_line.py",
+    "tests/metadata/test_crashes.py",
+    "tests/metadata/test_faults.py",
+    "tests/metadata/test_live_values.py",
+    "tests/metadata/test_secured_servers.py",
+    "tests/metadata/test_server_models.py",
+    "tests/metadata/test_server_stores.py",
+    "tests/registry/test_masters.py",
+    "tests/registry/test_secured_masters.py",
+    "tests/security/test_grants.py",
+)
+"""The files that use ZooKeeper and etcd (tests/metadata/servers.py)."""
+
+IN_TURN = (
+    *ON_METADATA_SERVERS,
+    "tests/faults/hbase/",
+    "tests/tables/hbase/",
+    "tests/spark/",
+    "tests/cdap/test_cdap_client.py",
+)
+"""What one process runs, in this order, before it takes part in the rest."""
+
+
+class InTurn(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Gives a process the tests of a file or folder; the first process those of `IN_TURN`."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        """Keep the order of collection."""
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+        self._runs_in_turn: Any = None
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Give `node` its next unit of work, or let it end if the rest is another process's."""
+        in_turn = [scope for scope in IN_TURN if scope in self.workqueue]
+        if in_turn and self._runs_in_turn in (None, node):
+            self._runs_in_turn = node
+            self.workqueue.move_to_end(in_turn[0], last=False)
+        else:
+            others = (scope for scope in self.workqueue if scope not in IN_TURN)
+            scope = next(others, None)
+            if scope is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+    def remove_node(self, node: Any) -> Any:
+        """Let another process run the rest of `IN_TURN` if this one crashed."""
+        if node is self._runs_in_turn:
+            self._runs_in_turn = None
+        return super().remove_node(node)

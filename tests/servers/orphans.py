@@ -1,0 +1,61 @@
+"""Ends what a process of tests started once that process has ended, however it ended.
+
+Every process that a test starts inherits `MARK` in its environment. A keeper, a process of its own,
+waits until its parent ends, and then kills whatever has its parent's mark: so neither Ctrl-C nor
+kill -9 leaves a server behind, whoever started it and whatever session it is in.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+MARK = "STARTED_BY_TESTS"
+
+
+def keep() -> None:
+    """Mark what this process starts from now on, and start the keeper."""
+    own = f"{os.getpid()}-{Path('/proc/self/stat').read_text().rsplit(')', 1)[1].split()[19]}"
+    os.environ[MARK] = own
+    command = [sys.executable, "-S", "-E", __file__, str(os.getpid()), own]
+    os.posix_spawn(command[0], command, os.environ, setsid=True)  # Ctrl-C is not for it
+
+
+def marked(own: str) -> list[int]:
+    """Return the processes that have a mark, except this one."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdecimal() or int(process.name) == os.getpid():
+            continue
+        try:
+            variables = (process / "environ").read_bytes().split(b"\0")
+        except OSError:  # it has ended, or is another user's
+            continue
+        if f"{MARK}={own}".encode() in variables:
+            found.append(int(process.name))
+    return found
+
+
+def main() -> None:
+    """Wait for the end of the process named, and kill what it left."""
+    parent, own = int(sys.argv[1]), sys.argv[2]
+    try:
+        ended = os.pidfd_open(parent)
+    except ProcessLookupError:
+        pass
+    else:
+        if os.getppid() == parent:
+            select.select([ended], [], [])
+    while pids := marked(own):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.01)  # until they have ended
+
+
+if __name__ == "__main__":
+    main()

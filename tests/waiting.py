@@ -1,0 +1,78 @@
+"""Waiting until something holds: the only sleeps in tests (tests/structure/test_waiting.py).
+
+A test waits for an event, and asserts the event rather than how long it took. One ceiling bounds
+every wait. It is far above what any wait takes on a slow and busy machine, so reaching it means
+that the event does not come. Its error names what was awaited, and says that time was up.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from tests.virtual_loop import VirtualLoop
+
+WAIT_S_MAX = 120.0
+_PAUSE_S = 0.005
+
+T = TypeVar("T")
+
+
+async def until(condition: Callable[[], T | Awaitable[T]], what: str | None = None) -> T:
+    """Return what `condition` returns once that is true; it may be a coroutine function.
+
+    Raises AssertionError after `WAIT_S_MAX`, which passes at once on a virtual loop.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + WAIT_S_MAX
+    while True:
+        found = condition()
+        found = await found if inspect.isawaitable(found) else found
+        if found:
+            return found
+        assert loop.time() < deadline, _time_is_up(condition, what)
+        await asyncio.sleep(_PAUSE_S)
+
+
+def wait_until(condition: Callable[[], T], what: str | None = None) -> T:
+    """Do the same without an event loop."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not (found := condition()):
+        assert time.monotonic() < deadline, _time_is_up(condition, what)
+        time.sleep(_PAUSE_S)
+    return found
+
+
+async def turns(count: int = 1) -> None:
+    """Let the event loop run `count` times: what is ready goes on, and no time passes."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def passes(seconds: float) -> None:
+    """Let time pass on a virtual loop, where that takes none."""
+    is_virtual = isinstance(asyncio.get_running_loop(), VirtualLoop)
+    assert is_virtual, "a real loop would wait: let a test wait for an event, by until"
+    await asyncio.sleep(seconds)
+
+
+@asynccontextmanager
+async def in_time(what: str | None = None) -> AsyncIterator[None]:
+    """Bound what a test awaits, with the ceiling of every wait."""
+    try:
+        async with asyncio.timeout(WAIT_S_MAX):
+            yield
+    except TimeoutError as error:
+        awaited = what or "what the traceback above awaits"
+        raise AssertionError(f"time was up: {awaited} took over {WAIT_S_MAX:g} s") from error
+
+
+def _time_is_up(condition: Callable[[], object], what: str | None) -> str:
+    if what is None:
+        try:
+            what = inspect.getsource(condition).strip()
+        except (OSError, TypeError):
+            what = repr(condition)
+    return f"time was up: {WAIT_S_MAX:g} s passed, and this did not hold: {what}"
