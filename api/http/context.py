@@ -38,7 +38,8 @@ class Context:
     registry: CollectorRegistry
     topic_info: TopicInfo
     body_memory: BodyMemory
-    openapi: bytes
+    openapi: Callable[[], bytes]
+    """Returns the OpenAPI document; encoded when it is first called."""
     callers: Callers
     error_form: ErrorForm
     """How errors are answered; another interface than TMS's own has another form."""
@@ -77,7 +78,7 @@ def context_of(
     services: ServerServices | None = None,
     *,
     check_ready: Callable[[], None] = not_ready,
-    openapi: bytes = b"",
+    openapi: Callable[[], bytes] = bytes,
     error_form: ErrorForm = answer_of,
     **options: Unpack[Options],
 ) -> Context:

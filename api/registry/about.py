@@ -77,7 +77,7 @@ class AboutHandlers(Handlers):
     @staticmethod
     async def openapi(exchange: Exchange) -> None:
         """Answer with the OpenAPI document."""
-        await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
+        await exchange.answer(OK, exchange.context.openapi(), JSON_TYPE)
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""

@@ -1,5 +1,7 @@
 """The registry as an application."""
 
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Unpack
 
 from api.http.application import Application
@@ -36,6 +38,10 @@ def operations_of(registry: Registry) -> tuple[Operation, ...]:
     return with_resources(registry, operations)
 
 
+def _document(operations: Sequence[Operation]) -> bytes:
+    return encoded(registry_document(operations))
+
+
 def create_registry_app(
     registry: Registry,
     limits: Limits,
@@ -49,7 +55,7 @@ def create_registry_app(
     With `forwarding`, the master does what is written.
     """
     operations = operations_of(registry)
-    openapi = encoded(registry_document(operations))
+    openapi = cache(partial(_document, operations))
     if forwarding is not None:
         operations = forwarding.over(operations)
     context = context_of(limits, openapi=openapi, error_form=refusal_of, **options)

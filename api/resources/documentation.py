@@ -83,7 +83,7 @@ def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]
 
 async def _show(request: Request) -> HTMLResponse:
     exchange: Exchange = request.scope["exchange"]
-    return HTMLResponse(page(json.loads(exchange.context.openapi)))
+    return HTMLResponse(page(json.loads(exchange.context.openapi())))
 
 
 OPERATIONS = (

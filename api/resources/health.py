@@ -117,7 +117,7 @@ async def ping(exchange: Exchange) -> None:
 
 async def openapi(exchange: Exchange) -> None:
     """Answer with the OpenAPI document."""
-    await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
+    await exchange.answer(OK, exchange.context.openapi(), JSON_TYPE)
 
 
 _row = partial(Operation, method="GET", tag="Server")
