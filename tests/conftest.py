@@ -19,7 +19,10 @@ from hypothesis import settings as hypothesis_settings
 from tests import scale
 from tests.scheduling import InTurn
 from tests.servers import orphans
+from tests.servers.metadata_servers import end_unused, etcd, zookeeper
 from tests.taskless_guard import taskless_guard
+
+__all__ = ["etcd", "zookeeper"]
 
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 
@@ -95,6 +98,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.hook.pytest_deselected(items=[item for item in items if is_left_out(item)])
     items[:] = [item for item in items if not is_left_out(item)]
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of the test itself
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    end_unused(item, nextitem)
 
 
 @pytest.fixture(autouse=True)

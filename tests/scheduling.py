@@ -29,6 +29,14 @@ ON_METADATA_SERVERS = (
 )
 """The files that use ZooKeeper and etcd (tests/metadata/servers.py)."""
 
+
+def uses_metadata_servers(item: pytest.Item | None) -> bool:
+    """Whether a test is in one of those files, or in the folder with clusters on HBase."""
+    return item is not None and item.nodeid.startswith(
+        (*ON_METADATA_SERVERS, "tests/faults/hbase/")
+    )
+
+
 IN_TURN = (
     *ON_METADATA_SERVERS,
     "tests/faults/hbase/",

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.cluster.world import World
-from tests.metadata.servers import etcd, remote, sessions_at, zookeeper
+from tests.metadata.servers import remote, sessions_at
 
-__all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
+__all__ = ["remote", "sessions_at"]
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pytest
 
 from tables.coordination_rows import CoordinationRows
 from tables.memory import MemoryStore
-from tests.metadata.servers import etcd, remote, sessions_at, zookeeper
+from tests.metadata.servers import remote, sessions_at
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.journal import MetadataJournal
 
-__all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
+__all__ = ["remote", "sessions_at"]
 
 
 @pytest.fixture

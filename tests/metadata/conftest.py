@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.metadata.servers import etcd, remote, sessions_at, zookeeper
+from tests.metadata.servers import remote, sessions_at
 
-__all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
+__all__ = ["remote", "sessions_at"]
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""Real servers for the tests of metadata: started when first asked for, stopped at the end."""
+"""Stores and sessions on real metadata servers (tests/servers/metadata_servers.py)."""
 
 import asyncio
-import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from aetcd import rpc
 from kazoo.client import KazooClient
 
-from dev.etcd import servers as etcd_servers
-from dev.processes import CannotStart, Servers
-from dev.zookeeper import servers as zookeeper_servers
+from dev.processes import Servers
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.etcd.session import Etcd
 from tms.metadata.etcd.thread import there
@@ -23,26 +20,6 @@ from tms.server.stores import open_metadata
 
 Open = Callable[..., Awaitable[MetadataStore]]
 """Opens a session: of the first servers by default, with the options given."""
-
-
-@pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"ZooKeeper needs {', '.join(missing)}: apt-get install maven")
-    servers = zookeeper_servers.start(tmp_path_factory.mktemp("zookeeper"))
-    yield servers
-    servers.stop()
-
-
-@pytest.fixture(scope="session")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    try:
-        servers = etcd_servers.start(tmp_path_factory.mktemp("etcd"))
-    except CannotStart as error:
-        pytest.skip(str(error))
-    yield servers
-    servers.stop()
 
 
 @pytest.fixture(params=["zk", "etcd"])

@@ -15,15 +15,13 @@ import httpx
 import pytest
 
 from dev.processes import Servers
-from tests.metadata.servers import etcd, fresh_url, zookeeper
+from tests.metadata.servers import fresh_url
 from tests.registry.masters import SERVERS, ElectedBy, Masters, until
 from tests.registry.registries import fixed
 from tests.registry.storm import Storm
 from tests.scale import scaled
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
-
-__all__ = ["etcd", "zookeeper"]
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 
 from dev.processes import Servers, free_ports
 from tests.api.security.secured import rule_of
-from tests.metadata.servers import etcd, fresh_url
+from tests.metadata.servers import fresh_url
 from tests.registry.masters import until
 from tests.registry.registries import fixed
 from tests.servers.server_process import ServerProcess
@@ -23,8 +23,6 @@ from tms.security.grants import GrantOptions, Grants
 from tms.security.resources import Action
 from tms.security.tokens import KeptToken, new_token
 from tms.server.stores import open_metadata
-
-__all__ = ["etcd"]
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
-from tests.metadata.servers import etcd, remote, zookeeper
+from tests.metadata.servers import remote
 from tests.scale import scaled
 from tests.security.drawn_rules import rules
 from tests.servers.proxy import Proxy
@@ -24,7 +24,7 @@ from tms.security.rules import Effect, Identity, Rule
 from tms.security.tokens import new_token
 from tms.server.stores import open_metadata
 
-__all__ = ["etcd", "remote", "zookeeper"]
+__all__ = ["remote"]
 
 pytestmark = pytest.mark.anyio
 

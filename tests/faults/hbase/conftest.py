@@ -19,7 +19,6 @@ from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tests.faults.ledger import Ledger, Request
 from tests.faults.load import check_log
-from tests.metadata.servers import etcd, zookeeper  # noqa: F401  fixtures
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.core.errors import OutcomeUnknown, Unavailable
