@@ -53,7 +53,7 @@ async def test_the_cookie_is_a_session_of_the_console_alone(guarded_site: Site) 
     [kept] = browser.http.cookies.jar
     assert kept.path == "/console"
     named = {"cookie": f"{kept.name}={kept.value}"}
-    async with httpx.AsyncClient(base_url=guarded_site.url, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=guarded_site.url, trust_env=False, verify=False) as http:
         assert (await http.get("/console/topics", headers=named)).status_code == HTTPStatus.OK
         for path in ("/v1/namespaces/ns/topics", "/metrics", "/v1/cluster"):
             refused = await http.get(path, headers=named)
@@ -167,7 +167,7 @@ async def test_a_forged_cookie_is_nobody(guarded_site: Site) -> None:
 async def test_without_access_control_other_names_of_the_server_are_refused(
     open_site: Site,
 ) -> None:
-    async with httpx.AsyncClient(base_url=open_site.url, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=open_site.url, trust_env=False, verify=False) as http:
         answer = await http.get("/console", headers={"x-forwarded-for": "10.0.0.1"})
         assert answer.status_code == HTTPStatus.OK
         answer = await http.get("/console", headers={"host": "evil.example"})

@@ -101,7 +101,7 @@ async def watched(
             has_registry=False,
             certificates=certificates,
         ) as opened,
-        httpx.AsyncClient(base_url=opened.url, trust_env=False) as http,
+        httpx.AsyncClient(base_url=opened.url, trust_env=False, verify=False) as http,
     ):
         assert isinstance(opened.services, OpenServices)
         await opened.create()

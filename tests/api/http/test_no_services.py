@@ -27,7 +27,7 @@ async def test_what_needs_a_service_is_answered_503() -> None:
     app = Application(context_of(Limits()), RestMetrics(), OPERATIONS)
     async with (
         serving(app, Limits()) as (url, _),
-        httpx.AsyncClient(base_url=url, trust_env=False) as http,
+        httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as http,
     ):
         for method, path, body in ASKED:
             answer = await http.request(method, path, json=body)

@@ -37,8 +37,8 @@ async def test_a_write_is_done_by_the_master_however_its_path_is_spelt() -> None
         async with (
             serving(apps[0], Limits()) as (url, _),
             serving(apps[1], Limits()) as (other_url, _),
-            httpx.AsyncClient(base_url=url, trust_env=False) as at_master,
-            httpx.AsyncClient(base_url=other_url, trust_env=False) as at_follower,
+            httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as at_master,
+            httpx.AsyncClient(base_url=other_url, trust_env=False, verify=False) as at_follower,
         ):
             await master.become()
             follower.hand.tell(Elected(f"{url}{PREFIX}"))
