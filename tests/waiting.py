@@ -7,6 +7,7 @@ that the event does not come. Its error names what was awaited, and says that ti
 
 import asyncio
 import inspect
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from typing import TypeVar
 from tests.virtual_loop import VirtualLoop
 
 WAIT_S_MAX = 120.0
+_TURNS = 20
 _PAUSE_S = 0.005
 
 T = TypeVar("T")
@@ -27,13 +29,14 @@ async def until(condition: Callable[[], T | Awaitable[T]], what: str | None = No
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + WAIT_S_MAX
-    while True:
+    for look in itertools.count():
         found = condition()
         found = await found if inspect.isawaitable(found) else found
         if found:
             return found
         assert loop.time() < deadline, _time_is_up(condition, what)
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(0 if look < _TURNS else _PAUSE_S)
+    raise AssertionError  # it has returned
 
 
 def wait_until(condition: Callable[[], T], what: str | None = None) -> T:

@@ -24,10 +24,12 @@ from api.http.server import ListeningAddress, serve
 from api.http.tls import ServerTls
 from tests.manual_clock import ManualClock
 from tests.sharding.three_shards import open_three
+from tests.waiting import in_time, until
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
 from tms.core.shards import ShardBy
 from tms.core.topic import TopicId
+from tms.messaging.groups.service import GroupService
 from tms.messaging.service import Service
 from tms.server.node import OpenServices, open_services
 from tms.server.sharded import ShardedServices
@@ -123,11 +125,14 @@ class Rest:
         state = self.service._states.loaded(TopicId("ns", "t"))
         return len(state._waiters) if state else 0
 
+    def takers(self) -> int:
+        """Return how many takes wait for a message."""
+        groups = cast("GroupService", self.services.in_shard(0).groups)
+        return sum(len(group.waiting) for group in groups._groups.loaded)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let others work until `condition` holds."""
-        async with asyncio.timeout(5):
-            while not condition():
-                await asyncio.sleep(0.001)
+        await until(condition)
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str]:
@@ -178,7 +183,7 @@ class Wire:
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """Read one answer of known length."""
-        async with asyncio.timeout(5):
+        async with in_time():
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = dict(line.split(": ", 1) for line in head[1:] if line)
             body = await self.reader.readexactly(int(headers["content-length"]))
@@ -186,7 +191,7 @@ class Wire:
 
     async def rest(self) -> bytes:
         """Read until the server closes the connection."""
-        async with asyncio.timeout(5):
+        async with in_time():
             return await self.reader.read()
 
     async def close(self) -> None:

@@ -13,6 +13,7 @@ from api.cluster.standby import ClusterApp
 from tests.api.cluster.standing_by import ID, LIMITS, Known
 from tests.api.doors import ROOT, Doors, bearer
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live, refusal, serving
+from tests.waiting import in_time
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
@@ -177,6 +178,6 @@ async def test_who_may_not_is_told_before_the_body_is_read(door: Door) -> None:
             + head
             + b"content-type: application/json\r\ncontent-length: 100\r\n\r\n"
         )
-        async with asyncio.timeout(5):
+        async with in_time():
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 %s " % status)
         writer.close()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.api.rest import JSON_TYPE, POINTER, TOPIC, Rest
 from tests.api.transactions import TRANSACTIONS
+from tests.waiting import in_time
 from tms.core.transactions import TransactionStatus
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ async def run(*command: str, given: bytes = b"") -> bytes:
         pytest.skip(f"{command[0]} is missing: scripts/test installs it")
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
-    async with asyncio.timeout(60):
+    async with in_time():
         out, err = await process.communicate(given)
     assert process.returncode == 0, err.decode()
     return out

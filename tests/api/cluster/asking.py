@@ -1,7 +1,6 @@
 """Asking another server, on both event loops."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from api.cluster.upstream import Upstream
 from api.cluster.upstream_connection import Answer
 from tests.api.cluster.peers import Peer
+from tests.waiting import turns
 
 
 @pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
@@ -44,10 +44,5 @@ async def body_of(answer: Answer) -> bytes:
 
 async def streamed(*parts: bytes) -> AsyncIterator[bytes]:
     for part in parts:
-        await asyncio.sleep(0)
+        await turns()
         yield part
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        await asyncio.sleep(0.001)

@@ -5,7 +5,8 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-S_MAX = 20.0
+from tests.waiting import in_time
+
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
@@ -88,7 +89,7 @@ async def peer_that(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> 
     scheme = "http" if tls is None else "https"
     peer.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        async with asyncio.timeout(S_MAX):
+        async with in_time():
             yield peer
     finally:
         server.close()

@@ -8,8 +8,8 @@ import pytest
 
 import tms
 import tms.aio
-from tests.api.cluster.asking import until
 from tests.api.cluster.sharing import NAMESPACES, SharingServer, shared
+from tests.waiting import until
 from tms.core.shards import ShardBy
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,5 @@
 """A forwarded request leaves nothing behind that only Python's cyclic collector frees."""
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +11,7 @@ from tests.api.cluster.peers import OK, Behaviour, Talk, answer_all, answering, 
 from tests.api.cluster.standing_by import ID
 from tests.api.http.cycles import collected
 from tests.api.http.wires import Wires
+from tests.waiting import turns
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -56,12 +56,12 @@ async def test_it_leaves_no_cycle(
             forwarder.forward_to(peer.url)
             connection, transport = wires.connect()
             connection.data_received(sent)
-            await asyncio.sleep(0.02)
+            await turns(30)
             if then is not None:
                 then(forwarder)
-                await asyncio.sleep(0.01)
+                await turns(30)
             connection.connection_lost(None)
-            await asyncio.sleep(0.02)
+            await turns(30)
             return transport.written[9:12]
 
         for _ in range(2):

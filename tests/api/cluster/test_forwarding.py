@@ -19,11 +19,10 @@ from tests.api.rest import (
     refusal,
     zipped,
 )
+from tests.waiting import in_time, turns
 from tms.messaging import waiting_reader
 
 pytestmark = pytest.mark.anyio
-
-S_MAX = 30.0
 
 
 async def test_requests_are_answered_by_the_leader(second: Second, leader: Live) -> None:
@@ -89,7 +88,7 @@ async def test_a_body_arrives_before_it_is_whole(second: Second, leader: Live) -
         part = body[start : start + 10_000]
         wire.writer.write(b"%x\r\n%b\r\n" % (len(part), part))
         await wire.writer.drain()
-        await asyncio.sleep(0.001)
+        await turns(5)
     wire.writer.write(b"0\r\n\r\n")
 
     assert (await wire.answer())[0] == 200
@@ -175,7 +174,7 @@ async def test_when_another_leads_who_waits_is_told_that_he_does_not_know(
 
     second.forwarder.forward_to("http://127.0.0.1:1")
 
-    async with asyncio.timeout(S_MAX):
+    async with in_time():
         assert refusal(await waiting) == (504, "outcome_unknown")
 
 
@@ -256,7 +255,7 @@ async def test_a_reader_is_told_where_it_waits_through_a_standby(
     path, headers = f"{TOPIC}/poll?isolation=committed&wait=60", {"content-type": AVRO_TYPE}
 
     async with (
-        asyncio.timeout(S_MAX),
+        in_time(),
         second.http.stream("POST", path, content=avro_poll(), headers=headers) as answer,
     ):
         assert answer.headers["tms-stopped-at-transaction"] == pointer

@@ -5,10 +5,10 @@ import asyncio
 import httpx
 import pytest
 
-from tests.api.cluster.asking import until
 from tests.api.cluster.peers import OK, Talk, answer_all, answering, peer_that
 from tests.api.cluster.standing_by import ID, Second
 from tests.api.rest import TOPICS, Live, refusal
+from tests.waiting import turns, until
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +126,7 @@ async def test_an_answer_before_the_end_of_the_body_is_handed_on(second: Second)
         second.forwarder.forward_to(peer.url)
         wire = await second.connect()
         await wire.send("POST", TOPICS, b"x", {"content-length": "100"})
-        await asyncio.sleep(0.05)
+        await turns(20)
         wire.writer.write(b"x")
         status, headers, body = await wire.answer()
         assert (status, headers["connection"], body) == (409, "close", b"no")
@@ -165,7 +165,7 @@ async def test_when_another_leads_a_client_that_does_not_read_is_cut_off(second:
         await wire.reader.readuntil(b"\r\n\r\n")
         way = second.forwarder._way
         assert way is not None
-        await asyncio.sleep(0.2)
+        await turns(200)
         assert len(way.at_work) == 1
         second.forwarder.forward_to(None)
         await until(lambda: not way.at_work)

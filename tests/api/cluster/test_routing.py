@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from tests.api.cluster.asking import until
 from tests.api.cluster.sharing import (
     NAMESPACES,
     SharingServer,
@@ -15,6 +14,7 @@ from tests.api.cluster.sharing import (
     sharing,
     topic,
 )
+from tests.waiting import in_time, turns, until
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 
@@ -143,7 +143,7 @@ async def test_two_that_each_think_the_other_leads_refuse_soon(
     first, second = servers
     await second.stop_leading(1)
     second.hear(1, first)
-    async with asyncio.timeout(5):
+    async with in_time():
         answers = await asyncio.gather(publish(first, "n1"), publish(second, "n1"))
     assert [code_of(each) for each in answers] == [(503, "no_leader")] * 2
 
@@ -204,10 +204,11 @@ async def test_a_shard_that_moves_while_many_publish_loses_and_refuses_nothing(
             tasks.create_task(work(servers[worker % 2], worker))
         leader, other = second, first
         for _ in range(6):
-            await asyncio.sleep(0.1)
+            more = len(acknowledged) + 10
+            await until(lambda more=more: len(acknowledged) >= more)
             await leader.stop_leading(1)
             other.hear(1, None)
-            await asyncio.sleep(0.03)
+            await turns(50)
             await other.lead(1)
             leader.hear(1, other)
             leader, other = other, leader

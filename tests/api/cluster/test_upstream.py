@@ -1,6 +1,5 @@
 """Requests to another server over kept connections, and their answers."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,10 @@ import pytest
 from api.cluster import upstream
 from api.cluster.upstream import NotSent, Upstream
 from api.cluster.upstream_connection import BrokenAnswer
-from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, until, way_to
+from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, way_to
 from tests.api.cluster.peers import OK, Talk, answer_all, answering, peer_that
 from tests.servers.authority import Authority
+from tests.waiting import turns, until
 from tms.core.tls import TlsFiles, server_context
 
 __all__ = ["anyio_backend"]
@@ -60,7 +60,7 @@ async def test_an_answer_is_read_however_it_is_framed() -> None:
             await talk.request()
             for at in range(len(each)):
                 await talk.say(each[at : at + 1])
-                await asyncio.sleep(0)
+                await turns()
 
     for behaviour in (answering(*answers), bytewise):
         async with peer_that(behaviour) as peer:
@@ -154,7 +154,7 @@ async def test_what_nobody_has_asked_for_is_not_taken_for_an_answer() -> None:
     async def behave(talk: Talk) -> None:
         await talk.request()
         await talk.say(OK)
-        await asyncio.sleep(0.02)
+        await turns(20)
         await talk.say(b"HTTP/1.1 408 Too Slow\r\ncontent-length: 0\r\n\r\n")
         assert await talk.ended() == b""
 

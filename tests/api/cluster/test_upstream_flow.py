@@ -9,9 +9,10 @@ import pytest
 from api.cluster import upstream
 from api.cluster.upstream import NotSent, Upstream
 from api.cluster.upstream_connection import Answer, BrokenAnswer
-from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, until, way_to
+from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, way_to
 from tests.api.cluster.peers import OK, Talk, answer_all, peer_that
 from tests.servers.authority import Authority
+from tests.waiting import turns, until
 from tms.core.tls import TlsFiles, client_context, server_context
 
 __all__ = ["anyio_backend"]
@@ -75,7 +76,7 @@ async def settled(value: Callable[[], int]) -> None:
     before = -1
     while before != value():
         before = value()
-        await asyncio.sleep(0.1)
+        await turns(50)
 
 
 async def test_an_answer_waits_for_who_does_not_take_it() -> None:
@@ -112,7 +113,7 @@ async def test_what_is_answered_early_is_not_sent_to_its_end() -> None:
     async def parts() -> AsyncIterator[bytes]:
         while True:
             yield PART
-            await asyncio.sleep(0)
+            await turns()
 
     async with peer_that(behave) as peer:
         with way_to(peer) as way:
@@ -165,7 +166,7 @@ async def test_who_waits_for_ever_can_give_up(end: Wait, raised: type[BaseExcept
         with way_to(peer) as way:
             asking = asyncio.ensure_future(ask(way))
             await until(lambda: len(peer.talks) == 1)
-            await asyncio.sleep(0.02)
+            await turns(5)
             await end(way, asking)
             with pytest.raises(raised):
                 await asking
@@ -188,7 +189,7 @@ async def test_so_many_are_on_their_way_and_others_wait(monkeypatch: pytest.Monk
             asking = [asyncio.ensure_future(ask(way)) for _ in range(10)]
             await until(lambda: len(peer.talks) == 2)
             asking.pop().cancel()
-            await asyncio.sleep(0.02)
+            await turns(5)
             may_answer.set()
             assert [await body_of(await each) for each in asking] == [b"ok"] * 9
             assert len(peer.talks) == 2
@@ -220,11 +221,10 @@ async def test_who_waits_for_a_connection_may_leave_at_any_moment(
 
         async with peer_that(behave) as peer:
             with way_to(peer) as way:
-                for turns in range(12):
+                for later in range(12):
                     first, second, third = (asyncio.ensure_future(ask(way)) for _ in range(3))
                     await first
-                    for _ in range(turns):
-                        await asyncio.sleep(0)
+                    await turns(later)
                     second.cancel()
                     await asyncio.wait([second])
                     assert await body_of(await third) == b"ok"

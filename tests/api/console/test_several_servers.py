@@ -8,8 +8,9 @@ import pytest
 from tests.api.cluster.sharing import SharingServer, code_of, shared, topic
 from tests.api.cluster.standing_by import Second, leader, second
 from tests.api.rest import NOW_MS
-from tests.api.security.secured import ROOT, Pair, opened_server, pair, until
+from tests.api.security.secured import ROOT, Pair, opened_server, pair
 from tests.manual_clock import ManualClock
+from tests.waiting import until
 from tms.security.tokens import new_token
 
 __all__ = ["leader", "pair", "second"]

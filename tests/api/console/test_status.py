@@ -11,6 +11,7 @@ from tests.api.console.site import TOPIC
 from tests.api.console.watched import Watched, watched
 from tests.api.doors import ROOT, Doors, bearer
 from tests.servers.authority import Authority
+from tests.waiting import until
 from tms.core.groups import Acks, Settle, Take
 from tms.core.limits import Limits
 from tms.core.subscriptions import Advance
@@ -188,9 +189,7 @@ async def test_a_task_that_fails(server: Watched) -> None:
         raise RuntimeError("broken")
 
     task = supervised("a task of this test", fail)
-    async with asyncio.timeout(10):
-        while not await server.found():
-            await asyncio.sleep(0.01)
+    await until(server.found)
     told = await server.status()
     assert [each["where"] for each in told["findings"]] == ["a task of this test"]
     assert told["findings"][0]["is_urgent"]

@@ -6,11 +6,13 @@ import json
 import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
+from http import HTTPStatus
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
+from api.http import connections as connections_module
 from api.http.connections import SURPLUS_MAX
 from api.http.eviction import eviction_order
 from api.http.server import connections_max
@@ -18,6 +20,7 @@ from tests.api.cluster.standing_by import Known
 from tests.api.http.odd_requests import HOST, JSON, PING, request
 from tests.api.http.wires import Wires
 from tests.api.rest import JSON_TYPE, TOPIC, Live, Wire, live, serving
+from tests.waiting import in_time, turns, until
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -182,29 +185,39 @@ async def wide(anyio_backend: object) -> AsyncIterator[Live]:
 async def test_a_client_that_never_reads_does_not_hold_its_connection(wide: Live) -> None:
     connections = [await unread(wide) for _ in range(9)]
 
-    async with asyncio.timeout(5):
+    async with in_time():
         for wire in connections:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 while not wire.writer.transport.is_closing():
                     wire.writer.write(b" ")
-                    await asyncio.sleep(0.02)
+                    await turns(10)
     probe = await wide.connect()
     await probe.send("GET", TOPIC)
     assert (await probe.answer())[0] == 200
     await end(probe, *connections)
 
 
-async def test_those_that_do_not_read_make_way(anyio_backend: object) -> None:
+async def test_those_that_do_not_read_make_way(
+    anyio_backend: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections_module, "_UNREAD_S_MIN", 0.05)
     async with live(Limits(connections_max=5)) as served:
         await served.create(note="x" * 30_000)
         await served.http.aclose()
         connections = [await unread(served) for _ in range(5)]
-        await asyncio.sleep(1.2)
+        more: list[Wire] = []
 
-        more = [await served.connect() for _ in range(3)]
-        for wire in more:
+        async def is_answered() -> bool:
+            wire = await served.connect()
             await wire.send("GET", TOPIC)
-            assert (await wire.answer())[0] == 200
+            if (await wire.answer())[0] != HTTPStatus.OK:
+                await wire.close()
+                return False
+            more.append(wire)
+            return True
+
+        for _ in range(3):
+            await until(is_answered)
         await end(*more, *connections)
 
 
@@ -216,7 +229,7 @@ async def test_a_slow_reader_gets_a_long_answer_whole(anyio_backend: object) -> 
         got = 0
         while part := await wire.reader.read(64 * 1024):
             got += len(part)
-            await asyncio.sleep(0.05)
+            await turns(5)
 
         assert got > 900_000
         await wire.close()
@@ -288,7 +301,6 @@ async def test_requests_of_one_connection_let_others_have_their_turn(served: Liv
     busy.data_received(poll * 100)
 
     assert 0 < len(written.answers()) < 100
-    while len(written.answers()) < 100:
-        await asyncio.sleep(0)
+    await until(lambda: not (len(written.answers()) < 100))
     assert {answer.status for answer in written.answers()} == {200}
     busy.connection_lost(None)

@@ -18,6 +18,7 @@ from tests.api.http.odd_requests import ODD
 from tests.api.http.wires import Wires
 from tests.api.rest import Live, live
 from tests.scale import scaled
+from tests.waiting import turns
 
 _EXAMPLES = scaled(1000)
 _SENT = [odd.sent for odd in ODD.values()]
@@ -78,7 +79,7 @@ def test_whatever_comes_is_answered_or_refused(
         connection, transport = wires.connect()
         for piece in pieces:
             connection.data_received(piece)
-            await asyncio.sleep(0)
+            await turns()
         # What has no end yet is given up by the client.
         connection.connection_lost(None)
         await served.until(lambda: connection.is_idle)

@@ -3,7 +3,6 @@
 That runs once a minute. What a stranger can have built a thousand times a second must go by itself.
 """
 
-import asyncio
 import gc
 import re
 from collections.abc import AsyncIterator
@@ -16,6 +15,7 @@ from tests.api.http.cycles import collected
 from tests.api.http.odd_requests import HOST, JSON, ODD, PING, TOPIC, chunked, publish, request
 from tests.api.http.wires import Wires
 from tests.api.rest import Live, live
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -39,14 +39,12 @@ async def server(anyio_backend: object) -> AsyncIterator[Live]:
 
 async def turns(count: int = 5) -> None:
     for _ in range(count):
-        await asyncio.sleep(0)
+        await turns()
 
 
 async def settled(connection: HttpConnection) -> None:
     await turns()
-    async with asyncio.timeout(5):
-        while not connection.is_idle:
-            await asyncio.sleep(0.001)
+    await until(lambda: connection.is_idle)
 
 
 async def ask(wires: Wires, sent: bytes, *, in_parts: bool, leaves: bool = False) -> None:

@@ -13,6 +13,7 @@ from api.http.exchange import Exchange
 from api.http.server import ListeningAddress, serve
 from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
+from tests.waiting import WAIT_S_MAX, in_time, until
 from tms.core.limits import Limits
 from tms.core.tables import Batch
 
@@ -52,9 +53,17 @@ async def start_program() -> tuple[asyncio.subprocess.Process, int]:
 
 
 async def end_of(process: asyncio.subprocess.Process) -> tuple[int | None, bytes]:
-    async with asyncio.timeout(20):
+    async with in_time():
         told, _ = await process.communicate()
     return process.returncode, told
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -67,13 +76,7 @@ async def test_a_signal_ends_it_when_accepted_requests_are_answered(number: sign
     assert b"100 Continue" in await reader.readuntil(b"\r\n\r\n")
 
     process.send_signal(number)
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-            except ConnectionRefusedError:
-                break
-            await asyncio.sleep(0.01)
+    await until(lambda: refuses(port))
     writer.write(body)
 
     answer = await reader.read()
@@ -153,7 +156,7 @@ async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_sto
 
     def kept(store: MemoryStore, batch: Batch) -> None:
         if keeps.is_set():
-            assert written.wait(10)
+            assert written.wait(WAIT_S_MAX)
         write(store, batch)
 
     monkeypatch.setattr(MemoryStore, "write", kept)  # before tables are made of a store
@@ -164,8 +167,7 @@ async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_sto
         keeps.set()
         wire = await served.connect()
         await wire.send("POST", f"{TOPIC}/publish", avro_publish(b"x"), AVRO)
-        while not at_work:
-            await asyncio.sleep(0)
+        await until(lambda: at_work)
         served.stop.set()
         await served.stopped
 

@@ -1,6 +1,5 @@
 """Malformed and odd requests are answered the same wherever they stand and however they come."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -9,6 +8,7 @@ import pytest
 from tests.api.http.odd_requests import ODD, PING, PUBLISH, Odd
 from tests.api.http.wires import Answer, Wires
 from tests.api.rest import Live, live
+from tests.waiting import in_time
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +114,7 @@ async def test_the_answer_to_head_has_no_body(server: Server) -> None:
     wire = await server.served.connect()
     wire.writer.write(ODD[HEAD_OF_ALL].sent + PING)
 
-    async with asyncio.timeout(5):
+    async with in_time():
         head = await wire.reader.readuntil(b"\r\n\r\n")
     assert b"content-length: 3\r\n" in head
     assert (await wire.answer())[2] == b"OK."

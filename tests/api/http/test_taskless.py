@@ -9,6 +9,7 @@ import pytest
 
 from api.http.taskless import TasklessCall
 from tests.taskless_guard import AskedForTask
+from tests.waiting import in_time, until
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +25,7 @@ class Running:
 
 async def turns() -> None:
     for _ in range(5):
-        await asyncio.sleep(0)
+        await turns()
 
 
 async def test_what_does_not_wait_ends_at_once_and_needs_no_task() -> None:
@@ -84,8 +85,8 @@ async def test_from_the_second_wait_on_it_has_a_task_and_timeouts(first: str) ->
     seen: list[str] = []
 
     async def run() -> None:
-        await (answer if first == "a future" else asyncio.sleep(0))
-        await asyncio.sleep(0)
+        await (answer if first == "a future" else turns())
+        await turns()
         try:
             async with asyncio.timeout(0.01):
                 await never
@@ -94,9 +95,7 @@ async def test_from_the_second_wait_on_it_has_a_task_and_timeouts(first: str) ->
 
     running = Running(run())
     answer.set_result(None)
-    async with asyncio.timeout(10):
-        while not seen:
-            await asyncio.sleep(0.001)
+    await until(lambda: seen)
     await turns()
 
     assert (seen, running.tasks) == (["timed out"], set())
@@ -160,7 +159,7 @@ async def test_what_waits_once_can_be_given_a_task_and_be_cancelled(*, is_answer
     if is_answered:
         answer.set_result(7)
     waiting.take_task()
-    await asyncio.sleep(0)
+    await turns()
     for task in running.tasks:
         task.cancel()
     await turns()
@@ -177,13 +176,13 @@ async def by_name() -> None:
 
 
 async def by_timeout() -> None:
-    async with asyncio.timeout(1):
-        await asyncio.sleep(0)
+    async with in_time():
+        await turns()
 
 
 async def by_anyio() -> None:
     with anyio.fail_after(1):
-        await asyncio.sleep(0)
+        await turns()
 
 
 @pytest.mark.parametrize("ask", [by_name, by_timeout, by_anyio], ids=lambda ask: ask.__name__)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from api.http.timeouts import Timeouts
+from tests.waiting import turns
 
 pytestmark = pytest.mark.anyio
 
@@ -32,12 +33,10 @@ async def test_those_that_leave_in_time_are_left_alone_and_the_others_expire_in_
     assert timeouts.oldest() == "first"
 
     now_s = 20
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     assert (expired, timeouts.oldest()) == (["first"], "second")
     now_s = 30
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     assert (expired, timeouts.oldest()) == (["first", "second"], None)
     assert timeouts._timer is None
 
@@ -54,10 +53,8 @@ async def test_what_leaves_may_enter_again(monkeypatch: pytest.MonkeyPatch) -> N
     timeouts.enter("a", loop)
 
     now_s = 20
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     assert expired == []
     now_s = 35
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     assert expired == ["a"]

@@ -14,6 +14,7 @@ from tests.api.http.odd_requests import PING
 from tests.api.http.secured_server import Secured, secured
 from tests.api.rest import Wire
 from tests.servers.authority import Authority
+from tests.waiting import until
 from tms.core.limits import Limits
 from tms.core.tls import client_context
 
@@ -216,9 +217,10 @@ async def test_a_hangup_has_the_certificate_read_again(
 
     os.kill(os.getpid(), signal.SIGHUP)
 
-    async with asyncio.timeout(5):
-        while await server.serial() == before:
-            await asyncio.sleep(0)
+    async def is_another() -> bool:
+        return await server.serial() != before
+
+    await until(is_another)
 
 
 async def test_a_certificate_that_cannot_be_used_leaves_the_last_one(
@@ -260,9 +262,7 @@ async def test_nothing_is_lost_while_certificates_change(
         count = len(server.peers)
         server.files.become(each)
         server.tls.look()
-        async with asyncio.timeout(20):
-            while len(server.peers) < count + 50:
-                await asyncio.sleep(0.001)
+        await until(lambda count=count: len(server.peers) >= count + 50)
     is_over.set()
 
     answered = await asyncio.gather(*loads)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, Live, avro_poll, avro_publish, live, refusal
+from tests.waiting import turns
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.errors import InvalidRequest
 from tms.core.limits import Limits
@@ -165,7 +166,7 @@ async def test_a_body_in_many_small_parts(served: Live) -> None:
     for byte in avro_publish(b"hello"):
         wire.writer.write(b"1\r\n%c\r\n" % byte)
         await wire.writer.drain()
-        await asyncio.sleep(0)
+        await turns()
     wire.writer.write(b"0\r\n\r\n")
 
     assert (await wire.answer())[0] == 200
@@ -257,7 +258,7 @@ async def polled_until_still(served: Live) -> float:
     seen = -1.0
     while (now := served.metric("tms_polled_bytes_total")) != seen:
         seen = now
-        await asyncio.sleep(0.1)
+        await turns(50)
     return seen
 
 

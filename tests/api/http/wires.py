@@ -7,6 +7,7 @@ from typing import NamedTuple
 from api.http.app import App
 from api.http.connection import HttpConnection
 from api.http.connections import Connections
+from tests.waiting import turns, until
 from tms.core.limits import Limits
 
 
@@ -82,16 +83,14 @@ class Wires:
 
     async def settle(self, connection: HttpConnection) -> None:
         """Let others work until the connection has no request at work."""
-        async with asyncio.timeout(10):
-            while not connection.is_idle:
-                await asyncio.sleep(0)
+        await until(lambda: connection.is_idle)
 
     async def answers(self, *pieces: bytes) -> tuple[list[Answer], bool]:
         """Return what one connection answers to what comes in pieces, and whether it ends it."""
         connection, transport = self.connect()
         for piece in pieces:
             connection.data_received(piece)
-            await asyncio.sleep(0)
+            await turns()
         await self.settle(connection)
         answers = transport.answers()
         connection.connection_lost(None)

@@ -24,6 +24,7 @@ from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
 from tests.api.rest import AVRO_TYPE, TOPIC, live, zipped
 from tests.scale import scaled
+from tests.waiting import WAIT_S_MAX
 from tms.core.limits import Limits
 from tms.wire.media_types import ARROW_TYPE
 
@@ -95,10 +96,10 @@ def api() -> Iterator[schemathesis.BaseSchema]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(WAIT_S_MAX)
     yield schemathesis.openapi.from_url(f"{url}/openapi.json")
     loop.call_soon_threadsafe(stop.set)
-    thread.join(10)
+    thread.join(WAIT_S_MAX)
     loop.close()
 
 

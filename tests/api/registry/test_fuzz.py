@@ -26,6 +26,7 @@ from tests.api.openapi.cases import cases_of
 from tests.api.registry.live import served
 from tests.registry.registries import record
 from tests.scale import scaled
+from tests.waiting import WAIT_S_MAX
 from tms.wire.registry_bodies import CONTENT_TYPE
 
 pytestmark = pytest.mark.slow
@@ -81,7 +82,7 @@ def api() -> Iterator[schemathesis.BaseSchema]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(WAIT_S_MAX)
     document = requests.get(f"{urls[0]}/openapi.json", timeout=10).json()
     document["servers"] = [{"url": urls[0]}]
     text = document["components"]["schemas"]["SchemaRequest"]["properties"]["schema"]
@@ -91,7 +92,7 @@ def api() -> Iterator[schemathesis.BaseSchema]:
     schema.config.update(base_url=urls[0])
     yield schema
     loop.call_soon_threadsafe(stop.set)
-    thread.join(10)
+    thread.join(WAIT_S_MAX)
     loop.close()
 
 

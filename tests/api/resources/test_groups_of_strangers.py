@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.rest import TOPIC, Live, Rest, refusal
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -98,8 +99,11 @@ async def test_what_a_client_never_reads_is_given_to_others_when_its_lease_ends(
     body = json.dumps({"member": "a", "messages": 4, "bytes": 8 * MIB}).encode()
     await wire.send("POST", f"{GROUP}/take", body, JSON)
     try:
-        while (await state(group))["leased"] < 4:
-            await asyncio.sleep(0.01)
+
+        async def are_leased() -> bool:
+            return bool((await state(group))["leased"] == 4)
+
+        await until(are_leased)
         await others_get(group, large)
     finally:
         await wire.close()

@@ -140,7 +140,7 @@ async def test_ready_tells_which_tasks_of_the_server_fail(rest: Rest) -> None:
         if not failing():
             raise AttributeError("'NoneType' object has no attribute 'getpeername'")
         is_going_on.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     task = supervised("a task", work)
     await is_going_on.wait()

@@ -19,6 +19,7 @@ from tests.api.rest import (
     live,
     refusal,
 )
+from tests.waiting import turns
 from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange
 from tms.wire.avro_bodies import AVRO
@@ -354,13 +355,13 @@ async def test_more_messages_than_one_millisecond_has_ids(rest: Rest) -> None:
 async def test_a_body_of_many_messages_lets_others_have_their_turn(rest: Rest) -> None:
     await rest.create()
     messages = [str(number) for number in range(20_000)]
-    turns = 0
+    counted = 0
 
     async def count() -> None:
-        nonlocal turns
+        nonlocal counted
         while True:
-            await asyncio.sleep(0)
-            turns += 1
+            await turns()
+            counted += 1
 
     steps = JSON.publish_steps(json.dumps({"messages": messages}).encode(), 100_000)
     assert sum(1 for _ in steps) == 10
@@ -368,7 +369,7 @@ async def test_a_body_of_many_messages_lets_others_have_their_turn(rest: Rest) -
     assert (await rest.post("publish", {"messages": messages})).status_code == 200
     counting.cancel()
 
-    assert turns >= 9
+    assert counted >= 9
     assert await rest.payloads(limit=20_000) == [message.encode() for message in messages]
 
 

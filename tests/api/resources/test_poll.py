@@ -20,6 +20,7 @@ from tests.api.rest import (
     live,
     refusal,
 )
+from tests.waiting import in_time
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
 from tms.core.message import MessageId
@@ -248,7 +249,7 @@ async def test_a_wait_is_capped() -> None:
     async with live(Limits(poll_wait_s_max=0.01)) as rest:
         await rest.create()
 
-        async with asyncio.timeout(5):
+        async with in_time():
             answer = await rest.post("poll", {}, query="?wait=1e9")
 
         assert answer.content == b"[]"

@@ -12,6 +12,7 @@ import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, Rest, avro_poll, live, refusal
 from tests.api.transactions import started
+from tests.waiting import in_time
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
 from tms.core.transaction import ALL_VISIBLE_LATEST
@@ -210,7 +211,7 @@ async def head_of(
 ) -> AsyncIterator[httpx.Response]:
     """Give the answer to a waiting poll once its head is there; in Avro if that is its body."""
     content, kind = (b"{}", JSON_TYPE) if body is None else (body, AVRO_TYPE)
-    async with asyncio.timeout(10):
+    async with in_time():
         path, headers = f"{TOPIC}/poll{query}", {"content-type": kind}
         async with http.stream("POST", path, content=content, headers=headers) as answer:
             yield answer

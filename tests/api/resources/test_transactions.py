@@ -1,6 +1,5 @@
 """Transactions: what each request answers, and by which code it is refused."""
 
-import asyncio
 import base64
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.api.rest import (
     refusal,
 )
 from tests.api.transactions import TRANSACTIONS, ask, invalid_size, shown, started
+from tests.waiting import until
 from tms.core.limits import Limits
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionStatus
@@ -305,9 +305,10 @@ async def test_a_transaction_that_times_out_is_invalid(own: Rest) -> None:
     transaction_id = await started(own, timeout_s=1)
     own.clock.advance(1_001)
 
-    async with asyncio.timeout(5):
-        while (await shown(own, transaction_id))["status"] != "invalid":
-            await asyncio.sleep(0.05)
+    async def is_invalid() -> bool:
+        return bool((await shown(own, transaction_id))["status"] == "invalid")
+
+    await until(is_invalid)
 
     assert refusal(await ask(own, f"/{transaction_id}/commit")) == ENDED
 

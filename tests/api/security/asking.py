@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from tests.api.rest import TOPIC, Wire
-from tests.api.security.secured import Pair, Server, until
+from tests.api.security.secured import Pair, Server
+from tests.waiting import until
 from tms.core.topic import TopicId
 
 T = TopicId("ns", "t")

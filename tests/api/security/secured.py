@@ -22,6 +22,7 @@ from api.http.access_control import AccessControl
 from tests.api.cluster.standing_by import ID, Known
 from tests.api.rest import NOW_MS, Wire, serving, settings_of
 from tests.manual_clock import ManualClock
+from tests.waiting import until
 from tms.core.limits import Limits, PrincipalLimits
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
@@ -141,13 +142,6 @@ class Pair:
         """Have a rule in force no more, at both."""
         await self.leader.grants.remove_rule(rule_id)
         await until(lambda: all(rule.id != rule_id for rule in self.standby.grants.rules))
-
-
-async def until(condition: Any, s_max: float = 5.0) -> None:
-    """Let others work until a condition holds."""
-    async with asyncio.timeout(s_max):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def opened_server(

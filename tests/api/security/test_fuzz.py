@@ -19,6 +19,7 @@ from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
 from tests.api.security.secured import OPEN, pair_of_servers
 from tests.scale import scaled
+from tests.waiting import WAIT_S_MAX
 from tms.security.tokens import new_token
 
 __all__ = ["media"]
@@ -52,10 +53,10 @@ def urls() -> Iterator[list[str]]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(WAIT_S_MAX)
     yield found
     loop.call_soon_threadsafe(stop.set)
-    thread.join(10)
+    thread.join(WAIT_S_MAX)
     loop.close()
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.api.rest import TOPIC
 from tests.api.security.asking import TIMES, quick, statuses, waiting, waiting_poll
-from tests.api.security.secured import OPEN, Pair, until
+from tests.api.security.secured import OPEN, Pair
 from tests.api.security.targets import targets
 from tests.api.security.things import make_things
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.topic import TopicId
 from tms.security.resources import Action
 from tms.security.tokens import new_token
@@ -109,7 +110,7 @@ async def test_it_holds_no_longer_than_as_authorization(pair: Pair, way: str, qu
     told = {FIELD: f"CDAP-Internal {token_of(ann)}"}
     polling = await waiting_poll(pair, server, told)
     await pair.revoke(ann)
-    assert (await asyncio.wait_for(polling, 5)).status_code == 401
+    assert (await asyncio.wait_for(polling, WAIT_S_MAX)).status_code == 401
     await until(lambda: waiting(pair) == 0)
     for _ in range(TIMES):
         assert (await server.http.get(TOPIC, headers=told)).status_code == 401

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tests.api.rest import TOPIC, refusal
-from tests.api.security.secured import Pair, until
+from tests.api.security.secured import Pair
+from tests.waiting import turns, until
 from tms.core.topic import TopicId
 from tms.security.forwards import HEADER, Sealer, server_identity
 from tms.security.resources import Action
@@ -118,11 +119,11 @@ async def test_a_body_that_comes_in_parts_is_the_one_that_was_sealed(
         named = {HEADER: forging.seal(body=claim), "content-type": "application/json", **framing}
         await wire.send("POST", PUBLISH, b"", named)
         for part in (sent[:7], sent[7:]):
-            await asyncio.sleep(0.01)
+            await turns(5)
             chunk = part if length else b"%x\r\n%s\r\n" % (len(part), part)
             wire.writer.write(chunk)
         if not length:
-            await asyncio.sleep(0.01)
+            await turns(5)
             wire.writer.write(b"0\r\n\r\n")
         status, _, _ = await wire.answer()
         await wire.close()

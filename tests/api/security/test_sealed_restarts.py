@@ -13,8 +13,9 @@ import pytest
 from api.cluster import forwarding
 from tests.api.rest import TOPIC, refusal
 from tests.api.security.asking import waiting
-from tests.api.security.secured import Pair, until
+from tests.api.security.secured import Pair
 from tests.manual_clock import ManualClock
+from tests.waiting import WAIT_S_MAX, in_time, turns, until
 from tms.core.topic import TopicId
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
 from tms.security.resources import Action
@@ -75,7 +76,7 @@ async def test_a_body_that_was_streamed_to_an_earlier_process_is_not_done(
 
     async def body() -> Any:
         for part in (b'{"messages":', b'["x"]}'):
-            await asyncio.sleep(0.02)
+            await turns(5)
             yield part
 
     headers = {**ann, "content-type": "application/json"}
@@ -143,20 +144,19 @@ async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
     monkeypatch.setattr(forwarder, "forward", noted)
     monkeypatch.setattr(forwarding, "GRACE_S", 0.0)
     found: dict[int, int] = {}
-    for turns in range(TURNS):
+    for later in range(TURNS):
         for changed in (None, NOBODY_LEADS, pair.standby.url, leader):
             forwarder.forward_to(None)
             boot = start_anew(pair)
             forwarder.forward_to(leader, boot)
             begun.clear()
             asked = asyncio.create_task(pair.standby.http.post(PUBLISH, json=BODY, headers=ann))
-            async with asyncio.timeout(5):
+            async with in_time():
                 await begun.wait()
-                for _ in range(turns):
-                    await asyncio.sleep(0)
+                await turns(later)
                 forwarder.forward_to(changed, new_boot() if changed == leader else "")
                 answer = await asked
-            assert answer.status_code in (200, 503, 504), (turns, changed, answer.text)
+            assert answer.status_code in (200, 503, 504), (later, changed, answer.text)
             found[answer.status_code] = found.get(answer.status_code, 0) + 1
     assert set(found) >= {200, 504}, found
     gc.collect()
@@ -172,7 +172,7 @@ async def test_a_poll_that_waits_at_an_earlier_process_is_broken_off(
     polling = asyncio.create_task(asked)
     await until(lambda: waiting(pair) == 1)
     pair.forwarder.forward_to(pair.leader.url, new_boot())
-    assert refusal(await asyncio.wait_for(polling, 5)) == (504, "outcome_unknown")
+    assert refusal(await asyncio.wait_for(polling, WAIT_S_MAX)) == (504, "outcome_unknown")
 
 
 def test_identities_are_told_for_one_process() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from tests.api.rest import TOPIC, refusal
 from tests.api.security.asking import quick, waiting_poll
-from tests.api.security.secured import Pair, Server, pair_of_servers, until
+from tests.api.security.secured import Pair, Server, pair_of_servers
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.topic import TopicId
 from tms.metadata.local import LocalSession
 from tms.security.resources import Action
@@ -41,7 +42,7 @@ async def test_what_is_too_old_holds_for_superusers_alone(
         polling = await waiting_poll(pair, server, ann)
 
         await lose(pair, server)
-        assert refusal(await asyncio.wait_for(polling, 5)) == UNAVAILABLE
+        assert refusal(await asyncio.wait_for(polling, WAIT_S_MAX)) == UNAVAILABLE
         for _ in range(2):
             for path in (publish, f"{TOPIC}/poll"):
                 answer = await server.http.post(path, json=body, headers=ann)

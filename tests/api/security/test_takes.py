@@ -7,7 +7,8 @@ import pytest
 
 from tests.api.rest import TOPIC
 from tests.api.security.asking import quick, take_away
-from tests.api.security.secured import Pair, Server, until
+from tests.api.security.secured import Pair, Server
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.topic import TopicId
 from tms.messaging.groups.service import GroupService
 from tms.security.resources import Action
@@ -60,7 +61,7 @@ async def test_a_take_that_waits_ends(
         taker = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
     taking = await waiting_take(pair, pair.servers[way], taker)
     status = await take_away(pair, what, taker)
-    answer = await asyncio.wait_for(taking, 5)
+    answer = await asyncio.wait_for(taking, WAIT_S_MAX)
     assert answer.status_code == status, answer.text
     await until(lambda: waiting(pair) == 0)
     await pair.services.messaging.publish(T, [b"secret"])
@@ -75,7 +76,7 @@ async def test_a_message_that_comes_after_is_given_back(
     taking = await waiting_take(pair, pair.leader, taker)
     status = await take_away(pair, what, taker)
     await pair.services.messaging.publish(T, [b"secret"])
-    answer = await asyncio.wait_for(taking, 5)
+    answer = await asyncio.wait_for(taking, WAIT_S_MAX)
     assert answer.status_code == status
     assert b"secret" not in answer.content
     assert await states(pair) == [("available", 0)]

@@ -1,6 +1,5 @@
 """A topic of one's own tells nothing of schemas that one may not read."""
 
-import asyncio
 import base64
 import json
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.security.secured import Pair
+from tests.waiting import turns
 from tms.core.caller import Caller
 from tms.core.schemas import SchemaReference
 from tms.core.transactions import StartRequest
@@ -154,5 +154,5 @@ async def test_a_rule_that_is_revoked_counts_at_once(topic: Topic) -> None:
     rule = await pair.allow("ann", Action.READ)
     assert (await topic.told())[0]["value"] == {"secret": 1}
     await pair.disallow(rule)
-    await asyncio.sleep(0)
+    await turns()
     assert "value" not in (await topic.told())[0]

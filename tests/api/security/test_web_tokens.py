@@ -13,6 +13,7 @@ from tests.api.rest import NOW_MS, TOPIC, refusal
 from tests.api.security.secured import Pair, pair_of_servers
 from tests.manual_clock import ManualClock
 from tests.security.web_keys import EC, ED, KEYS, RSA, KeyServer, jwk, key_set
+from tests.waiting import WAIT_S_MAX
 from tms.core.topic import TopicId
 from tms.security.json_web_keys import UNKNOWN_EVERY_MS, WebKeys
 from tms.security.json_web_tokens import WebTokenVerifier
@@ -155,9 +156,9 @@ async def test_others_are_answered_while_the_issuer_is_slow(issued: Issued) -> N
         )
         for each in "abcdef"
     ]
-    await asyncio.wait_for(issued.issuer.was_asked.wait(), 5)
+    await asyncio.wait_for(issued.issuer.was_asked.wait(), WAIT_S_MAX)
     assert await issued.publish(token("RS256")) == (200, "")
     assert not any(each.done() for each in unknown)
     issued.issuer.may_answer.set()
     for each in unknown:
-        assert refusal(await asyncio.wait_for(each, 5)) == REFUSED
+        assert refusal(await asyncio.wait_for(each, WAIT_S_MAX)) == REFUSED

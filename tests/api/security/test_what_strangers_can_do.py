@@ -22,6 +22,7 @@ from tests.api.security.hostile_requests import HostileRequest, requests_of
 from tests.api.security.secured import OPEN, Server, pair_of_servers
 from tests.api.security.things import make_things, things
 from tests.registry.registries import record
+from tests.waiting import in_time
 from tms import __version__
 from tms.core.limits import Limits
 
@@ -38,7 +39,7 @@ async def answered(server: "Live | Server | Registry", request: HostileRequest) 
     """Return the status of the answer to a request; check what it shows, and the work it took."""
     began_s = thread_time()
     wire = await server.connect()
-    async with asyncio.timeout(30):
+    async with in_time():
         wire.writer.write(request.whole)
         head = await wire.reader.readuntil(b"\r\n\r\n")
         length = _LENGTH.search(head)
