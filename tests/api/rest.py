@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import httpx
 from prometheus_client import CollectorRegistry
@@ -163,11 +163,26 @@ class Live(Rest):
 
 
 class Wire:
-    """A connection on which a test writes HTTP by hand."""
+    """A connection on which a test writes HTTP by hand.
+
+    `serving` closes those to its server that a test leaves open, so that a test that fails brings
+    no other one down.
+    """
+
+    left_open: ClassVar[set["Wire"]] = set()
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self._peer = writer.get_extra_info("peername")
+        self.left_open.add(self)
+
+    @classmethod
+    def abort_all_to(cls, port: int | None) -> None:
+        """Close what is still open to a port."""
+        for wire in [each for each in cls.left_open if each._peer and each._peer[1] == port]:
+            wire.writer.transport.abort()
+            cls.left_open.discard(wire)
 
     async def send(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
@@ -195,6 +210,7 @@ class Wire:
             return await self.reader.read()
 
     async def close(self) -> None:
+        self.left_open.discard(self)
         self.writer.close()
         await self.writer.wait_closed()
 
@@ -223,9 +239,12 @@ async def serving(
             tls=tls,
         )
     )
+    url = ""
     try:
-        yield await started, task
+        url = await started
+        yield url, task
     finally:
+        Wire.abort_all_to(httpx.URL(url).port)
         stop.set()
         await task
 

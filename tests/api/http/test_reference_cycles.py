@@ -15,7 +15,7 @@ from tests.api.http.cycles import collected
 from tests.api.http.odd_requests import HOST, JSON, ODD, PING, TOPIC, chunked, publish, request
 from tests.api.http.wires import Wires
 from tests.api.rest import Live, live
-from tests.waiting import until
+from tests.waiting import turns, until
 
 pytestmark = pytest.mark.anyio
 
@@ -37,13 +37,8 @@ async def server(anyio_backend: object) -> AsyncIterator[Live]:
         gc.unfreeze()
 
 
-async def turns(count: int = 5) -> None:
-    for _ in range(count):
-        await turns()
-
-
 async def settled(connection: HttpConnection) -> None:
-    await turns()
+    await turns(5)
     await until(lambda: connection.is_idle)
 
 
@@ -51,12 +46,12 @@ async def ask(wires: Wires, sent: bytes, *, in_parts: bool, leaves: bool = False
     connection, _ = wires.connect()
     for part in (sent[:50], sent[50:]) if in_parts else (sent,):
         connection.data_received(part)
-        await turns()
+        await turns(5)
     if not leaves:
         await settled(connection)
     connection.connection_lost(None)
     await settled(connection)
-    await turns()
+    await turns(5)
 
 
 def poll(query: bytes = b"", body: bytes = b"{}") -> bytes:
@@ -127,7 +122,7 @@ async def test_a_connection_keeps_nothing_of_polls_that_waited(server: Live) -> 
     for _ in range(3):
         connection.data_received(KINDS["a poll that waits"])
         await settled(connection)
-    await turns()
+    await turns(5)
 
     assert connection._waiters == []
 

@@ -9,7 +9,7 @@ import pytest
 
 from api.http.taskless import TasklessCall
 from tests.taskless_guard import AskedForTask
-from tests.waiting import in_time, until
+from tests.waiting import WAIT_S_MAX, in_time, turns, until
 
 pytestmark = pytest.mark.anyio
 
@@ -21,11 +21,6 @@ class Running:
         self.tasks: set[asyncio.Task[None]] = set()
         self.calls: set[TasklessCall] = set()
         TasklessCall(coroutine, asyncio.get_running_loop(), self.tasks, self.calls).start()
-
-
-async def turns() -> None:
-    for _ in range(5):
-        await turns()
 
 
 async def test_what_does_not_wait_ends_at_once_and_needs_no_task() -> None:
@@ -49,7 +44,7 @@ async def test_what_waits_once_goes_on_with_the_answer_and_needs_no_task() -> No
     running = Running(run())
     assert (seen, running.tasks) == ([], set())
     answer.set_result("answered")
-    await turns()
+    await turns(5)
 
     assert (seen, running.tasks) == (["answered"], set())
 
@@ -70,7 +65,7 @@ async def test_what_was_awaited_first_may_fail(how: str) -> None:
         answer.set_exception(ValueError("no"))
     else:
         answer.cancel()
-    await turns()
+    await turns(5)
 
     assert running.tasks == set()
     assert [type(error) for error in seen] == [
@@ -96,7 +91,7 @@ async def test_from_the_second_wait_on_it_has_a_task_and_timeouts(first: str) ->
     running = Running(run())
     answer.set_result(None)
     await until(lambda: seen)
-    await turns()
+    await turns(5)
 
     assert (seen, running.tasks) == (["timed out"], set())
 
@@ -116,10 +111,10 @@ async def test_the_task_of_what_is_left_can_be_cancelled() -> None:
 
     running = Running(run())
     answer.set_result(None)
-    await turns()
+    await turns(5)
     (task,) = running.tasks
     task.cancel()
-    await turns()
+    await turns(5)
 
     assert (seen, task.cancelled(), running.tasks) == (["cancelled"], True, set())
 
@@ -133,10 +128,10 @@ async def test_several_may_wait_for_one_future() -> None:
 
     runs = [Running(run()) for _ in range(2)]
     in_a_task = asyncio.create_task(run())
-    await turns()
+    await turns(5)
     answer.set_result(7)
     await in_a_task
-    await turns()
+    await turns(5)
 
     assert seen == [7, 7, 7]
     assert not any(running.tasks for running in runs)
@@ -159,10 +154,10 @@ async def test_what_waits_once_can_be_given_a_task_and_be_cancelled(*, is_answer
     if is_answered:
         answer.set_result(7)
     waiting.take_task()
-    await turns()
+    await turns(5)
     for task in running.tasks:
         task.cancel()
-    await turns()
+    await turns(5)
 
     assert (seen, running.calls, running.tasks) == (
         [7 if is_answered else "cancelled"],
@@ -181,7 +176,7 @@ async def by_timeout() -> None:
 
 
 async def by_anyio() -> None:
-    with anyio.fail_after(1):
+    with anyio.fail_after(WAIT_S_MAX):
         await turns()
 
 
@@ -206,7 +201,7 @@ async def test_who_asks_for_a_task_before_the_second_wait_is_told(
     Running(run())
     for each in futures:
         each.set_result(None)
-        await turns()
+        await turns(5)
 
     told, asked_for_task[:] = [*asked_for_task], []
     if waits < 2:

@@ -160,7 +160,7 @@ async def test_plain_http_is_closed_and_told_of_rarely(
 async def test_half_a_handshake_ends_in_time(
     anyio_backend: object, authority: Authority, sent: bytes
 ) -> None:
-    async with secured(authority, limits=Limits(request_head_s_max=0.2)) as server:
+    async with secured(authority, limits=Limits(request_head_s_max=0.7)) as server:
         wire = await server.plain()
         wire.writer.write(sent)
 

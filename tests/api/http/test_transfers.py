@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -20,16 +21,22 @@ CHUNKED = {**AVRO, "transfer-encoding": "chunked"}
 BYTES_MAX = 100_000
 
 
+SMALL = Limits(request_bytes_max=BYTES_MAX, message_bytes_max=BYTES_MAX, poll_block_bytes=64 * 1024)
+
+
 @pytest.fixture
 async def small(anyio_backend: object) -> AsyncIterator[Live]:
-    """A server with small caps, little patience, and the topic `t`."""
-    limits = Limits(
-        request_bytes_max=BYTES_MAX,
-        message_bytes_max=BYTES_MAX,
-        request_body_s_max=0.1,
-        poll_block_bytes=64 * 1024,
-    )
-    async with live(limits) as served:
+    """A server with small caps, and the topic `t`."""
+    async with live(SMALL) as served:
+        await served.create()
+        yield served
+        assert await served.payloads() == []
+
+
+@pytest.fixture
+async def hasty(anyio_backend: object) -> AsyncIterator[Live]:
+    """A server with little patience besides."""
+    async with live(replace(SMALL, request_body_s_max=0.2)) as served:
         await served.create()
         yield served
         assert await served.payloads() == []
@@ -122,25 +129,25 @@ async def test_a_refusal_after_the_body_keeps_the_connection(small: Live) -> Non
     ],
 )
 async def test_a_body_that_does_not_arrive_in_time(
-    small: Live, headers: dict[str, str], start: bytes
+    hasty: Live, headers: dict[str, str], start: bytes
 ) -> None:
-    wire = await small.connect()
+    wire = await hasty.connect()
     await wire.send("POST", f"{TOPIC}/publish", start, headers)
 
     status, answered, body = await wire.answer()
 
     assert (status, code_of(body)) == (408, "body_too_slow")
     assert answered["connection"] == "close"
-    assert json.loads(body)["error"]["detail"] == {"request_body_s_max": 0.1}
+    assert json.loads(body)["error"]["detail"] == {"request_body_s_max": 0.2}
     await wire.close()
 
 
-async def test_slow_bodies_do_not_hold_up_others(small: Live) -> None:
-    slow = [await small.connect() for _ in range(5)]
+async def test_slow_bodies_do_not_hold_up_others(hasty: Live) -> None:
+    slow = [await hasty.connect() for _ in range(5)]
     for wire in slow:
         await wire.send("POST", f"{TOPIC}/publish", headers={**AVRO, "content-length": "10"})
 
-    assert (await small.post("poll", {})).status_code == 200
+    assert (await hasty.post("poll", {})).status_code == 200
 
     for wire in slow:
         assert (await wire.answer())[0] == 408
