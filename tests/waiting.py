@@ -9,9 +9,9 @@ import asyncio
 import inspect
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from tests.virtual_loop import VirtualLoop
 
@@ -22,7 +22,11 @@ _PAUSE_S = 0.005
 T = TypeVar("T")
 
 
-async def until(condition: Callable[[], T | Awaitable[T]], what: str | None = None) -> T:
+@overload
+async def until(condition: Callable[[], Coroutine[Any, Any, T]], what: str | None = None) -> T: ...
+@overload
+async def until(condition: Callable[[], T], what: str | None = None) -> T: ...
+async def until(condition: Callable[[], Any], what: str | None = None) -> Any:
     """Return what `condition` returns once that is true; it may be a coroutine function.
 
     Raises AssertionError after `WAIT_S_MAX`, which passes at once on a virtual loop.

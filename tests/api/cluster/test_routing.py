@@ -205,7 +205,7 @@ async def test_a_shard_that_moves_while_many_publish_loses_and_refuses_nothing(
         leader, other = second, first
         for _ in range(6):
             more = len(acknowledged) + 10
-            await until(lambda more=more: len(acknowledged) >= more)
+            await until(lambda: len(acknowledged) >= more)  # noqa: B023  awaited at once
             await leader.stop_leading(1)
             other.hear(1, None)
             await turns(50)

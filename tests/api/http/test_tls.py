@@ -262,7 +262,7 @@ async def test_nothing_is_lost_while_certificates_change(
         count = len(server.peers)
         server.files.become(each)
         server.tls.look()
-        await until(lambda count=count: len(server.peers) >= count + 50)
+        await until(lambda: len(server.peers) >= count + 50)  # noqa: B023  awaited at once
     is_over.set()
 
     answered = await asyncio.gather(*loads)

@@ -16,9 +16,10 @@ from tests.api.security.secured import Pair, pair_of_servers
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
 from tms.core.topic import TopicId
+from tms.security.credentials import Verified
 from tms.security.passwords import REMEMBERED_MS, PasswordVerifier, hash_password
 from tms.security.resources import Action
-from tms.security.sessions import SESSIONS_OF_ONE_MAX, Verified, VerifyPassword
+from tms.security.sessions import SESSIONS_OF_ONE_MAX, VerifyPassword
 from tms.security.tokens import new_token
 
 __all__ = ["quick"]
@@ -269,7 +270,7 @@ async def test_a_password_is_verified_anew_while_a_poll_waits(
             for each in (clock, pair.clock):
                 each.advance(REMEMBERED_MS)
             if is_right:
-                await until(lambda before=before: verified.count == before + 1)
+                await until(lambda: verified.count == before + 1)  # noqa: B023  awaited at once
                 await turns(20)
                 assert not polling.done(), "it goes on"
                 await pair.services.messaging.publish(T, [b"x"])
@@ -301,7 +302,7 @@ async def test_a_group_that_is_taken_out_of_the_file_ends_polls_that_wait(
         for number in range(count):
             asked = http.post(f"{TOPIC}/poll?wait=20", json={}, headers=headers)
             polls.append(asyncio.create_task(asked))
-            await until(lambda number=number: waiting(pair) == number + 1)
+            await until(lambda: waiting(pair) == number + 1)  # noqa: B023  awaited at once
         file.write_text(f"ann:{hashed}:writers\n")
         for each in (clock, pair.clock):
             each.advance(REMEMBERED_MS)
