@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import in_time
 from tms.core.errors import Stopping
 from tms.messaging import store_threads as store_threads_module
 from tms.messaging.store_threads import StoreThread, StoreThreads
@@ -54,7 +55,7 @@ def test_each_call_is_answered(
         answers = [thread.future(carry_out, number, kind) for number, kind in enumerate(calls)]
         if closes:
             thread.close()
-        async with asyncio.timeout(5):
+        async with in_time():
             for number, (kind, answer) in enumerate(zip(calls, answers, strict=True)):
                 if kind == "wrong":
                     with pytest.raises(ValueError, match=f"^{number}$"):
