@@ -12,6 +12,7 @@ import pytest
 
 import tms
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.waiting import WAIT_S_MAX
 from tms.core.extras import install_command
 
 
@@ -29,7 +30,7 @@ def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
 
 def finish(*arguments: str, **variables: str) -> tuple[int, str, str]:
     with start(*arguments, **variables) as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=WAIT_S_MAX)
         return process.returncode, out, err
 
 
@@ -52,11 +53,11 @@ def test_a_line_is_published_when_it_arrives(server: ServerProcess, topic: str) 
             publish.stdin.flush()
             assert json.loads(follow.stdout.readline())["payload"] == line
         publish.stdin.close()
-        assert publish.wait(30) == 0
+        assert publish.wait(WAIT_S_MAX) == 0
         follow.send_signal(signal.SIGINT)
         assert follow.stderr is not None
         assert follow.stderr.read() == ""
-        assert follow.wait(30) == 130
+        assert follow.wait(WAIT_S_MAX) == 130
 
 
 def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
@@ -77,7 +78,7 @@ def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
         cwd=ROOT,
     ) as process:
         os.close(terminal)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=WAIT_S_MAX)
     drawn = os.read(master, 65536).decode()
     os.close(master)
 
@@ -95,7 +96,7 @@ def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str)
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        process.wait(30)
+        process.wait(WAIT_S_MAX)
 
 
 def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def without_extra(*arguments: str) -> tuple[int, str, str]:
         text=True,
         env=environment(),
         cwd=ROOT,
-        timeout=30,
+        timeout=WAIT_S_MAX,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -187,6 +188,6 @@ def test_a_poll_that_waits_says_at_which_transaction(server: ServerProcess, topi
                 assert f"transaction {tx.transaction_id}, host:123, " in line
                 assert " old, ends in 16 min by itself" in line
             client.transactions.commit(tx.transaction_id)
-            ended = [poll.communicate(timeout=30) for poll in started]
+            ended = [poll.communicate(timeout=WAIT_S_MAX) for poll in started]
             assert [err for _, err in ended] == [""] * 4
             assert ["in progress" in out for out, _ in ended] == [True, True, True, False]

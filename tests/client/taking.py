@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import tms
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -22,8 +23,7 @@ def taken(group: tms.TopicGroup, count: int) -> Iterator[tms.GroupMessage]:
         yield next(loop)
 
 
-def wait_until(condition: object) -> None:
-    end = time.monotonic() + 40
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def wait_for_next_millisecond(topic: tms.Topic) -> None:
+    """Wait until what is published next has a later time than all messages that are there."""
+    *_, last = topic.poll()
+    wait_until(lambda: time.time() * 1000 >= last.publish_timestamp + 1)

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 import tms
-from tests.client.taking import group, taken, wait_until
+from tests.client.taking import group, taken
+from tests.waiting import WAIT_S_MAX, wait_until
 
 __all__ = ["group"]
 
@@ -83,7 +84,7 @@ def test_a_worker_with_transactions_does_each_message_once(
     wait_until(lambda: len(list(bills.poll(committed=True))) == 40)
     wait_until(lambda: not group.open())
     bill.stop()
-    working.join(10)
+    working.join(WAIT_S_MAX)
 
     assert not working.is_alive()
     done = [each.payload for each in bills.poll(committed=True)]
@@ -110,7 +111,7 @@ def test_a_worker_commits_nothing_for_a_message_that_it_has_lost(
     working.start()
     wait_until(lambda: len(tried) == 2 and not group.open())
     bill.stop()
-    working.join(40)
+    working.join(WAIT_S_MAX)
 
     assert [each.payload for each in bills.poll(committed=True)] == [b"try 2"]
 

@@ -7,8 +7,8 @@ import pytest
 
 import tms
 import tms.aio
-from tests.client.taking import wait_until
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.errors import InvalidRequest, OtherShard, TransactionDuplicate
 from tms.core.shards import ShardBy, Sharding
 
@@ -133,5 +133,5 @@ def test_a_groups_worker_works_where_its_topic_is(client: tms.Client) -> None:
     working.start()
     wait_until(lambda: len(committed(client, BILLS)) == 2)
     bill.stop()
-    working.join(10)
+    working.join(WAIT_S_MAX)
     assert not group.open()

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 import tms
+from tests.waiting import WAIT_S_MAX
 from tms.client.bridge import Bridge
 from tms.core.errors import OutcomeUnknown
 
@@ -258,7 +259,7 @@ def test_real_signals_interrupt_a_program_that_publishes(
         [sys.executable, "-c", PROGRAM, url, what],
         capture_output=True,
         text=True,
-        timeout=6 * HANG_S,
+        timeout=WAIT_S_MAX,
         check=False,
     )
     assert (done.stdout.strip(), done.returncode) == (said, 0), done.stderr

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT, blocks, links
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX
 from tms.core.errors.catalogue import CATALOGUE
 from tms.security.resources import Action
 from tms.settings import Settings
@@ -19,7 +20,6 @@ from tms.settings import Settings
 PAGE = "docs/security.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
 SHELL = [block.text for block in blocks(PAGE) if block.kind == "sh"]
-EXAMPLE_S_MAX = 60.0
 
 
 def run(commands: str, folder: Path) -> str:
@@ -33,7 +33,7 @@ def run(commands: str, folder: Path) -> str:
         env={**environment, "PATH": f"{folder}:{environment['PATH']}", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=EXAMPLE_S_MAX,
+        timeout=WAIT_S_MAX,
         check=False,
     )
     assert done.returncode == 0, done.stderr
