@@ -203,6 +203,7 @@ def test_a_child_that_lives_longer_does_not_hold_the_folder(urls: list[str]) -> 
     check_kept(urls, b"one")
 
 
+@pytest.mark.slow
 def test_children_of_multiprocessing_by_fork(urls: list[str]) -> None:
     ended = run("multiprocessing_fork", *urls)
 
@@ -211,6 +212,7 @@ def test_children_of_multiprocessing_by_fork(urls: list[str]) -> None:
     check_kept([urls[0]] * 3, b"child 0", b"child 1", b"one")
 
 
+@pytest.mark.slow
 def test_children_of_multiprocessing_by_spawn(urls: list[str]) -> None:
     ended = run("multiprocessing_spawn", urls[0])
 

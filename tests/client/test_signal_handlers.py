@@ -250,7 +250,7 @@ def test_collected_iterators_do_not_stop_a_program() -> None:
 
 
 @pytest.mark.parametrize(("what", "said"), [("publish", "published"), ("close", "closed")])
-@pytest.mark.parametrize("kind", ["memory:", "leveldb:"])
+@pytest.mark.parametrize("kind", ["memory:", pytest.param("leveldb:", marks=pytest.mark.slow)])
 def test_real_signals_interrupt_a_program_that_publishes(
     kind: str, what: str, said: str, tmp_path: Path
 ) -> None:
