@@ -1,12 +1,14 @@
 """What the tests of groups share: a group of a topic, and a few of its messages."""
 
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 import tms
-from tests.waiting import wait_until
+from tests.waiting import WAIT_S_MAX, wait_until
 
 
 @pytest.fixture
@@ -21,6 +23,19 @@ def taken(group: tms.TopicGroup, count: int) -> Iterator[tms.GroupMessage]:
     loop = group.take(lease_s=5)
     for _ in range(count):
         yield next(loop)
+
+
+@contextmanager
+def running(worker: tms.GroupWorker) -> Iterator[None]:
+    """Run a worker in a thread until the end of the block."""
+    working = threading.Thread(target=worker.run, daemon=True)
+    working.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        working.join(WAIT_S_MAX)
+    assert not working.is_alive()
 
 
 def wait_for_next_millisecond(topic: tms.Topic) -> None:

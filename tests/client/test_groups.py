@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tms
-from tests.client.taking import group, taken, wait_for_next_millisecond
+from tests.client.taking import group, running, taken, wait_for_next_millisecond
 from tests.waiting import WAIT_S_MAX, wait_until
 from tms.client.held_messages import EXTENDS_PER_LEASE, HeldMessages
 from tms.core.groups import Settle, Settled
@@ -210,11 +210,8 @@ def test_a_worker_has_one_message_of_a_key_at_a_time(topic: tms.Topic) -> None:
         done.append(int(message.payload))
         busy.discard(message.key)
 
-    working = threading.Thread(target=work.run)
-    working.start()
-    wait_until(lambda: len(done) == 30)
-    work.stop()
-    working.join(WAIT_S_MAX)
+    with running(work):
+        wait_until(lambda: len(done) == 30)
 
     for key in range(3):
         mine = [number for number in done if number % 3 == key]
@@ -232,13 +229,11 @@ def test_a_worker_that_is_stopped_gives_the_rest_back(
         begun.set()
         go_on.wait(WAIT_S_MAX)
 
-    working = threading.Thread(target=work.run)
-    working.start()
-    assert begun.wait(WAIT_S_MAX)
-    work.stop()
-    working.join(WAIT_S_MAX)
-    assert {(each.state, each.attempts) for each in group.open()} == {("available", 0)}
+    with running(work):
+        assert begun.wait(WAIT_S_MAX)
+    left = group.open()
     go_on.set()
+    assert {(each.state, each.attempts) for each in left} == {("available", 0)}
 
 
 def test_a_worker_that_is_stopped_as_it_starts_ends(group: tms.TopicGroup) -> None:

@@ -179,10 +179,12 @@ class TestWriter:
     ) -> None:
         store = kind()
         service = await service_on(store, may_block_loop=may_block_loop)
-        for _ in range(20 * IN_A_ROW):
-            await service.publish(TOPIC, [b"x"])
-            assert not store.last_was_here
-        await service.close()
+        try:
+            for _ in range(20 * IN_A_ROW):
+                await service.publish(TOPIC, [b"x"])
+                assert not store.last_was_here
+        finally:
+            await service.close()
 
 
 Flush = tuple[int, int, float, bool, int]

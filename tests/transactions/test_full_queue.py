@@ -133,8 +133,10 @@ async def test_a_rollback_that_is_refused_hides_nothing(
     assert await polled(services, A) == [b"m"]
     await services.close()
     again = await opened(store, limits, clock)
-    assert await polled(again, A) == [b"m"]
-    await again.close()
+    try:
+        assert await polled(again, A) == [b"m"]
+    finally:
+        await again.close()
 
 
 ASKED: dict[str, Callable[[OpenServices, int], Awaitable[Any]]] = {

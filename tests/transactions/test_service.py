@@ -104,11 +104,13 @@ async def test_a_reader_is_woken_too_by_what_is_from_before_a_restart(tmp_path: 
     await before.close()
 
     services = await open_services(store, clock=clock)
-    waiting = asyncio.create_task(polled(services, A, wait_s=30))
-    await until(lambda: is_waited_for(services, A))
-    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
-    assert await waiting == [b"plain"]
-    await services.close()
+    try:
+        waiting = asyncio.create_task(polled(services, A, wait_s=30))
+        await until(lambda: is_waited_for(services, A))
+        assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
+        assert await waiting == [b"plain"]
+    finally:
+        await services.close()
 
 
 async def test_an_abort_after_rollback_leaves_nothing_invalid(services: OpenServices) -> None:

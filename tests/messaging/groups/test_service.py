@@ -338,30 +338,32 @@ async def test_after_a_failed_flush_a_group_is_read_again() -> None:
     store = FaultyStore()
     world = World(lambda: StoreTables(store))
     await world.open()
-    for topic_id in (TOPIC, BILLS):
-        await world.services.messaging.create_topic(topic_id)
-    await world.services.groups.create_group(TOPIC, "g")
-    await world.publish(b"1", b"2")
-    first = await world.take("a")
-    await world.flush()
-    store.writes_fail = True
-    with pytest.raises(TmsError):
-        await world.settle("a", acks=[Acks(number(first))])
-    store.writes_fail = False
+    try:
+        for topic_id in (TOPIC, BILLS):
+            await world.services.messaging.create_topic(topic_id)
+        await world.services.groups.create_group(TOPIC, "g")
+        await world.publish(b"1", b"2")
+        first = await world.take("a")
+        await world.flush()
+        store.writes_fail = True
+        with pytest.raises(TmsError):
+            await world.settle("a", acks=[Acks(number(first))])
+        store.writes_fail = False
 
-    async def is_read_again() -> bool:
-        with contextlib.suppress(StoreUnavailable):
-            await world.services.groups.group(TOPIC, "g")
-            return True
-        return False
+        async def is_read_again() -> bool:
+            with contextlib.suppress(StoreUnavailable):
+                await world.services.groups.group(TOPIC, "g")
+                return True
+            return False
 
-    await until(is_read_again)
-    shown = await world.services.groups.group(TOPIC, "g")
-    assert shown.state.open in (1, 2)
-    refused = await world.settle("a", acks=[Acks(number(first), ids(first))])
-    assert refused in ([], [Refusal.SETTLED])
-    assert payloads(await world.take("b", 5)) == [b"2"]
-    await world.services.close()
+        await until(is_read_again)
+        shown = await world.services.groups.group(TOPIC, "g")
+        assert shown.state.open in (1, 2)
+        refused = await world.settle("a", acks=[Acks(number(first), ids(first))])
+        assert refused in ([], [Refusal.SETTLED])
+        assert payloads(await world.take("b", 5)) == [b"2"]
+    finally:
+        await world.services.close()
 
 
 async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_on(
