@@ -14,7 +14,7 @@ from tests.manual_clock import ManualClock
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.polled import settle
 from tests.transactions.reading import SHORT, A, B, everything, polled
-from tests.waiting import until
+from tests.waiting import in_time, until
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, QueueFull, StoreUnavailable, TopicNotFound
 from tms.core.limits import Limits
@@ -183,7 +183,8 @@ async def test_each_request_that_is_refused_changes_nothing(
 
     async with FullQueue(services, store):
         with pytest.raises(QueueFull):
-            await ASKED[asked](services, transaction_id)
+            async with in_time():
+                await ASKED[asked](services, transaction_id)
 
     assert await seen(services, transaction_id) == before
 
