@@ -1,15 +1,19 @@
 """The commands, run in this process against a real server."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
-from typer.testing import CliRunner
+from typer import testing
 
 from tests.servers.server_process import ServerProcess
 from tms.cli.main import app
 
 _numbers = itertools.count()
+
+# Making the commands takes 50 ms, nearly all of the time of most of them.
+testing._get_command = functools.cache(testing._get_command)  # type: ignore[attr-defined]
 
 Outcome = tuple[int, str, str]
 Run = Callable[..., Outcome]
@@ -30,7 +34,7 @@ def server() -> Iterator[ServerProcess]:
 
 def run_command(*arguments: str, given: bytes | None = None) -> Outcome:
     """Return the exit code, standard output and standard error of `tms ARGUMENTS`."""
-    result = CliRunner().invoke(app, arguments, input=given, prog_name="tms")
+    result = testing.CliRunner().invoke(app, arguments, input=given, prog_name="tms")
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

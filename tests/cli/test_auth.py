@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 import tms
 from tests.cli.conftest import run_command
 from tests.servers.guard import Guard, guarding
-from tests.servers.server_process import STOP_S_MAX, ServerProcess
+from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.tls import TlsFiles, server_context
 from tms.security.tokens import KeptToken, is_token
 from tms.settings import load
@@ -134,16 +134,14 @@ def test_the_commands_it_greets_with_do_as_they_stand(folder: Path) -> None:
     token = (folder / "token").read_text().strip()
     with ServerProcess("memory:", "--config", str(folder / "tms.toml")) as server:
         assert server.url.startswith("https://")
-        deadline = time.monotonic() + STOP_S_MAX
-        while "Stop it" not in server.log and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: "Stop it" in server.log)
         commands = [line for line in server.log.splitlines() if line.startswith("  curl")]
         done = subprocess.run(
             ["bash", "-ec", "\n".join(commands)],
             env={**os.environ, "TMS_TOKEN": token},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=WAIT_S_MAX,
             check=False,
         )
 

@@ -5,7 +5,7 @@ One process serves all of this. What is secret is looked for in all that it show
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import tms
 from tests.cli.conftest import run_command
 from tests.security.web_keys import ALL, RSA
 from tests.servers.server_process import ServerProcess
+from tests.waiting import wait_until
 from tms.core.tls import client_context
 from tms.security.passwords import hash_password
 
@@ -203,21 +204,14 @@ def test_what_was_refused_and_done_is_told(served: Set, topic: str) -> None:
     def has(**wanted: object) -> bool:
         return any(wanted.items() <= each.items() for each in lines())
 
-    wait_for(lambda: has(action="authenticate", effect="deny", status=401))
-    wait_for(lambda: has(principal="nobody", action="publish", effect="deny", status=404))
-    wait_for(lambda: has(principal="admin", action="grant", effect="allow"))
+    wait_until(lambda: has(action="authenticate", effect="deny", status=401))
+    wait_until(lambda: has(principal="nobody", action="publish", effect="deny", status=404))
+    wait_until(lambda: has(principal="admin", action="grant", effect="allow"))
     assert (served.folder / "audit").stat().st_mode & 0o777 == 0o600
     with tms.connect(
         served.server.url, "system", auth=served.folder / "token", ca=served.ca
     ) as client:
-        wait_for(lambda: b"nobody" in b"".join(m.payload for m in client.topic("_audit").poll()))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        wait_until(lambda: b"nobody" in b"".join(m.payload for m in client.topic("_audit").poll()))
 
 
 def test_no_secret_is_shown_anywhere(served: Set) -> None:

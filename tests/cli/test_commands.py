@@ -11,6 +11,7 @@ import pytest
 import tms
 from tests.cli.conftest import Run, run_command
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.waiting import WAIT_S_MAX
 from tms.wire.transaction_codec import encode_transaction
 
 
@@ -256,7 +257,7 @@ def in_a_terminal(answer: bytes, *arguments: str, **variables: str) -> tuple[int
         os.close(terminal)
         os.write(person, answer)
         try:
-            code = process.wait(60)
+            code = process.wait(WAIT_S_MAX)
         finally:
             process.kill()
         told = os.read(person, 65536).decode()

@@ -9,11 +9,10 @@ import pytest
 import tms
 from tests.cli.conftest import Outcome, run_command
 from tests.servers.server_process import ServerProcess
+from tests.waiting import in_time, turns
 from tms.cli.metadata import follow
 from tms.cli.target import Target
 from tms.metadata.host import MetadataHost
-
-S_MAX = 30.0
 
 
 @pytest.fixture
@@ -157,9 +156,9 @@ async def test_watch_tells_each_change_with_its_version(
     for as_json in (False, True):
         target = Target("", "default", as_json)
         following = asyncio.create_task(follow(target, watching, "/a", 5))
-        await asyncio.sleep(0)
+        await turns()
         await change()
-        async with asyncio.timeout(S_MAX):
+        async with in_time():
             await following
         await writing.delete_recursive("/a")
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 import tms
+from tests.cli.conftest import run_command
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.waiting import WAIT_S_MAX
 from tms.core.extras import install_command
 
 
@@ -25,12 +27,6 @@ def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
         env=environment() | variables,
         cwd=ROOT,
     )
-
-
-def finish(*arguments: str, **variables: str) -> tuple[int, str, str]:
-    with start(*arguments, **variables) as process:
-        out, err = process.communicate(timeout=30)
-        return process.returncode, out, err
 
 
 @pytest.fixture
@@ -52,11 +48,11 @@ def test_a_line_is_published_when_it_arrives(server: ServerProcess, topic: str) 
             publish.stdin.flush()
             assert json.loads(follow.stdout.readline())["payload"] == line
         publish.stdin.close()
-        assert publish.wait(30) == 0
+        assert publish.wait(WAIT_S_MAX) == 0
         follow.send_signal(signal.SIGINT)
         assert follow.stderr is not None
         assert follow.stderr.read() == ""
-        assert follow.wait(30) == 130
+        assert follow.wait(WAIT_S_MAX) == 130
 
 
 def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
@@ -77,7 +73,7 @@ def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
         cwd=ROOT,
     ) as process:
         os.close(terminal)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=WAIT_S_MAX)
     drawn = os.read(master, 65536).decode()
     os.close(master)
 
@@ -95,7 +91,7 @@ def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str)
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        process.wait(30)
+        process.wait(WAIT_S_MAX)
 
 
 def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
@@ -105,10 +101,11 @@ def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
             client.topic("orders").create(owner="shop")
             client.topic("orders").publish(b"kept")
             assert client.topic("orders").properties()["owner"] == "shop"
-        code, _, err = finish("serve", "--store", store, "--listen", "127.0.0.1:0")
+        code, _, err = run_command("serve", "--store", store, "--listen", "127.0.0.1:0")
         assert code == 1
         assert err.splitlines()[-1].startswith("The data folder is open already.")
-        code, _, err = finish("serve", "--store", "memory:", "--listen", f"127.0.0.1:{server.port}")
+        taken = ("--listen", f"127.0.0.1:{server.port}")
+        code, _, err = run_command("serve", "--store", "memory:", *taken)
         assert code == 1
         assert f"Cannot serve memory: at 127.0.0.1:{server.port}" in err
         assert "Traceback" not in err
@@ -118,49 +115,52 @@ def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
 
 
 WITHOUT_SERVER_EXTRA = """
-import sys
+import json, sys
 for name in ("plyvel", "plyvel_next", "prometheus_client", "pydantic_settings", "starlette",
              "sortedcontainers", "cachetools", "httptools", "uvloop"):
     sys.modules[name] = None
-from tms.cli.main import main
-main()
+from typer.testing import CliRunner
+from tms.cli.main import app
+for command in json.loads(sys.argv[1]):
+    done = CliRunner().invoke(app, command, prog_name="tms")
+    print(json.dumps([done.exit_code, done.stdout, done.stderr]))
 """
 
 
-def without_extra(*arguments: str) -> tuple[int, str, str]:
+def without_extra(*commands: tuple[str, ...]) -> list[tuple[int, str, str]]:
+    """Run commands, one after another, in a process without the packages of the extra."""
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_SERVER_EXTRA, *arguments],
+        [sys.executable, "-c", WITHOUT_SERVER_EXTRA, json.dumps(commands)],
         capture_output=True,
         text=True,
         env=environment(),
         cwd=ROOT,
-        timeout=30,
+        timeout=WAIT_S_MAX,
         check=False,
     )
-    return done.returncode, done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def test_without_the_server_extra_the_client_commands_work(
+def test_without_the_server_extra_the_client_commands_work_and_others_name_it(
     server: ServerProcess, topic: str
 ) -> None:
     url = ("--url", server.url)
-    assert without_extra(*url, "publish", topic, "one")[0] == 0
-    code, out, _ = without_extra(*url, "poll", topic)
-    assert code == 0
-    assert out.endswith("  one\n")
-    assert "serve" in without_extra("--help")[1]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("serve", "--store", "memory:"), ("config",), ("--url", "memory:", "topic", "list")],
-)
-def test_without_the_server_extra_it_is_named(arguments: tuple[str, ...]) -> None:
-    code, out, err = without_extra(*arguments)
-
-    assert (code, out) == (1, "")
-    assert err.rstrip().endswith(install_command("server"))
-    assert err.count("\n") == 1
+    of_servers = (
+        ("serve", "--store", "memory:"),
+        ("config",),
+        ("--url", "memory:", "topic", "list"),
+    )
+    published, polled, helped, *named = without_extra(
+        (*url, "publish", topic, "one"), (*url, "poll", topic), ("--help",), *of_servers
+    )
+    assert published[0] == polled[0] == helped[0] == 0
+    assert polled[1].endswith("  one\n")
+    assert "serve" in helped[1]
+    for code, out, err in named:
+        assert (code, out) == (1, "")
+        assert err.rstrip().endswith(install_command("server"))
+        assert err.count("\n") == 1
 
 
 def test_a_poll_that_waits_says_at_which_transaction(server: ServerProcess, topic: str) -> None:
@@ -187,6 +187,6 @@ def test_a_poll_that_waits_says_at_which_transaction(server: ServerProcess, topi
                 assert f"transaction {tx.transaction_id}, host:123, " in line
                 assert " old, ends in 16 min by itself" in line
             client.transactions.commit(tx.transaction_id)
-            ended = [poll.communicate(timeout=30) for poll in started]
+            ended = [poll.communicate(timeout=WAIT_S_MAX) for poll in started]
             assert [err for _, err in ended] == [""] * 4
             assert ["in progress" in out for out, _ in ended] == [True, True, True, False]

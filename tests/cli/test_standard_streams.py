@@ -15,11 +15,11 @@ import pytest
 
 import tms
 from tests.servers.server_process import MAIN, ROOT, ServerProcess, environment
+from tests.waiting import WAIT_S_MAX
 from tms.cli import serve
 from tms.cli.standard_streams import StreamFailed
 
 TMS = f"{shlex.quote(sys.executable)} -c {shlex.quote(MAIN)}"
-COMMAND_S_MAX = 60.0
 NO_INPUT = "Standard input cannot be read: Bad file descriptor.\n"
 CLOSED = "Standard output cannot be written: Bad file descriptor.\n"
 FULL = "Standard output cannot be written: No space left on device.\n"
@@ -51,7 +51,7 @@ def shell(*commands: str, **variables: str) -> list[Ended]:
             )
             for command in commands
         ]
-        told = [process.communicate(timeout=COMMAND_S_MAX) for process in started]
+        told = [process.communicate(timeout=WAIT_S_MAX) for process in started]
         return [
             (process.returncode, out, err.decode())
             for process, (out, err) in zip(started, told, strict=True)

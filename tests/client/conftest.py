@@ -7,6 +7,7 @@ calls, lost answers, proxies and followers over a restart have servers and store
 """
 
 import itertools
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +94,15 @@ def topic(client: tms.Client) -> tms.Topic:
     topic = client.topic("orders")
     topic.create()
     return topic
+
+
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """A port at which nobody listens, and that nobody else is given."""
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import threading
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from tests.waiting import WAIT_S_MAX
+
 HEALTH = "GET /health "
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
@@ -104,7 +106,7 @@ class FaultyServer:
     ) -> None:
         while self._thread.is_alive():
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S_MAX).close()
             except OSError:
                 break
             self._thread.join(0.1)

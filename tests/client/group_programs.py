@@ -1,18 +1,17 @@
 """Workers as people write them, run by `test_group_programs`, each in its own process.
 
-python group_programs.py NAME URL     works on the group `billing` of the topic `orders`
+python group_programs.py NAME URL NAMESPACE     works on the group `billing` of the topic `orders`
 """
 
 import asyncio
 import os
 import sys
-import time
 from itertools import islice
 
 import tms
 import tms.aio
 
-URL = sys.argv[2]
+URL, NAMESPACE = sys.argv[2:]
 
 
 def say(line: str) -> None:
@@ -22,14 +21,14 @@ def say(line: str) -> None:
 
 def forget_to_close() -> None:
     """Take one of ten that were taken ahead, settle it, and end."""
-    group = tms.connect(URL).topic("orders").group("billing")
+    group = tms.connect(URL, NAMESPACE).topic("orders").group("billing")
     for message in islice(group.take(), 1):
         message.ack()
 
 
 def fork() -> None:
     """Take in the parent and in the child: each acknowledges its own."""
-    client = tms.connect(URL)
+    client = tms.connect(URL, NAMESPACE)
     group = client.topic("orders").group("billing")
     loop = group.take(prefetch=1)
     mine = next(loop)
@@ -49,15 +48,15 @@ def fork() -> None:
 
 
 def work() -> None:
-    """Work until SIGTERM."""
-    client = tms.connect(URL)
+    """Work until SIGTERM; each message takes until standard input ends."""
+    client = tms.connect(URL, NAMESPACE)
     group = client.topic("orders").group("billing")
     bills = client.topic("bills")
 
     @group.worker(concurrency=2, transaction=True, lease_s=2)
     def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
         say("begun " + message.payload.decode())
-        time.sleep(0.3)
+        os.read(0, 1)
         bills.publish(message.payload, tx)
 
     bill.run()
@@ -68,7 +67,7 @@ def work_in_asyncio() -> None:
     """Work until SIGTERM, for asyncio."""
 
     async def main() -> None:
-        async with await tms.aio.connect(URL) as client:
+        async with await tms.aio.connect(URL, NAMESPACE) as client:
             group = client.topic("orders").group("billing")
             bills = client.topic("bills")
 
@@ -77,7 +76,7 @@ def work_in_asyncio() -> None:
                 message: tms.aio.AsyncGroupMessage, tx: tms.aio.AsyncTransactionContext
             ) -> None:
                 say("begun " + message.payload.decode())
-                await asyncio.sleep(0.3)
+                await asyncio.to_thread(os.read, 0, 1)
                 await bills.publish(message.payload, tx)
 
             await bill.run()

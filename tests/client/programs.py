@@ -10,11 +10,11 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import tms
+from tests.waiting import WAIT_S_MAX
 from tms.client import program_end
 
 TOPIC = "orders"
@@ -64,7 +64,7 @@ def threads() -> None:
         pool.submit(publish, client, b"pool")
 
 
-def under_way(answers_after_s: float = 0.3) -> None:
+def under_way(*, is_answered: bool = True) -> None:
     """Daemon threads are in the middle of a publish when the program ends."""
     listening = socket.create_server(("127.0.0.1", 0))
     arrived = threading.Event()
@@ -74,9 +74,10 @@ def under_way(answers_after_s: float = 0.3) -> None:
         while b"message" not in connection.recv(65536):
             pass
         arrived.set()
-        time.sleep(answers_after_s)
-        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        time.sleep(60)
+        threading.main_thread().join()
+        if is_answered:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        threading.Event().wait()
 
     def work() -> None:
         publish(client, b"message")
@@ -85,12 +86,12 @@ def under_way(answers_after_s: float = 0.3) -> None:
     client = tms.connect(f"http://127.0.0.1:{listening.getsockname()[1]}")
     for target in (serve, work):
         threading.Thread(target=target, daemon=True).start()
-    assert arrived.wait(30)
+    assert arrived.wait(WAIT_S_MAX)
 
 
 def never_answered() -> None:
     program_end.CALLS_S_MAX = 0.3
-    under_way(60)
+    under_way(is_answered=False)
 
 
 def open_transaction() -> None:
@@ -217,7 +218,7 @@ def children(method: str) -> None:
     for number in range(2):
         child = context.Process(target=tell, args=(number,))  # type: ignore[attr-defined]
         child.start()
-        child.join(30)
+        child.join(WAIT_S_MAX)
         assert child.exitcode == 0
 
 

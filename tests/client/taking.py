@@ -1,11 +1,14 @@
 """What the tests of groups share: a group of a topic, and a few of its messages."""
 
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 import tms
+from tests.waiting import WAIT_S_MAX, wait_until
 
 
 @pytest.fixture
@@ -22,8 +25,20 @@ def taken(group: tms.TopicGroup, count: int) -> Iterator[tms.GroupMessage]:
         yield next(loop)
 
 
-def wait_until(condition: object) -> None:
-    end = time.monotonic() + 40
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.01)
+@contextmanager
+def running(worker: tms.GroupWorker) -> Iterator[None]:
+    """Run a worker in a thread until the end of the block."""
+    working = threading.Thread(target=worker.run, daemon=True)
+    working.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        working.join(WAIT_S_MAX)
+    assert not working.is_alive()
+
+
+def wait_for_next_millisecond(topic: tms.Topic) -> None:
+    """Wait until what is published next has a later time than all messages that are there."""
+    *_, last = topic.poll()
+    wait_until(lambda: time.time() * 1000 >= last.publish_timestamp + 1)

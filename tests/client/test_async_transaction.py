@@ -10,6 +10,7 @@ import pytest
 import tms
 import tms.aio
 from tests.client.participant import AsyncNoting, Noting
+from tests.waiting import in_time, turns
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +79,7 @@ async def test_a_cancelled_body_rolls_back(client: tms.aio.AsyncClient) -> None:
         async with client.transaction(participants=[participant]) as tx:
             await client.topic("orders").publish(b"one", tx)
             scope.cancel()
-            await anyio.sleep(60)
+            await asyncio.Event().wait()
 
     assert scope.cancelled_caught
     assert participant.calls == ["one.start", "one.rollback"]
@@ -87,7 +88,7 @@ async def test_a_cancelled_body_rolls_back(client: tms.aio.AsyncClient) -> None:
 
 
 class Persisting(Noting):
-    """Tells when it is persisting, which takes a moment."""
+    """Tells when it is persisting, which does not end."""
 
     def __init__(self) -> None:
         super().__init__("slow")
@@ -95,7 +96,7 @@ class Persisting(Noting):
 
     async def persist(self) -> None:  # type: ignore[override]
         self.begun.set()
-        await asyncio.sleep(0.05)
+        await asyncio.Event().wait()
 
 
 async def test_cancelled_before_the_commit_it_is_rolled_back(client: tms.aio.AsyncClient) -> None:
@@ -124,14 +125,15 @@ async def test_a_publish_that_was_cancelled_is_in_doubt(
     publish = messaging.publish
 
     async def slow_publish(*arguments: object, **named: object) -> object:
-        published = await publish(*arguments, **named)  # type: ignore[arg-type]
-        await asyncio.sleep(60)
-        return published
+        await publish(*arguments, **named)  # type: ignore[arg-type]
+        scope.cancel()
+        return await asyncio.Event().wait()
 
+    scope = anyio.CancelScope()
     with pytest.raises(tms.OutcomeUnknown):  # noqa: PT012
         async with client.transaction() as tx:
             monkeypatch.setattr(messaging, "publish", slow_publish)
-            with anyio.move_on_after(0.05):
+            with scope:
                 await topic.publish(b"one", tx)
             monkeypatch.undo()
             await topic.publish(b"two", tx)
@@ -145,12 +147,12 @@ async def test_cancelled_amid_the_commit_it_is_settled(
     client: tms.aio.AsyncClient, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     participant = Noting()
-    begun = asyncio.Event()
+    begun, goes_on = asyncio.Event(), asyncio.Event()
     commit = client.transactions.commit
 
     async def slow_commit(*arguments: object) -> None:
         begun.set()
-        await asyncio.sleep(0.01)
+        await goes_on.wait()
         await commit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(client.transactions), "commit", lambda _, *a: slow_commit(*a))
@@ -167,10 +169,12 @@ async def test_cancelled_amid_the_commit_it_is_settled(
     await begun.wait()
     if by == "task":
         task.cancel()
+        goes_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
     else:
         scope.cancel()
+        goes_on.set()
         await task
 
     assert contexts[0].is_committed
@@ -182,7 +186,7 @@ async def test_cancelled_after_the_commit_it_stays(client: tms.aio.AsyncClient) 
     class Late(Noting):
         async def post_commit(self) -> None:  # type: ignore[override]
             task.cancel()
-            await asyncio.sleep(0)
+            await turns()
 
     last = Noting("last")
 
@@ -209,14 +213,13 @@ async def test_cancelled_transactions_show_no_traceback(
             await client.topic("orders").publish(b"two", tx)
 
     caplog.set_level("INFO")
-    for turns in range(40):
+    for count in range(40):
         task = asyncio.create_task(publish())
-        for _ in range(turns):
-            await asyncio.sleep(0)
+        await turns(count)
         task.cancel()
-        await asyncio.sleep(0)
+        await turns()
         task.cancel()
-        await asyncio.wait([task], timeout=10)
-        assert task.done()
+        async with in_time():
+            await asyncio.wait([task])
 
     assert [record for record in caplog.records if record.exc_info] == []

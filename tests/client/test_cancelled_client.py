@@ -12,6 +12,7 @@ import pytest
 
 import tms.aio
 from tables.leveldb import LevelDBStore
+from tests.waiting import WAIT_S_MAX, turns
 from tms.client.bridge import Bridge
 from tms.transactions.service import TransactionService
 
@@ -27,7 +28,7 @@ async def use(url: str, then: Callable[[], object]) -> None:
     async with await tms.aio.connect(url) as client:
         await client.topics()
         then()
-        await anyio.sleep(60)
+        await asyncio.Event().wait()
 
 
 async def check_closed(url: str) -> None:
@@ -44,7 +45,7 @@ class Paused:
 
         def paused(store: LevelDBStore) -> object:
             self.begun.set()
-            self.may_go_on.wait(30)
+            self.may_go_on.wait(WAIT_S_MAX)
             return method(store)
 
         monkeypatch.setattr(LevelDBStore, name, paused)
@@ -83,7 +84,7 @@ async def test_as_a_task(url: str, monkeypatch: pytest.MonkeyPatch, method: str)
     await paused.wait()
     for _ in range(2):
         task.cancel()
-        await asyncio.sleep(0)
+        await turns()
     assert not task.done()
     paused.may_go_on.set()
 
@@ -111,7 +112,7 @@ def test_by_an_interrupt_while_it_opens(url: str, monkeypatch: pytest.MonkeyPatc
     paused = Paused(monkeypatch, "_open")
 
     def interrupt() -> None:
-        paused.begun.wait(30)
+        paused.begun.wait(WAIT_S_MAX)
         os.kill(os.getpid(), signal.SIGINT)
         paused.may_go_on.set()
 

@@ -1,17 +1,17 @@
 """Connecting, closing, and many threads on one client."""
 
+import asyncio
 import os
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import anyio
 import pytest
 
 import tms
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,11 @@ def test_closing_ends_what_other_threads_wait_for(client: tms.Client, topic: tms
         waits = [
             threads.submit(list, messages) for messages in (topic.follow(), topic.poll(wait_s=30))
         ]
-        time.sleep(0.2)
-        begun = time.monotonic()
+        wait_until(lambda: len(client._bridge.life.reads) == 2)
         client.close()
         for wait in waits:
             with pytest.raises(tms.OutcomeUnknown):
-                wait.result(10)
-        assert time.monotonic() - begun < 5
+                wait.result(WAIT_S_MAX)
 
 
 def test_closing_amid_a_commit_does_not_wait_for_it(
@@ -130,7 +128,7 @@ def test_closing_amid_a_commit_does_not_wait_for_it(
     async def slow(*arguments: object) -> None:
         if not begun.is_set():
             begun.set()
-            await anyio.sleep(60)
+            await asyncio.Event().wait()
         await commit(*arguments)  # type: ignore[arg-type]
 
     def work() -> None:
@@ -140,14 +138,18 @@ def test_closing_amid_a_commit_does_not_wait_for_it(
     monkeypatch.setattr(remote, "commit", slow)
     with ThreadPoolExecutor(1) as threads:
         working = threads.submit(work)
-        begun.wait(30)
+        begun.wait(WAIT_S_MAX)
         client.close()
         with pytest.raises(tms.OutcomeUnknown):
-            working.result(10)
+            working.result(WAIT_S_MAX)
 
 
-def test_an_interrupted_call_leaves_the_client_usable(topic: tms.Topic) -> None:
-    interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+def test_an_interrupted_call_leaves_the_client_usable(client: tms.Client, topic: tms.Topic) -> None:
+    def interrupt_read() -> None:
+        wait_until(lambda: client._bridge.life.reads)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupt = threading.Thread(target=interrupt_read)
     interrupt.start()
     with pytest.raises(KeyboardInterrupt):
         list(topic.poll(wait_s=30))

@@ -16,6 +16,7 @@ import tms
 import tms.aio
 from tests.servers.guard import Guard, guarding
 from tests.servers.server_process import ServerProcess
+from tests.waiting import turns
 from tms.client.access import ANYBODY, Access, access_of
 from tms.client.credentials import Credentials, credentials_of
 
@@ -115,7 +116,7 @@ async def test_many_refused_at_once_ask_for_one_token(guard: Guard) -> None:
     async def token() -> str:
         nonlocal asked
         asked += 1
-        await asyncio.sleep(0)
+        await turns()
         return OTHER if asked == 1 else CANARY
 
     async with await tms.aio.connect(guard.url, "nobody", auth=token) as client:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from subprocess import PIPE
 
@@ -13,6 +14,7 @@ import pytest
 import tms
 from tests.client.faulty_server import FaultyServer, answer
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.waiting import WAIT_S_MAX
 from tms.core.message import Message, MessageBlock
 from tms.wire.avro_frames import AVRO_FRAMES
 
@@ -48,7 +50,7 @@ def test_a_follow_outlives_crashes_of_the_server_and_misses_and_doubles_nothing(
                 server.kill()
                 server = ServerProcess(store, port=server.port)
                 assert server.url  # it serves
-        follower.join(30)
+        follower.join(WAIT_S_MAX)
         assert list(topic.poll()) == followed
     assert server.stop() == 0
 
@@ -59,20 +61,24 @@ def test_following_on_the_command_line_tells_that_the_server_is_away_and_back(
     tmp_path: Path,
 ) -> None:
     store = f"leveldb:{tmp_path / 'data'}"
-    server = ServerProcess(store)
-    with tms.connect(server.url) as client:
-        client.topic("orders").create()
-        client.topic("orders").publish(b"before")
-    command = [*COMMAND, "--url", server.url, "poll", "orders", "--follow"]
-    with subprocess.Popen(
-        command, stdout=PIPE, stderr=PIPE, text=True, env=environment(), cwd=ROOT
-    ) as follow:
+    with ExitStack() as ends:
+        server = ends.enter_context(ServerProcess(store))
+        with tms.connect(server.url) as client:
+            client.topic("orders").create()
+            client.topic("orders").publish(b"before")
+        command = [*COMMAND, "--url", server.url, "poll", "orders", "--follow"]
+        follow = ends.enter_context(
+            subprocess.Popen(
+                command, stdout=PIPE, stderr=PIPE, text=True, env=environment(), cwd=ROOT
+            )
+        )
+        ends.callback(follow.kill)
         assert follow.stdout is not None
         assert follow.stderr is not None
         assert follow.stdout.readline().endswith("  before\n")
         server.kill()
         assert re.match(r".+: trying again in 0\.\d s$", follow.stderr.readline())
-        server = ServerProcess(store, port=server.port)
+        server = ends.enter_context(ServerProcess(store, port=server.port))
         with tms.connect(server.url) as client:
             client.topic("orders").publish(b"after")
         assert follow.stdout.readline().endswith("  after\n")
@@ -81,8 +87,8 @@ def test_following_on_the_command_line_tells_that_the_server_is_away_and_back(
             "Answered again,"
         )
         follow.send_signal(signal.SIGINT)
-        assert follow.wait(30) == 130
-    assert server.stop() == 0
+        assert follow.wait(WAIT_S_MAX) == 130
+        assert server.stop() == 0
 
 
 def test_a_server_that_waits_no_more_is_not_kept_busy() -> None:

@@ -1,11 +1,10 @@
 """Acks of a group's messages in commits, and in publishes to several topics."""
 
-import threading
-
 import pytest
 
 import tms
-from tests.client.taking import group, taken, wait_until
+from tests.client.taking import group, running, taken
+from tests.waiting import wait_until
 
 __all__ = ["group"]
 
@@ -78,14 +77,9 @@ def test_a_worker_with_transactions_does_each_message_once(
             failed.add(message.payload)
             raise tms.Retry(delay_s=0)
 
-    working = threading.Thread(target=bill.run)
-    working.start()
-    wait_until(lambda: len(list(bills.poll(committed=True))) == 40)
-    wait_until(lambda: not group.open())
-    bill.stop()
-    working.join(10)
-
-    assert not working.is_alive()
+    with running(bill):
+        wait_until(lambda: len(list(bills.poll(committed=True))) == 40)
+        wait_until(lambda: not group.open())
     done = [each.payload for each in bills.poll(committed=True)]
     assert sorted(done) == sorted(b"%d" % number for number in range(40))
 
@@ -106,11 +100,8 @@ def test_a_worker_commits_nothing_for_a_message_that_it_has_lost(
             group.seek("start")
             wait_until(lambda: message.settling.name == "LOST")
 
-    working = threading.Thread(target=bill.run)
-    working.start()
-    wait_until(lambda: len(tried) == 2 and not group.open())
-    bill.stop()
-    working.join(40)
+    with running(bill):
+        wait_until(lambda: len(tried) == 2 and not group.open())
 
     assert [each.payload for each in bills.poll(committed=True)] == [b"try 2"]
 

@@ -4,27 +4,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import tms
-from tests.servers.server_process import ROOT, ServerProcess
+from tests.servers.server_process import ROOT
+from tests.waiting import WAIT_S_MAX, wait_until
+
+pytestmark = pytest.mark.parametrize("store_kind", ["server"])
 
 PROGRAM = Path(__file__).with_name("group_programs.py")
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with ServerProcess("memory:") as server:
-        yield server.url
-
-
-@pytest.fixture
-def namespace() -> str:
-    return "default"
 
 
 @pytest.fixture
@@ -36,20 +28,29 @@ def group(client: tms.Client, topic: tms.Topic) -> tms.TopicGroup:
     return group
 
 
-def started(name: str, url: str) -> subprocess.Popen[str]:
+Start = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def started(url: str, namespace: str) -> Iterator[Start]:
+    with ExitStack() as ends:
+
+        def start(name: str) -> subprocess.Popen[str]:
+            program = ends.enter_context(started_at(name, url, namespace))
+            ends.callback(program.kill)
+            return program
+
+        yield start
+
+
+def started_at(name: str, url: str, namespace: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), name, url],
+        [sys.executable, str(PROGRAM), name, url, namespace],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def is_done(group: tms.TopicGroup) -> bool:
@@ -62,40 +63,38 @@ def bills(client: tms.Client) -> list[int]:
 
 
 def test_a_program_that_forgets_to_close_gives_back_what_it_took_ahead(
-    url: str, group: tms.TopicGroup
+    started: Start, group: tms.TopicGroup
 ) -> None:
-    with started("forget_to_close", url) as program:
-        assert program.wait(60) == 0
+    assert started("forget_to_close").wait(WAIT_S_MAX) == 0
 
     assert {(each.state, each.attempts) for each in group.open()} <= {("available", 0)}
     assert group.show().state.members <= 1
     assert group.show().state.leased == 0
 
 
-def test_a_child_takes_as_a_member_of_its_own(
-    url: str, client: tms.Client, group: tms.TopicGroup
-) -> None:
-    with started("fork", url) as program:
-        out, _ = program.communicate(timeout=60)
+@pytest.mark.usefixtures("group")
+def test_a_child_takes_as_a_member_of_its_own(started: Start, client: tms.Client) -> None:
+    out, _ = started("fork").communicate(timeout=WAIT_S_MAX)
 
     said = out.splitlines()
     assert said[:2] == ["not the child's"] * 2
     assert {line.split()[0] for line in said[2:]} == {"child", "parent"}
     assert len({line.split()[1] for line in said[2:]}) == 2
     assert bills(client) == []
-    del group
 
 
 @pytest.mark.parametrize("name", ["work", "work_in_asyncio"])
 def test_sigterm_ends_a_worker_when_its_work_is_done(
-    url: str, client: tms.Client, group: tms.TopicGroup, name: str
+    started: Start, client: tms.Client, group: tms.TopicGroup, name: str
 ) -> None:
-    with started(name, url) as program:
-        assert program.stdout is not None
-        begun = [program.stdout.readline()]
-        program.send_signal(signal.SIGTERM)
-        said = [*begun, *program.stdout.read().splitlines(keepends=True)]
-        assert program.wait(60) == 0
+    program = started(name)
+    assert program.stdin is not None
+    assert program.stdout is not None
+    begun = [program.stdout.readline()]
+    program.send_signal(signal.SIGTERM)
+    program.stdin.close()
+    said = [*begun, *program.stdout.read().splitlines(keepends=True)]
+    assert program.wait(WAIT_S_MAX) == 0
 
     assert said[-1] == "ended\n"
     done = [int(line.split()[1]) for line in said[:-1]]
@@ -106,18 +105,22 @@ def test_sigterm_ends_a_worker_when_its_work_is_done(
 
 @pytest.mark.slow
 def test_a_worker_that_stands_still_loses_its_messages_and_bills_none_twice(
-    url: str, client: tms.Client, group: tms.TopicGroup
+    started: Start, client: tms.Client, group: tms.TopicGroup
 ) -> None:
-    with started("work", url) as first:
-        assert first.stdout is not None
-        first.stdout.readline()  # it has some; the second would leave it none
-        first.send_signal(signal.SIGSTOP)
-        with started("work", url) as second:
-            wait_until(lambda: is_done(group))  # also what the first one had leased
-            first.send_signal(signal.SIGCONT)
-            wait_until(lambda: len(bills(client)) == 10 and not group.open())
-            for program in (first, second):
-                program.send_signal(signal.SIGTERM)
-                program.communicate(timeout=60)
+    first = started("work")
+    assert first.stdin is not None
+    assert first.stdout is not None
+    first.stdout.readline()  # it has some; the second would leave it none
+    first.send_signal(signal.SIGSTOP)
+    second = started("work")
+    assert second.stdin is not None
+    second.stdin.close()
+    wait_until(lambda: is_done(group))  # also what the first one had leased
+    first.send_signal(signal.SIGCONT)
+    first.stdin.close()
+    wait_until(lambda: len(bills(client)) == 10 and not group.open())
+    for program in (first, second):
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(WAIT_S_MAX) == 0
 
     assert bills(client) == list(range(10))

@@ -1,16 +1,28 @@
 """Groups as programs use them: take loops, settling, workers, acks in transactions."""
 
 import threading
-import time
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import tms
-from tests.client.taking import group, taken, wait_until
+from tests.client.taking import group, running, taken, wait_for_next_millisecond
+from tests.waiting import WAIT_S_MAX, wait_until
+from tms.client.held_messages import EXTENDS_PER_LEASE, HeldMessages
+from tms.core.groups import Settle, Settled
 
 __all__ = ["group"]
+
+TAKES_SECONDS = pytest.mark.parametrize(
+    "store_kind",
+    [
+        "memory",
+        "server",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("leveldb", "shards")),
+    ],
+)
+"""Of real time, that a lease or a retry takes."""
 
 
 def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.TopicGroup) -> None:
@@ -29,7 +41,7 @@ def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.Topi
 def test_a_group_begins_where_it_is_told(topic: tms.Topic, behind: str) -> None:
     topic.publish(b"before")
     [first] = topic.poll()
-    wait_until(lambda: time.time() * 1000 >= first.publish_timestamp + 1)
+    wait_for_next_millisecond(topic)
     now = datetime.now(UTC)
     topic.publish(b"after")
     places: dict[str, Any] = {
@@ -65,6 +77,7 @@ def test_a_group_is_no_position_of_one_reader(topic: tms.Topic, group: tms.Topic
         reader.delete()
 
 
+@TAKES_SECONDS
 def test_an_exception_nacks_with_itself_as_the_reason(
     topic: tms.Topic, group: tms.TopicGroup
 ) -> None:
@@ -130,6 +143,7 @@ def test_an_ack_is_refused_if_another_has_it(topic: tms.Topic, group: tms.TopicG
         others.ack()
 
 
+@TAKES_SECONDS
 def test_by_key_a_failed_message_takes_the_later_ones_of_its_key_along(topic: tms.Topic) -> None:
     group = topic.group("ordered")
     group.create(order="key")
@@ -147,16 +161,27 @@ def test_by_key_a_failed_message_takes_the_later_ones_of_its_key_along(topic: tm
     assert again == [b"0", b"2", b"4"]
 
 
-def test_leases_go_on_while_a_message_is_worked_on(topic: tms.Topic, group: tms.TopicGroup) -> None:
+@TAKES_SECONDS
+def test_leases_go_on_while_a_message_is_worked_on(
+    topic: tms.Topic, group: tms.TopicGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, extended = HeldMessages._send, []
+
+    async def noting(held: HeldMessages, settle: Settle) -> Settled:
+        extended.append(settle.extend)
+        return await send(held, settle)
+
+    monkeypatch.setattr(HeldMessages, "_send", noting)
     topic.publish(b"long")
-    loop = group.take(lease_s=1)
+    loop = group.take(lease_s=2)
     message = next(loop)
-    time.sleep(2.5)
+    wait_until(lambda: len(extended) > EXTENDS_PER_LEASE)
 
     assert [each.state for each in group.open()] == ["leased"]
     message.ack()
 
 
+@TAKES_SECONDS
 def test_a_message_that_is_held_for_too_long_is_left(
     topic: tms.Topic, group: tms.TopicGroup, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,21 +199,19 @@ def test_a_worker_has_one_message_of_a_key_at_a_time(topic: tms.Topic) -> None:
     group.create(order="key")
     topic.publish([tms.Message(b"%d" % number, key=b"k%d" % (number % 3)) for number in range(30)])
     busy: set[bytes | None] = set()
+    others = threading.Barrier(3)
     done: list[int] = []
 
     @group.worker(concurrency=8)
     def work(message: tms.GroupMessage) -> None:
         assert message.key not in busy
         busy.add(message.key)
-        time.sleep(0.002)
+        others.wait(WAIT_S_MAX)
         done.append(int(message.payload))
         busy.discard(message.key)
 
-    working = threading.Thread(target=work.run)
-    working.start()
-    wait_until(lambda: len(done) == 30)
-    work.stop()
-    working.join(10)
+    with running(work):
+        wait_until(lambda: len(done) == 30)
 
     for key in range(3):
         mine = [number for number in done if number % 3 == key]
@@ -204,15 +227,13 @@ def test_a_worker_that_is_stopped_gives_the_rest_back(
     @group.worker(concurrency=1, stop_s=0.1)
     def work(message: tms.GroupMessage) -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(WAIT_S_MAX)
 
-    working = threading.Thread(target=work.run)
-    working.start()
-    assert begun.wait(10)
-    work.stop()
-    working.join(10)
-    assert {(each.state, each.attempts) for each in group.open()} == {("available", 0)}
+    with running(work):
+        assert begun.wait(WAIT_S_MAX)
+    left = group.open()
     go_on.set()
+    assert {(each.state, each.attempts) for each in left} == {("available", 0)}
 
 
 def test_a_worker_that_is_stopped_as_it_starts_ends(group: tms.TopicGroup) -> None:
@@ -223,7 +244,7 @@ def test_a_worker_that_is_stopped_as_it_starts_ends(group: tms.TopicGroup) -> No
     working = threading.Thread(target=work.run, daemon=True)
     work.stop()
     working.start()
-    working.join(10)
+    working.join(WAIT_S_MAX)
     assert not working.is_alive()
 
 

@@ -1,7 +1,8 @@
 """What a member holds, by a server that answers as it is told."""
 
+import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,9 @@ import anyio.lowlevel
 import pytest
 
 import tms
+from tests.virtual_loop import VIRTUAL
+from tests.waiting import passes, turns, until
+from tms.client import held_messages
 from tms.client.async_group_message import AsyncGroupMessage
 from tms.client.held_messages import HeldMessages, TakeSettings, member_name
 from tms.core.groups import Order, Refusal, RefusedMessage, Settle, Settled, Take, Taken
@@ -19,6 +23,7 @@ from tms.core.topic import TopicId
 pytestmark = pytest.mark.anyio
 
 TOPIC = TopicId("default", "orders")
+Held = Callable[..., HeldMessages]
 
 
 def taken(delivery: int, *numbers: int, key: bytes | None = None, lease_s: float = 60) -> Taken:
@@ -43,7 +48,7 @@ class Server:
     async def take(self, topic_id: TopicId, name: str, take: Take, wait_s: float = 0) -> Taken:
         del topic_id, name, take
         if not self.takes:
-            await anyio.sleep(wait_s)
+            await passes(wait_s)
             return Taken()
         return self.takes.popleft()
 
@@ -56,13 +61,29 @@ class Server:
         return Settled(len(settle.acks), self.refused)
 
 
-def held_by(server: Server, order: Order = Order.NONE, **settings: Any) -> HeldMessages:
-    services: Any = SimpleNamespace(groups=server)
-    how = TakeSettings(**{"prefetch": 10, "lease_s": None, "hold_s_max": 3600.0, **settings})
-    return HeldMessages(services, TOPIC, "billing", order, how, is_closed=lambda: False)
+@pytest.fixture
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
-async def test_what_comes_again_before_its_nack_is_answered_is_given() -> None:
+@pytest.fixture
+async def held_by(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Held]:
+    """Return what makes a member, in virtual time, that is closed at the end of the test."""
+    monkeypatch.setattr(held_messages, "monotonic", asyncio.get_running_loop().time)
+    made: list[HeldMessages] = []
+
+    def member(server: Server, order: Order = Order.NONE, **settings: Any) -> HeldMessages:
+        services: Any = SimpleNamespace(groups=server)
+        how = TakeSettings(**{"prefetch": 10, "lease_s": None, "hold_s_max": 3600.0, **settings})
+        made.append(HeldMessages(services, TOPIC, "billing", order, how, is_closed=lambda: False))
+        return made[-1]
+
+    yield member
+    for each in made:
+        await each.close()
+
+
+async def test_what_comes_again_before_its_nack_is_answered_is_given(held_by: Held) -> None:
     server = Server(taken(1, 7))
     held = held_by(server, prefetch=1)
     first = await held.next()
@@ -75,10 +96,9 @@ async def test_what_comes_again_before_its_nack_is_answered_is_given() -> None:
 
     again = await held.next()
     assert (again.id, again.delivery) == (first.id, 2)
-    await held.close()
 
 
-async def test_settles_go_together() -> None:
+async def test_settles_go_together(held_by: Held) -> None:
     server = Server(taken(1, *range(5)))
     held = held_by(server)
     messages = [await held.next() for _ in range(5)]
@@ -86,14 +106,13 @@ async def test_settles_go_together() -> None:
     async with anyio.create_task_group() as tasks:
         for message in messages:
             tasks.start_soon(message.ack)
-        await anyio.sleep(0.01)
+        await turns(20)
         server.may_settle.set()
 
     assert [len(settle.acks) for settle in server.settles] == [5]
-    await held.close()
 
 
-async def test_a_repeated_ack_is_done_and_one_of_a_lost_lease_raises() -> None:
+async def test_a_repeated_ack_is_done_and_one_of_a_lost_lease_raises(held_by: Held) -> None:
     server = Server(taken(1, 1, 2))
     held = held_by(server)
     one, two = [await held.next() for _ in range(2)]
@@ -107,20 +126,22 @@ async def test_a_repeated_ack_is_done_and_one_of_a_lost_lease_raises() -> None:
         await two.ack()
     with pytest.raises(tms.LeaseLost):
         await two.ack()
-    await held.close()
 
 
-async def test_by_key_a_nack_takes_the_later_ones_of_its_key_out_of_the_buffer() -> None:
+async def test_by_key_a_nack_takes_the_later_ones_of_its_key_out_of_the_buffer(
+    held_by: Held,
+) -> None:
     server = Server(taken(1, 1, 2, 3, key=b"k"), taken(2, 4, key=b"other"))
     held = held_by(server, Order.KEY)
     first = await held.next()
     await first.nack()
 
     assert (await held.next()).key == b"other"
-    await held.close()
 
 
-async def test_by_key_a_commit_in_doubt_takes_the_later_ones_of_its_key_out_of_the_buffer() -> None:
+async def test_by_key_a_commit_in_doubt_takes_the_later_ones_of_its_key_out_of_the_buffer(
+    held_by: Held,
+) -> None:
     """They would be worked on before it is given again, if it was not committed."""
     server = Server(taken(1, 1, 2, 3, key=b"k"), taken(2, 4, key=b"other"))
     held = held_by(server, Order.KEY)
@@ -128,31 +149,26 @@ async def test_by_key_a_commit_in_doubt_takes_the_later_ones_of_its_key_out_of_t
     first.in_doubt()
 
     assert (await held.next()).key == b"other"
-    await held.close()
 
 
-async def test_what_has_waited_for_longer_than_its_lease_is_not_given() -> None:
+async def test_what_has_waited_for_longer_than_its_lease_is_not_given(held_by: Held) -> None:
     server = Server(taken(1, 1, 2, lease_s=0.05), taken(2, 3))
     held = held_by(server, prefetch=2)
     assert (await held.next()).payload == b"1"
     held._deliveries[1].end_s = 0  # the process stood still
 
     assert (await held.next()).payload == b"3"
-    await held.close()
 
 
-async def test_all_that_is_held_is_extended_by_one_request() -> None:
+async def test_all_that_is_held_is_extended_by_one_request(held_by: Held) -> None:
     server = Server(taken(1, 1, lease_s=0.09), taken(2, 2, lease_s=0.09), taken(3, 3, lease_s=0.09))
     held = held_by(server, prefetch=3)
     for _ in range(3):
         await held.next()
-    with anyio.fail_after(5):
-        while not any(len(settle.extend or ()) == 3 for settle in server.settles):
-            await anyio.sleep(0.01)
-    await held.close()
+    await until(lambda: any(len(settle.extend or ()) == 3 for settle in server.settles))
 
 
-async def test_the_end_gives_back_what_nobody_was_given() -> None:
+async def test_the_end_gives_back_what_nobody_was_given(held_by: Held) -> None:
     server = Server(taken(1, 1, 2, 3))
     held = held_by(server)
     first = await held.next()
@@ -163,13 +179,13 @@ async def test_the_end_gives_back_what_nobody_was_given() -> None:
     assert len(settle.releases) == 2
 
 
-async def test_a_cancelled_body_gives_its_message_back_uncounted() -> None:
+async def test_a_cancelled_body_gives_its_message_back_uncounted(held_by: Held) -> None:
     server = Server(taken(1, 1))
     held = held_by(server)
     with anyio.CancelScope() as scope:
         async with await held.next():
             scope.cancel()
-            await anyio.sleep(1)
+            await passes(1)
     await held.close()
 
     assert [len(settle.releases) for settle in server.settles] == [1]
@@ -206,7 +222,7 @@ async def have_it_in_doubt(message: AsyncGroupMessage) -> None:
     "end", [ack_at_the_end, nack_for_an_exception, nack, release, roll_back, have_it_in_doubt]
 )
 async def test_what_could_not_be_settled_is_extended_no_more(
-    end: Callable[[AsyncGroupMessage], Awaitable[None]],
+    held_by: Held, end: Callable[[AsyncGroupMessage], Awaitable[None]]
 ) -> None:
     """Or it would stay leased to this member for `hold_s_max`, when the server is back."""
     server = Server(taken(1, 1, key=b"k", lease_s=0.09), taken(2, 2, key=b"k", lease_s=0.09))
@@ -217,14 +233,11 @@ async def test_what_could_not_be_settled_is_extended_no_more(
         await end(message)
 
     server.settles.clear()
-    with anyio.fail_after(5):
-        while not any(2 in (settle.extend or ()) for settle in server.settles):
-            await anyio.sleep(0.01)
+    await until(lambda: any(2 in (settle.extend or ()) for settle in server.settles))
     assert not any(1 in (settle.extend or ()) for settle in server.settles)
-    await held.close()
 
 
-async def test_an_ack_that_had_no_answer_can_be_repeated() -> None:
+async def test_an_ack_that_had_no_answer_can_be_repeated(held_by: Held) -> None:
     server = Server(taken(1, 1))
     held = held_by(server)
     message = await held.next()
@@ -235,7 +248,6 @@ async def test_an_ack_that_had_no_answer_can_be_repeated() -> None:
     await message.ack()
 
     assert [len(settle.acks) for settle in server.settles] == [1]
-    await held.close()
 
 
 @pytest.mark.parametrize("delay_s", [-1, float("nan"), 10**9])

@@ -1,14 +1,14 @@
 """A store with its topics in three shards: the client's transactions are where their topics are."""
 
-import threading
 from collections.abc import Iterator
 
 import pytest
 
 import tms
 import tms.aio
-from tests.client.taking import wait_until
+from tests.client.taking import running
 from tests.servers.server_process import ServerProcess
+from tests.waiting import wait_until
 from tms.core.errors import InvalidRequest, OtherShard, TransactionDuplicate
 from tms.core.shards import ShardBy, Sharding
 
@@ -129,9 +129,6 @@ def test_a_groups_worker_works_where_its_topic_is(client: tms.Client) -> None:
     def bill(message: tms.GroupMessage, tx: tms.TransactionContext) -> None:
         bills.publish(message.payload, tx)
 
-    working = threading.Thread(target=bill.run)
-    working.start()
-    wait_until(lambda: len(committed(client, BILLS)) == 2)
-    bill.stop()
-    working.join(10)
+    with running(bill):
+        wait_until(lambda: len(committed(client, BILLS)) == 2)
     assert not group.open()

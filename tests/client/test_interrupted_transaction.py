@@ -1,10 +1,8 @@
 """Ctrl-C within a transaction: nothing is left half done, and the client stays usable."""
 
-import asyncio
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -14,18 +12,20 @@ import pytest
 
 import tms
 from tests.client.participant import Noting
+from tests.waiting import WAIT_S_MAX, until, wait_until
 from tms.client.bridge import Bridge
 from tms.client.callback_thread import CallingThread
 
 
 @contextmanager
-def interrupted(begun: threading.Event) -> Iterator[None]:
-    """Raise Ctrl-C in this thread shortly after an event, and expect it."""
+def interrupted(begun: threading.Event, sent: threading.Event | None = None) -> Iterator[None]:
+    """Raise Ctrl-C in this thread after an event, and expect it."""
 
     def interrupt() -> None:
-        begun.wait(30)
-        time.sleep(0.05)
+        begun.wait(WAIT_S_MAX)
         os.kill(os.getpid(), signal.SIGINT)
+        if sent is not None:
+            sent.set()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -46,7 +46,7 @@ class Slow(Noting):
         super()._note(verb)
         if verb == self._slow_at:
             self.begun.set()
-            time.sleep(30)
+            wait_until(lambda: False)
 
 
 def committed(topic: tms.Topic) -> list[bytes]:
@@ -82,19 +82,18 @@ def test_after_the_commit_it_stays(client: tms.Client, topic: tms.Topic) -> None
 def test_amid_the_commit_it_is_settled(
     client: tms.Client, topic: tms.Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = threading.Event()
+    begun, sent = threading.Event(), threading.Event()
     remote = type(client._client.transactions)
     commit = remote.commit
 
     async def telling(*arguments: object) -> None:
         begun.set()
         await commit(*arguments)  # type: ignore[arg-type]
-        # The answer takes long: the interruption comes before it.
-        await asyncio.sleep(0.3)
+        await until(sent.is_set)  # the interruption comes before the answer
 
     monkeypatch.setattr(remote, "commit", telling)
     participant = Noting()
-    with interrupted(begun), client.transaction(participants=[participant]) as tx:
+    with interrupted(begun, sent), client.transaction(participants=[participant]) as tx:
         topic.publish(b"one", tx)
 
     assert tx.is_committed
@@ -107,7 +106,7 @@ def test_in_the_body_it_is_rolled_back(client: tms.Client, topic: tms.Topic) -> 
     with interrupted(begun), client.transaction() as tx:
         topic.publish(b"one", tx)
         begun.set()
-        time.sleep(30)
+        wait_until(lambda: False)
 
     assert client.transactions.info(tx.transaction_id).status == "aborted"
 

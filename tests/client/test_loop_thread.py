@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from tests.waiting import turns
 from tms.client.loop_thread import LoopThread
 
 
@@ -16,8 +17,8 @@ def end_while_a_generator_begins_a_closing() -> None:
         try:
             yield 1
         finally:  # the loop closes it as one of the last things
-            loop.start_closing(lambda: asyncio.sleep(60))
-            await asyncio.sleep(0)
+            loop.start_closing(asyncio.Event().wait)
+            await turns()
 
     half_read = messages()
 

@@ -16,10 +16,10 @@ import pytest
 
 import tms
 from tests.servers.server_process import ROOT, ServerProcess, environment
+from tests.waiting import WAIT_S_MAX
 from tms.client.embedded import REFUSAL_IN_CHILD
 
 PROGRAMS = Path(__file__).with_name("programs.py")
-END_S_MAX = 30.0
 TOPIC = "orders"
 BEGUN_BEFORE = (
     "these messages were asked for before os.fork() and are given to the parent: "
@@ -42,11 +42,11 @@ class Ended:
         done = subprocess.run(
             [sys.executable, *command],
             cwd=ROOT,
-            env=environment() | {"PYTHONWARNINGS": warnings},
+            env=environment() | {"PYTHONWARNINGS": warnings, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=END_S_MAX,
+            timeout=WAIT_S_MAX,
             check=False,
         )
         self.exit_code, self.err = done.returncode, done.stderr
@@ -195,14 +195,15 @@ def test_a_child_that_lives_longer_does_not_hold_the_folder(urls: list[str]) -> 
         text=True,
     )
     with parent:
-        assert parent.wait(END_S_MAX) == 0
+        assert parent.wait(WAIT_S_MAX) == 0
         check_kept(urls, b"one")
-        output, _ = parent.communicate(timeout=END_S_MAX)
+        output, _ = parent.communicate(timeout=WAIT_S_MAX)
 
     assert output == "orphan\n"
     check_kept(urls, b"one")
 
 
+@pytest.mark.slow
 def test_children_of_multiprocessing_by_fork(urls: list[str]) -> None:
     ended = run("multiprocessing_fork", *urls)
 
@@ -211,6 +212,7 @@ def test_children_of_multiprocessing_by_fork(urls: list[str]) -> None:
     check_kept([urls[0]] * 3, b"child 0", b"child 1", b"one")
 
 
+@pytest.mark.slow
 def test_children_of_multiprocessing_by_spawn(urls: list[str]) -> None:
     ended = run("multiprocessing_spawn", urls[0])
 
@@ -248,11 +250,11 @@ def test_a_server_that_forks_its_workers_from_a_loaded_application(
         try:
             assert gunicorn.stderr is not None
             address = listening_at(gunicorn.stderr)
-            answers = [httpx.get(address, timeout=END_S_MAX).text.split() for _ in range(4)]
+            answers = [httpx.get(address, timeout=WAIT_S_MAX).text.split() for _ in range(4)]
         finally:
             gunicorn.send_signal(signal.SIGTERM)
         log = gunicorn.stderr.read()
-        exit_code = gunicorn.wait(END_S_MAX)
+        exit_code = gunicorn.wait(WAIT_S_MAX)
 
     assert [len(answer) for answer in answers] == [1, 2, 3, 4]
     assert str(gunicorn.pid) not in answers[-1]

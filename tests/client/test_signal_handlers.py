@@ -16,10 +16,10 @@ from typing import Any, cast
 import pytest
 
 import tms
+from tests.waiting import WAIT_S_MAX
 from tms.client.bridge import Bridge
 from tms.core.errors import OutcomeUnknown
 
-HANG_S = 20.0
 PROGRAM = """
 import signal, sys
 import tms
@@ -91,7 +91,7 @@ def at_each_point(scene: Callable[[int], bool]) -> int:
     before = signal.signal(signal.SIGALRM, hangs)
     try:
         while True:
-            signal.setitimer(signal.ITIMER_REAL, HANG_S)
+            signal.setitimer(signal.ITIMER_REAL, WAIT_S_MAX)
             if not scene(points):
                 return points
             points += 1
@@ -180,7 +180,7 @@ def test_the_end_of_a_half_read_iterator_waits_for_nothing(is_first: bool) -> No
             return interrupted(lambda: bridge.call(answer), half_read.close, point)
         finally:
             half_read.close()
-            assert closed.wait(HANG_S)
+            assert closed.wait(WAIT_S_MAX)
             bridge.close()
             other.close()
 
@@ -219,7 +219,7 @@ def test_the_collector_ends_half_read_iterators_in_the_loops_own_thread(read: st
     gc.disable()
     try:
         threading.Thread(target=collect_in_the_loop, daemon=True).start()
-        assert ended.wait(HANG_S), "it hangs"
+        assert ended.wait(WAIT_S_MAX), "it hangs"
     finally:
         gc.enable()
 
@@ -243,13 +243,13 @@ def test_collected_iterators_do_not_stop_a_program() -> None:
     gc.set_threshold(20, 2, 2)
     try:
         threading.Thread(target=publish_and_forget, daemon=True).start()
-        assert ended.wait(2 * HANG_S), "it hangs"
+        assert ended.wait(WAIT_S_MAX), "it hangs"
     finally:
         gc.set_threshold(*before)
 
 
 @pytest.mark.parametrize(("what", "said"), [("publish", "published"), ("close", "closed")])
-@pytest.mark.parametrize("kind", ["memory:", "leveldb:"])
+@pytest.mark.parametrize("kind", ["memory:", pytest.param("leveldb:", marks=pytest.mark.slow)])
 def test_real_signals_interrupt_a_program_that_publishes(
     kind: str, what: str, said: str, tmp_path: Path
 ) -> None:
@@ -258,7 +258,7 @@ def test_real_signals_interrupt_a_program_that_publishes(
         [sys.executable, "-c", PROGRAM, url, what],
         capture_output=True,
         text=True,
-        timeout=6 * HANG_S,
+        timeout=WAIT_S_MAX,
         check=False,
     )
     assert (done.stdout.strip(), done.returncode) == (said, 0), done.stderr

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 import tms
 import tms.aio
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, until, wait_until
 from tms.client import stops
 from tms.core.errors import NotPermitted, OwnerBusy, TransactionNotInProgress
 from tms.messaging import waiting_reader
@@ -28,7 +29,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the second a moment, but for a server in a process of its own."""
     monkeypatch.setattr(waiting_reader, "STOPPED_S", SOON_S)
     monkeypatch.setattr(stops, "STOPPED_S", SOON_S)
-    monkeypatch.setattr(stops, "LOG_AFTER_S", 2 * SOON_S)
+    monkeypatch.setattr(stops, "LOG_AFTER_S", 0.0)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -38,19 +39,6 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
         for record in caplog.records
         if record.name == "tms.client" and record.levelno == logging.WARNING
     ]
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it was not told"
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def wait_s(url: str) -> float:
-    """Longer than it takes until a reader is told."""
-    return 1.3 if url.startswith("http") else 4 * SOON_S
 
 
 @pytest.fixture
@@ -67,8 +55,12 @@ def test_a_reader_that_waits_tells_at_which_transaction_once(
     client: tms.Client,
     topic: tms.Topic,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
     how: str,
 ) -> None:
+    tells: list[object] = []
+    tell = stops.Stops._tell
+    monkeypatch.setattr(stops.Stops, "_tell", lambda *stop: tells.append(tell(*stop)))
     readers: dict[str, Callable[[], Iterator[Any]]] = {
         "poll": lambda: topic.poll(committed=True, wait_s=20),
         "follow": lambda: topic.follow(committed=True),
@@ -79,14 +71,14 @@ def test_a_reader_that_waits_tells_at_which_transaction_once(
         with client.transaction(timeout_s=1000) as tx:
             topic.publish(b"in progress", tx)
             first = [threads.submit(next, readers[how]()) for _ in range(2)]
-            until(lambda: told(caplog))
-            time.sleep(4 * SOON_S)
+            wait_until(lambda: len(tells) == 2 and told(caplog))
+            client.transactions.info(tx.transaction_id)
             [line] = told(caplog)
             assert f"stopped at transaction {tx.transaction_id}, " in line
             assert f"Waiting in {topic.namespace}:orders" in line
             assert f":{os.getpid()}, " in line
             assert " old, ends in 16 min by itself" in line
-        assert [each.result(20).payload for each in first] == [b"in progress"] * 2
+        assert [each.result(WAIT_S_MAX).payload for each in first] == [b"in progress"] * 2
 
 
 @pytest.mark.anyio
@@ -99,21 +91,26 @@ async def test_a_follower_for_asyncio_tells_it_too(
         async with client.transaction() as tx:
             await topic.publish(b"in progress", tx)
             first = asyncio.ensure_future(anext(topic.follow(committed=True)))
-            async with asyncio.timeout(10):
-                while not told(caplog):
-                    await asyncio.sleep(0.01)
+            await until(lambda: told(caplog))
         assert (await first).payload == b"in progress"
         assert f"transaction {tx.transaction_id}, " in told(caplog)[0]
 
 
 def test_polls_that_do_not_wait_tell_it_once_they_have_stopped_for_long(
-    topic: tms.Topic, open_one: tms.TransactionContext, caplog: pytest.LogCaptureFixture
+    client: tms.Client,
+    topic: tms.Topic,
+    open_one: tms.TransactionContext,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(stops, "time", SimpleNamespace(monotonic=lambda: now_s))
+    client.stops.after_s = WAIT_S_MAX
     assert list(topic.poll(committed=True)) == []
     assert told(caplog) == []
-    time.sleep(2 * SOON_S)
+    now_s = WAIT_S_MAX
     assert list(topic.poll(committed=True)) == []
-    until(lambda: told(caplog))
+    wait_until(lambda: told(caplog))
     assert list(topic.poll(committed=True)) == []
     [line] = told(caplog)
     assert str(open_one.transaction_id) in line
@@ -122,24 +119,24 @@ def test_polls_that_do_not_wait_tell_it_once_they_have_stopped_for_long(
 def test_a_transaction_that_ends_soon_is_not_told(
     client: tms.Client, topic: tms.Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.stops.after_s = 5.0
+    client.stops.after_s = WAIT_S_MAX
     with ThreadPoolExecutor(1) as threads:
         with client.transaction() as tx:
             topic.publish(b"in progress", tx)
             first = threads.submit(next, topic.follow(committed=True))
-            time.sleep(2 * SOON_S)
-        assert first.result(10).payload == b"in progress"
+            wait_until(lambda: client.stops._since)
+        assert first.result(WAIT_S_MAX).payload == b"in progress"
     assert told(caplog) == []
 
 
 def test_of_what_a_reader_by_a_transaction_never_sees_it_is_told_why(
-    client: tms.Client, topic: tms.Topic, wait_s: float, caplog: pytest.LogCaptureFixture
+    client: tms.Client, topic: tms.Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     with client.transaction() as reader:
         with client.transaction() as other:
             topic.publish(b"after the reader's snapshot", other)
-        assert list(topic.poll(tx=reader, wait_s=wait_s)) == []
-        until(lambda: told(caplog))
+        assert list(topic.poll(tx=reader, wait_s=SOON_S)) == []
+        wait_until(lambda: told(caplog))
     [line] = told(caplog)
     assert f"transaction {other.transaction_id}, committed; the reader's own" in line
 
@@ -149,14 +146,13 @@ def test_of_what_nobody_may_look_at_the_id_is_told(
     open_one: tms.TransactionContext,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-    wait_s: float,
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
         raise NotPermitted("transaction_of_another")
 
     monkeypatch.setattr(client.transactions._transactions, "info", refuse)
-    assert list(client.topic("orders").poll(committed=True, wait_s=wait_s)) == []
-    until(lambda: told(caplog))
+    assert list(client.topic("orders").poll(committed=True, wait_s=SOON_S)) == []
+    wait_until(lambda: told(caplog))
     assert told(caplog)[0].endswith(
         f"stopped at transaction {open_one.transaction_id}; later messages are given when it has "
         "ended"
@@ -164,20 +160,24 @@ def test_of_what_nobody_may_look_at_the_id_is_told(
 
 
 def test_a_reader_whose_transaction_ends_while_it_waits_is_told_so(
-    client: tms.Client, topic: tms.Topic, open_one: tms.TransactionContext, wait_s: float
+    client: tms.Client,
+    topic: tms.Topic,
+    open_one: tms.TransactionContext,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     reader = client.transactions.start(tms.StartRequest()).transaction_id
     assert open_one.transaction_id < reader
 
     def abort() -> None:
+        wait_until(lambda: told(caplog))
         client.transactions.abort(reader)
         topic.publish(b"it looks again")
 
-    timer = threading.Timer(wait_s, abort)
-    timer.start()
+    aborting = threading.Thread(target=abort)
+    aborting.start()
     with pytest.raises(TransactionNotInProgress):
         list(topic.poll(tx=reader, wait_s=20))
-    timer.join()
+    aborting.join()
 
 
 DYING = """
@@ -198,7 +198,9 @@ def test_a_producer_that_comes_back_fences_what_it_left_open(
         topic = client.topic("orders")
         topic.create()
         dying = [sys.executable, "-c", DYING, server.url, namespace]
-        left = int(subprocess.run(dying, check=False, stdout=subprocess.PIPE, timeout=30).stdout)
+        left = int(
+            subprocess.run(dying, check=False, stdout=subprocess.PIPE, timeout=WAIT_S_MAX).stdout
+        )
         topic.publish(b"behind it")
         assert list(topic.poll(committed=True)) == []
         with pytest.raises(OwnerBusy), client.transaction(owner="billing"):
@@ -207,7 +209,7 @@ def test_a_producer_that_comes_back_fences_what_it_left_open(
         with ThreadPoolExecutor(1) as threads:
             first = threads.submit(next, topic.follow(committed=True))
             with client.transaction(owner="billing", if_open="fence") as tx:
-                assert first.result(10).payload == b"behind it"
+                assert first.result(WAIT_S_MAX).payload == b"behind it"
                 topic.publish(b"after the restart", tx)
 
         given = [each.payload for each in topic.poll(committed=True)]

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import tms
+from tests.client.taking import wait_for_next_millisecond
 from tests.servers.server_process import SHARDS
+from tests.waiting import WAIT_S_MAX
 
 
 def payloads(messages: Iterable[tms.Message]) -> list[bytes]:
@@ -168,7 +170,7 @@ def test_a_poll_starts_at_or_after_an_id_in_any_form(topic: tms.Topic) -> None:
 
 def test_a_poll_starts_at_or_after_a_time(topic: tms.Topic) -> None:
     topic.publish(b"one")
-    time.sleep(0.002)
+    wait_for_next_millisecond(topic)
     topic.publish(b"two")
     first, second = (message.publish_timestamp for message in topic.poll())
     at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=second)
@@ -262,10 +264,10 @@ def test_following_what_is_committed_waits_for_a_commit(
         with ThreadPoolExecutor(1) as threads:
             following = threads.submit(next, messages)
             topic.publish(b"behind it")
-            time.sleep(0.1)
+            assert list(topic.poll(committed=True)) == []
             assert not following.done()
             tx.abort()
-            assert following.result(10).payload == b"behind it"
+            assert following.result(WAIT_S_MAX).payload == b"behind it"
 
 
 def test_what_was_rolled_back_is_hidden_from_transactions(topic: tms.Topic, pointer: int) -> None:

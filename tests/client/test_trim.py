@@ -1,6 +1,5 @@
 """A topic is trimmed: what is older is given to nobody any more, and what is not stays."""
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 import tms
+from tests.client.taking import wait_for_next_millisecond
 
 
 def payloads(topic: tms.Topic) -> list[bytes]:
@@ -18,7 +18,7 @@ def published(topic: tms.Topic, *given: bytes) -> list[tms.Message]:
     """Publish messages, each in a millisecond of its own."""
     for payload in given:
         topic.publish(payload)
-        time.sleep(0.002)
+        wait_for_next_millisecond(topic)
     return list(topic.poll())
 
 

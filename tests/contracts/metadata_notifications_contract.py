@@ -1,21 +1,13 @@
 """What every MetadataStore tells its observers, as part of the contract beside this file."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.waiting import until
 from tms.metadata.interface import Change, MetadataStore, Notification
 
 Sessions = Callable[[], Awaitable[MetadataStore]]
-
-TOLD_S_MAX = 10.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(TOLD_S_MAX):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def is_subsequence(wanted: list[Notification], told: list[Notification]) -> bool:

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.contracts.metadata_notifications_contract import (
-    TOLD_S_MAX,
     NotificationsContract,
     Sessions,
-    until,
 )
+from tests.waiting import until
 from tms.coordination import CoordinationService
 from tms.core.errors import (
     BadVersion,
@@ -252,7 +251,7 @@ class MetadataStoreContract(NotificationsContract):
         assert (taken.is_ephemeral, taken.created_by_self) == (True, False)
         assert not kept.is_ephemeral
         await owner.close()
-        await until_gone(other, "/e")
+        await until(lambda: is_gone(other, "/e"))
         assert await other.exists("/p")
 
     async def test_an_ephemeral_value_has_no_children(self, store: MetadataStore) -> None:
@@ -335,7 +334,7 @@ class MetadataStoreContract(NotificationsContract):
 
         await former.close()
 
-        await until_gone(latter, path)
+        await until(lambda: is_gone(latter, path))
         again = await CoordinationService(latter).acquire_lock(path, b"me")
         assert again.token > lock.token
 
@@ -358,7 +357,5 @@ class MetadataStoreContract(NotificationsContract):
                 await call()
 
 
-async def until_gone(store: MetadataStore, path: str) -> None:
-    async with asyncio.timeout(TOLD_S_MAX):
-        while await store.exists(path):
-            await asyncio.sleep(0.001)
+async def is_gone(store: MetadataStore, path: str) -> bool:
+    return not await store.exists(path)

@@ -5,7 +5,8 @@ import logging
 
 import pytest
 
-from tests.contracts.metadata_store_contract import until
+from tests.virtual_loop import VIRTUAL
+from tests.waiting import passes, until
 from tms.core import supervision
 from tms.core.errors import MetadataUnavailable
 from tms.core.supervision import failing, supervised
@@ -21,10 +22,9 @@ FAULTS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PAUSE_S", 0.001)
-    monkeypatch.setattr(supervision, "PAUSE_S_MAX", 0.002)
+@pytest.fixture
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
 class Work:
@@ -61,16 +61,14 @@ async def test_it_goes_on_after_whatever_is_raised(fault: BaseException) -> None
 async def test_it_ends_when_it_is_cancelled() -> None:
     for work in (Work(), Work(*[RuntimeError() for _ in range(10_000)])):
         task = supervised("a task", work)
-        await asyncio.sleep(0.01)
+        await passes(1)
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
     assert not failing()
 
 
-async def test_what_is_over_is_not_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PAUSE_S", 60.0)
-    monkeypatch.setattr(supervision, "PAUSE_S_MAX", 60.0)
+async def test_what_is_over_is_not_called_again() -> None:
     work, over = Work(RuntimeError()), asyncio.Event()
     task = supervised("a task", work, until=over)
     await until(lambda: bool(failing()))

@@ -11,10 +11,10 @@ from typing import Self
 
 from tests.docs.markdown import ROOT, Block
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX
 
 ADDRESS = "127.0.0.1:11015"
 """The server's address in the pages; here it is one with a free port."""
-COMMAND_S_MAX = 60.0
 _COMMAND = f"""#!{sys.executable}
 from tms.cli.main import main
 main()
@@ -72,7 +72,7 @@ class Newcomer:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=COMMAND_S_MAX,
+            timeout=WAIT_S_MAX,
         )
         assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stderr}"
         return done.stdout

@@ -14,11 +14,11 @@ import pytest
 import tms
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import Newcomer, is_as_told
+from tests.waiting import WAIT_S_MAX
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = ROOT / "examples"
-LINE_S_MAX = 30.0
 
 PRINTED = {
     "publish_and_poll.py": """
@@ -104,7 +104,7 @@ class Follower:
             text=True,
         )
         # Should no line ever come, its end ends the reading.
-        self._watchdog = threading.Timer(LINE_S_MAX, self._process.kill)
+        self._watchdog = threading.Timer(WAIT_S_MAX, self._process.kill)
         self._watchdog.start()
 
     def lines(self, count: int) -> list[str]:
@@ -116,7 +116,7 @@ class Follower:
     def interrupt(self) -> str:
         """End it as Ctrl-C does; return what it says to that."""
         self._process.send_signal(signal.SIGINT)
-        _, said = self._process.communicate(timeout=LINE_S_MAX)
+        _, said = self._process.communicate(timeout=WAIT_S_MAX)
         self._watchdog.cancel()
         return said
 

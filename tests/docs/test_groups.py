@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import fields
@@ -16,6 +15,7 @@ from api.app import OPERATIONS
 from tests.docs.markdown import ROOT, Block, blocks, links
 from tests.docs.newcomer import Newcomer
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.groups import GroupSettings, LimitedBy
 from tms.postgresql import PostgresqlParticipant
 
@@ -98,16 +98,13 @@ class Place:
 
         running = threading.Thread(target=run)
         running.start()
-        deadline = time.monotonic() + 30
-        while not is_done():
-            assert time.monotonic() < deadline, ended
-            assert running.is_alive(), ended
-            time.sleep(0.02)
+        wait_until(lambda: is_done() or not running.is_alive())
+        assert is_done(), ended
         if "bill" in names:
             names["bill"].stop()
         else:
             self._client.close()
-        running.join(30)
+        running.join(WAIT_S_MAX)
         [error] = ended
         assert error is None or "bill" not in names
         assert error is None or "closed" in str(error), error

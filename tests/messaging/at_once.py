@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from tables.store import Store
+from tests.waiting import turns
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
 
@@ -38,11 +39,11 @@ async def asked_at_once(
         for work in works:
             before = len(queue)
             waiting.append(asyncio.ensure_future(work))
-            await asyncio.sleep(0)
+            await turns()
             while len(waiting) == 1 and queue:
-                await asyncio.sleep(0)
+                await turns()
             while len(waiting) > 1 and not waiting[-1].done() and len(queue) == before:
-                await asyncio.sleep(0)  # until it waits, or was refused
+                await turns()  # until it waits, or was refused
     finally:
         gate.passes.set()
     return await asyncio.gather(*waiting, return_exceptions=True)

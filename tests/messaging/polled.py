@@ -1,8 +1,7 @@
 """Payloads and polls for tests of the writer and the service."""
 
-import asyncio
-
 from tests.messaging.conftest import TOPIC
+from tests.waiting import turns
 from tms.core.message import FIRST_ID
 from tms.core.reading import Reading
 from tms.messaging.service import Service
@@ -19,5 +18,4 @@ async def payloads(service: Service) -> list[bytes]:
 
 async def settle() -> None:
     """Let every task run until it waits for something outside the loop."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns(10)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, settle
+from tests.waiting import in_time
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, StoreUnavailable, TmsError, TopicIsCompact
 from tms.core.limits import Limits
@@ -20,8 +21,6 @@ pytestmark = pytest.mark.anyio
 POINTER = NOW_MS * 1_000_000
 CHECKED = {"schema_check": "full"}
 COMPACT = {"cleanup": "compact"}
-WAIT_S = 10.0
-"""So that a check which is not asked fails the test, and does not hang."""
 
 
 class Checking:
@@ -76,7 +75,8 @@ async def test_what_was_checked_before_a_change_is_checked_again(
     service: Service, checking: Checking, way: str, change: str
 ) -> None:
     asked = asyncio.ensure_future(WAYS[way](service))
-    await asyncio.wait_for(checking.asked.wait(), WAIT_S)
+    async with in_time("the check"):
+        await checking.asked.wait()
     await CHANGES[change](service, dict(COMPACT))
     checking.goes_on.set()
     with pytest.raises(TmsError):
@@ -89,7 +89,8 @@ async def test_a_schema_that_was_given_meanwhile_is_that_to_check_by(
     service: Service, checking: Checking
 ) -> None:
     asked = asyncio.ensure_future(service.publish(TOPIC, [b"x"]))
-    await asyncio.wait_for(checking.asked.wait(), WAIT_S)
+    async with in_time("the check"):
+        await checking.asked.wait()
     await service.update_topic(TOPIC, {**CHECKED, "n": "2"})
     checking.refuses = b"x"
     checking.goes_on.set()
@@ -128,7 +129,8 @@ async def test_what_waits_to_be_written_is_refused_once_the_topic_has_changed(
 
 async def test_another_ttl_refuses_nothing(service: Service, checking: Checking) -> None:
     asked = asyncio.ensure_future(service.publish(TOPIC, [b"x"]))
-    await asyncio.wait_for(checking.asked.wait(), WAIT_S)
+    async with in_time("the check"):
+        await checking.asked.wait()
     await service.update_topic(TOPIC, {**CHECKED, "ttl": 77})
     checking.goes_on.set()
     await asked

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,13 +12,14 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tests.waiting import WAIT_S_MAX, turns
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.reading import Reading
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.messaging import inline_flush
+from tms.messaging import inline_flush, writer
 from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.service import Service
@@ -29,14 +29,13 @@ from tms.messaging.write_requests import Writing
 IN_A_ROW = inline_flush._IN_A_ROW
 THREAD_EVERY = inline_flush._THREAD_EVERY
 QUICK_S = inline_flush._QUICK_S
-STANDS_STILL_S = 10.0
-"""How long the loop would, if it were wrong."""
-TRIES_MAX = 10_000
-"""Of publishes until the loop writes: a busy machine has slow writes among them."""
 
 
 class WatchedStore(FaultyStore):
     """A store that notes which thread writes, and takes its time when told to."""
+
+    now_s = 0.0
+    """By the clock of the writer, for which nothing else takes time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +44,7 @@ class WatchedStore(FaultyStore):
 
     def write(self, batch: Batch) -> None:
         self.writers.append(threading.current_thread())
-        time.sleep(self.write_s)
+        WatchedStore.now_s += self.write_s
         super().write(batch)
 
     @property
@@ -55,6 +54,11 @@ class WatchedStore(FaultyStore):
 
 class ElsewhereStore(WatchedStore):
     is_embedded = False
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "perf_counter", lambda: WatchedStore.now_s)
 
 
 @pytest.fixture
@@ -83,7 +87,7 @@ async def service(store: WatchedStore) -> AsyncIterator[Service]:
 
 async def publish_until_here(service: Service, store: WatchedStore) -> None:
     """Publish, one message after another, until the event loop writes them."""
-    for _ in range(TRIES_MAX):
+    for _ in range(2 * IN_A_ROW):
         await service.publish(TOPIC, [b"x"])
         if store.last_was_here:
             return
@@ -146,7 +150,7 @@ class TestWriter:
         await service.publish(TOPIC, [b"x"])
 
         assert not store.last_was_here
-        blocks = service.poll(TOPIC, Reading(FIRST_ID, limit=TRIES_MAX))
+        blocks = service.poll(TOPIC, Reading(FIRST_ID, limit=1000))
         assert {m.payload async for block in blocks for m in block} == {b"x"}
 
     async def test_what_the_lane_was_asked_for_before_is_not_overtaken(
@@ -154,14 +158,12 @@ class TestWriter:
     ) -> None:
         await publish_until_here(service, store)
         store.passed.clear()
-        rescue = threading.Timer(STANDS_STILL_S, store.passed.set)
+        rescue = threading.Timer(WAIT_S_MAX, store.passed.set)
         rescue.start()
         creating = asyncio.create_task(service.create_topic(TopicId("default", "another")))
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         publishing = asyncio.create_task(service.publish(TOPIC, [b"x"]))
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert not publishing.done()
         store.passed.set()
         rescue.cancel()
@@ -177,10 +179,12 @@ class TestWriter:
     ) -> None:
         store = kind()
         service = await service_on(store, may_block_loop=may_block_loop)
-        for _ in range(20 * IN_A_ROW):
-            await service.publish(TOPIC, [b"x"])
-            assert not store.last_was_here
-        await service.close()
+        try:
+            for _ in range(20 * IN_A_ROW):
+                await service.publish(TOPIC, [b"x"])
+                assert not store.last_was_here
+        finally:
+            await service.close()
 
 
 Flush = tuple[int, int, float, bool, int]

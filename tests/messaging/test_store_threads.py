@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import WAIT_S_MAX, in_time
 from tms.core.errors import Stopping
 from tms.messaging import store_threads as store_threads_module
 from tms.messaging.store_threads import StoreThread, StoreThreads
@@ -54,7 +55,7 @@ def test_each_call_is_answered(
         answers = [thread.future(carry_out, number, kind) for number, kind in enumerate(calls)]
         if closes:
             thread.close()
-        async with asyncio.timeout(5):
+        async with in_time():
             for number, (kind, answer) in enumerate(zip(calls, answers, strict=True)):
                 if kind == "wrong":
                     with pytest.raises(ValueError, match=f"^{number}$"):
@@ -86,8 +87,8 @@ async def test_what_took_its_time_does_not_wait_for_the_next(
 ) -> None:
     may_end = threading.Event()
     slow = thread.future(Clock(monkeypatch).take, 0.002)
-    held = thread.future(may_end.wait, 5)
-    await asyncio.wait_for(slow, 2)
+    held = thread.future(may_end.wait, WAIT_S_MAX)
+    await slow
     assert not held.done()
     may_end.set()
 
@@ -96,11 +97,11 @@ async def test_what_took_its_time_does_not_wait_for_the_next(
 
 async def test_no_more_than_some_quick_answers_wait(thread: StoreThread) -> None:
     gate, may_end = threading.Event(), threading.Event()
-    first = thread.future(gate.wait, 5)
+    first = thread.future(gate.wait, WAIT_S_MAX)
     quick = [thread.future(int, number) for number in range(20)]
-    held = thread.future(may_end.wait, 5)
+    held = thread.future(may_end.wait, WAIT_S_MAX)
     gate.set()
-    await asyncio.wait_for(asyncio.gather(first, *quick[:8]), 2)
+    await asyncio.gather(first, *quick[:8])
     assert not held.done()
     may_end.set()
 
@@ -115,13 +116,13 @@ async def test_an_answer_waits_only_where_one_thread_reads(
     threads = StoreThreads(2)
     ask = threads.write if verb == "write" else threads.read
     gate, may_end = threading.Event(), threading.Event()
-    other = threads.read(may_end.wait, 5)
-    first = ask(gate.wait, 5)
+    other = threads.read(may_end.wait, WAIT_S_MAX)
+    first = ask(gate.wait, WAIT_S_MAX)
     quick = ask(int, 1)
-    held = ask(may_end.wait, 5)
+    held = ask(may_end.wait, WAIT_S_MAX)
     gate.set()
-    assert await asyncio.wait_for(first, 2)
-    assert await asyncio.wait_for(quick, 2) == 1
+    assert await first
+    assert await quick == 1
     assert not held.done()
     may_end.set()
 

@@ -73,7 +73,7 @@ async def test_a_move_is_seen_once_it_is_durable(
     await subscriptions.create_subscription(TOPIC, "s")
     store.passed.clear()
     moving = asyncio.create_task(subscriptions.advance(Advance(TOPIC, "s", FIRST, FIRST_VERSION)))
-    await asyncio.sleep(0.02)
+    await subscriptions.subscriptions(TOPIC)  # a turn of the read thread
     assert (await subscriptions.subscription(TOPIC, "s")).version == FIRST_VERSION
     store.passed.set()
     assert (await moving).version == FIRST_VERSION + 1

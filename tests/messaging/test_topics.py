@@ -7,6 +7,7 @@ import pytest
 from tables.metadata_table import StoreMetadataTable
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tests.waiting import turns
 from tms.core.topic import TopicMetadata
 from tms.messaging.service import Service
 
@@ -24,7 +25,7 @@ async def test_who_reads_while_nothing_changes_waits_for_a_change_whose_caller_i
     await service.update_topic(TOPIC, {"ttl": 1})
     store.passed.clear()
     changing = asyncio.create_task(service.update_topic(TOPIC, {"ttl": 60}))
-    await asyncio.sleep(0)
+    await turns()
     changing.cancel()
     reading = asyncio.create_task(service.unchanging(read))
     with pytest.raises(asyncio.CancelledError):

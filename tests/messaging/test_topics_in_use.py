@@ -10,6 +10,7 @@ from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
+from tests.waiting import in_time, turns
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TooLarge
 from tms.core.limits import Limits
@@ -74,13 +75,13 @@ async def counts(services: OpenServices, topics: Sequence[TopicId]) -> list[int]
 
 
 async def test_as_many_as_are_kept_are_published_to_at_once(services: OpenServices) -> None:
-    async with asyncio.timeout(10):
+    async with in_time():
         await services.messaging.publish_all(of_each(FITTING))
         assert await counts(services, FITTING) == [1] * len(FITTING)
 
 
 async def test_more_than_are_kept_are_refused_with_the_bound(services: OpenServices) -> None:
-    async with asyncio.timeout(10):
+    async with in_time():
         with pytest.raises(TooLarge) as caught:
             await services.messaging.publish_all(of_each(TOO_MANY))
         assert caught.value.problem.code == "too_many_topics_at_once"
@@ -97,7 +98,7 @@ async def test_publishers_of_many_topics_do_not_lock_each_other_out(
     """Three of them, each with three quarters of what is kept, in orders that cross."""
     groups = [TOPICS[start : start + 3] for start in (0, 3, 6)]
     groups += [group[::-1] for group in groups]
-    async with asyncio.timeout(10):
+    async with in_time():
         for _ in range(20):
             await asyncio.gather(
                 *(services.messaging.publish_all(of_each(group)) for group in groups),
@@ -119,7 +120,7 @@ async def test_a_commit_of_many_topics(services: OpenServices) -> None:
     tx = await transactions.start(StartRequest())
     for topic_id in FITTING:
         await messaging.store(topic_id, [b"x"], tx.write_pointer)
-    async with asyncio.timeout(10):
+    async with in_time():
         await transactions.commit(
             tx.transaction_id,
             CommitRequest(
@@ -141,7 +142,7 @@ async def test_a_commit_of_too_many_topics_is_refused_with_the_bound(
     tx = await services.transactions.start(StartRequest())
     stored = [Stored(topic_id, tx.write_pointer) for topic_id in TOO_MANY]
     advances = [Advance(topic_id, "s", ID, 0) for topic_id in TOO_MANY]
-    async with asyncio.timeout(10):
+    async with in_time():
         for asked in (CommitRequest(publish=stored), CommitRequest(advances)):
             with pytest.raises(TooLarge) as caught:
                 await services.transactions.commit(tx.transaction_id, asked)
@@ -160,15 +161,14 @@ async def test_polls_that_wait_for_more_topics_do_not_evict_each_other(
     for _ in range(3):
         await messaging.publish(TOPICS[0], [b"x"])
         await messaging.page(TOPICS[1], Reading(FIRST_ID, limit=10))
-        for _ in range(100):  # turns of the loop, of which a spin would use each
-            await asyncio.sleep(0)
+        await turns(100)  # turns of the loop, of which a spin would use each
     loads = store.loads
-    for _ in range(100):
-        await asyncio.sleep(0.001)
+    for _ in range(20):
+        await messaging.topics("default")  # a turn of the read thread
     assert store.loads == loads
     assert [task.done() for task in waiting] == [True, *[False] * (len(TOPICS) - 1)]
 
-    async with asyncio.timeout(10):
+    async with in_time():
         for topic_id in TOPICS:
             await messaging.publish(topic_id, [b"y"])
         pages = await asyncio.gather(*waiting)
@@ -179,7 +179,7 @@ async def test_what_takes_a_read_first_keeps_its_topic(services: OpenServices) -
     """Else it would be told to try again, and again."""
     messaging, subscriptions = services.messaging, services.subscriptions
     tx = await services.transactions.start(StartRequest())
-    async with asyncio.timeout(10):
+    async with in_time():
         for number in range(20):
             name = f"s{number}"
             await asyncio.gather(
@@ -203,8 +203,7 @@ async def test_a_caller_that_gives_up_leaves_no_topic_in_use(services: OpenServi
         callers = [
             asyncio.create_task(services.messaging.publish(topic_id, [b"x"])) for topic_id in TOPICS
         ]
-        for _ in range(number):
-            await asyncio.sleep(0)
+        await turns(number)
         for caller in callers[::2]:
             caller.cancel()
         await asyncio.gather(*callers, return_exceptions=True)

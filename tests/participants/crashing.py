@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.servers.server_process import ROOT, environment
+from tests.waiting import WAIT_S_MAX
 
 POINTS = ("persisting", "persisted", "committed", "decided", "done")
 """Before the participant persists; after that; after TMS has committed; after the database has;
 after all."""
-
-SURVIVE_S_MAX = 60.0
 
 
 def crash(url: str, namespace: str, kind: str, database: str, point: str) -> None:
@@ -30,7 +29,7 @@ def crash(url: str, namespace: str, kind: str, database: str, point: str) -> Non
         env=environment(),
         cwd=ROOT,
         check=False,
-        timeout=SURVIVE_S_MAX,
+        timeout=WAIT_S_MAX,
     )
     assert done.returncode == -signal.SIGKILL
 

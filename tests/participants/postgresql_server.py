@@ -6,14 +6,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import psycopg
 
-START_S_MAX = 30.0
+from tests.waiting import WAIT_S_MAX, wait_until
+
 USER = "postgres"
 
 
@@ -66,19 +66,22 @@ class PostgresqlServer:
                 **self._as_user,
             )
         self.url = f"host={self._folder} user={USER} dbname=postgres"
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self._end()
+            raise
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + START_S_MAX
-        while True:
+        def answers() -> bool:
             try:
                 psycopg.connect(self.url).close()
             except psycopg.OperationalError:
                 assert self._process.poll() is None, (self._folder / "log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
-            else:
-                return
+                return False
+            return True
+
+        wait_until(answers)
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +92,9 @@ class PostgresqlServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self._process.send_signal(signal.SIGINT)  # without waiting for connections
-        self._process.wait(START_S_MAX)
+        self._process.wait(WAIT_S_MAX)
         shutil.rmtree(self._folder)

@@ -11,10 +11,10 @@ import pytest
 import tms.aio
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.servers.server_process import ROOT, ServerProcess
+from tests.waiting import WAIT_S_MAX
 from tms.postgresql import AsyncPostgresqlParticipant
 
 PROGRAMS = find_programs()
-RUN_S_MAX = 120
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,7 +39,7 @@ def test_rows_bills_and_acks_agree() -> None:
             },
             capture_output=True,
             text=True,
-            timeout=RUN_S_MAX,
+            timeout=WAIT_S_MAX,
             check=False,
         )
 

@@ -123,8 +123,10 @@ def test_a_commit_that_is_refused_undoes_both(
     assert (runs, rows(path)) == (2, ["second"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each != "decided")) for each in POINTS],
+)
 def test_a_crash_leaves_both_or_neither(
     server: ServerProcess,
     client: tms.Client,

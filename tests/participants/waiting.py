@@ -1,12 +1,10 @@
 """Recovering until nothing is in progress any more."""
 
-import time
 from typing import Protocol
 
 import tms
+from tests.waiting import wait_until
 from tms.client.database_recovery import KnownOutcomes, Recovered
-
-RECOVER_S_MAX = 20.0
 
 
 class Recovering(Protocol):
@@ -15,10 +13,11 @@ class Recovering(Protocol):
 
 def recovered(part: Recovering, client: tms.Client) -> Recovered:
     """Return what a recovery does once the transaction of the program that died has timed out."""
-    deadline = time.monotonic() + RECOVER_S_MAX
-    while True:
-        found = part.recover(client.transactions)
-        if not found.in_progress:
-            return found
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+
+    def found() -> Recovered | None:
+        recovered = part.recover(client.transactions)
+        return None if recovered.in_progress else recovered
+
+    done = wait_until(found)
+    assert done is not None
+    return done

@@ -1,5 +1,7 @@
 """Two topics, and what readers of them are given."""
 
+from tests.waiting import until
+from tms.core.errors import StoreUnavailable
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
 from tms.core.reading import Isolation, Reading
@@ -24,6 +26,25 @@ async def polled(
 async def everything(services: OpenServices, topic_id: TopicId) -> list[bytes]:
     blocks = services.messaging.poll(topic_id, Reading(FIRST_ID))
     return [message.payload async for block in blocks for message in block]
+
+
+def is_waited_for(services: OpenServices, topic_id: TopicId) -> bool:
+    """Return whether a reader waits for a change of a topic."""
+    state = services.messaging._states.loaded(topic_id)
+    return state is not None and bool(state._waiters)
+
+
+async def recovered(services: OpenServices) -> None:
+    """Return when transactions are taken again."""
+
+    async def are_taken() -> bool:
+        try:
+            await services.transactions.in_progress()
+        except StoreUnavailable:
+            return False
+        return True
+
+    await until(are_taken)
 
 
 async def published(

@@ -16,7 +16,8 @@ from tables.store import METADATA
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
-from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
+from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled, recovered
+from tests.waiting import turns
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import Carried, Carrier, CommitRequest, Stored
 from tms.core.errors import (
@@ -42,7 +43,6 @@ from tms.transactions import journal
 pytestmark = pytest.mark.anyio
 
 FIRST = bytes(19) + b"\x01"
-WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Counters:
     async def _counts(self, added: Mapping[str, int]) -> AsyncIterator[Counts]:
         self.held += 1
         try:
-            await asyncio.sleep(0)
+            await turns()
             yield Counts(self, added)
         finally:
             self.held -= 1
@@ -260,7 +260,7 @@ async def test_all_have_one_fate_where_the_write_fails(
     assert counters.durable == {}
     store.settle()
     counters.read_again(store)
-    await until_recovered(services)
+    await recovered(services)
     assert await is_open(services, tx) is not is_done
     assert counters.durable == ({"a": 1} if is_done else {})
     assert await polled(services, A) == ([b"published"] if is_done else [])
@@ -272,17 +272,6 @@ async def test_all_have_one_fate_where_the_write_fails(
         await services.transactions.commit(tx, request)
         assert counters.durable == {"a": 1}
         assert await polled(services, B) == [b"stored"]
-
-
-async def until_recovered(services: OpenServices) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            try:
-                await services.transactions.in_progress()
-            except StoreUnavailable:
-                await asyncio.sleep(0.01)
-            else:
-                return
 
 
 async def test_of_two_in_one_flush_the_second_sees_the_first(

@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
+from tests.transactions.reading import recovered
+from tests.waiting import in_time, turns
 from tms.core.commits import CommitRequest
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TransactionNotInProgress
 from tms.core.limits import Limits
@@ -61,18 +63,6 @@ async def fails(store: MoodyStore, work: Awaitable[object], *, is_done: bool) ->
     store.fail_next(is_done=is_done)
     with pytest.raises(OutcomeUnknown):
         await work
-
-
-async def recovered(services: OpenServices) -> None:
-    """Return when transactions are taken again."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                await services.transactions.in_progress()
-            except StoreUnavailable:
-                await asyncio.sleep(0.01)
-            else:
-                return
 
 
 async def seen_by(services: OpenServices, transaction_id: int) -> list[bytes]:
@@ -189,13 +179,13 @@ async def test_a_reader_that_waits_is_woken_by_what_turns_out_committed(
             TOPIC, Reading(FIRST_ID, limit=1, view=Isolation.COMMITTED), wait_s=30
         )
     )
-    await asyncio.sleep(0)
+    await turns()
     store.settle()
     await recovered(services)
     if not is_done:
         assert not waiting.done()
         await services.transactions.commit(tx.transaction_id)
-    async with asyncio.timeout(10):
+    async with in_time():
         assert (await waiting).count == 1
 
 

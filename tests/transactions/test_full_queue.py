@@ -1,6 +1,7 @@
 """What a full queue refuses has changed nothing: in memory as in what a restart finds."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,7 @@ from tests.manual_clock import ManualClock
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.polled import settle
 from tests.transactions.reading import SHORT, A, B, everything, polled
+from tests.waiting import in_time, until
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, QueueFull, StoreUnavailable, TopicNotFound
 from tms.core.limits import Limits
@@ -73,12 +75,28 @@ class FullQueue:
         for waits in (0, 1):  # one is being written, one waits
             self._waiting.append(asyncio.create_task(messaging.publish(B, [b"x" * 290])))
             await settle()
-            while len(queue) != waits:
-                await asyncio.sleep(0.001)
+            await until(lambda waits=waits: len(queue) == waits)  # type: ignore[misc]
 
     async def __aexit__(self, *_: object) -> None:
         self._store.passed.set()
         await asyncio.gather(*self._waiting)
+
+
+class Turnstile(threading.Event):
+    """Lets one write pass at a time, until it is set."""
+
+    _one_passes = False
+
+    def let_one_pass(self) -> None:
+        self._one_passes = True
+        self.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        passed = super().wait(timeout)
+        if self._one_passes:
+            self._one_passes = False
+            self.clear()
+        return passed
 
 
 async def transactional(
@@ -115,8 +133,10 @@ async def test_a_rollback_that_is_refused_hides_nothing(
     assert await polled(services, A) == [b"m"]
     await services.close()
     again = await opened(store, limits, clock)
-    assert await polled(again, A) == [b"m"]
-    await again.close()
+    try:
+        assert await polled(again, A) == [b"m"]
+    finally:
+        await again.close()
 
 
 ASKED: dict[str, Callable[[OpenServices, int], Awaitable[Any]]] = {
@@ -163,7 +183,7 @@ async def test_each_request_that_is_refused_changes_nothing(
 
     async with FullQueue(services, store):
         with pytest.raises(QueueFull):
-            async with asyncio.timeout(5):
+            async with in_time():
                 await ASKED[asked](services, transaction_id)
 
     assert await seen(services, transaction_id) == before
@@ -194,16 +214,16 @@ class TestARangeOfSeveralRequests:
         self, services: OpenServices, store: FaultyStore
     ) -> None:
         transaction_id, whole = await transactional(services, count=5)
-        store.passed.clear()
+        turnstile = store.passed = Turnstile()
         undone = asyncio.create_task(services.messaging.rollback(A, whole))
         waiting: list[asyncio.Task[Any]] = []
         while not undone.done():
-            store.passed.clear()
             for _ in range(3):  # the queue is full whenever a part asks to be queued
                 waiting.append(asyncio.create_task(services.messaging.publish(B, [b"x"])))
-                await asyncio.sleep(0.001)
-            store.passed.set()
-            await asyncio.sleep(0.001)
+                await settle()
+            turnstile.let_one_pass()
+            await until(lambda: undone.done() or not turnstile.is_set())
+        store.passed.set()
         await undone
         await asyncio.gather(*waiting, return_exceptions=True)
         assert any(isinstance(each.exception(), QueueFull) for each in waiting)
@@ -217,8 +237,7 @@ class TestARangeOfSeveralRequests:
         _, whole = await transactional(services, count=5)
         store.passed.clear()
         undone = asyncio.create_task(services.messaging.rollback(A, whole))
-        while store.passed.is_set() or not services.messaging._writer._is_flushing:
-            await asyncio.sleep(0.001)
+        await until(lambda: services.messaging._writer._is_flushing)
         undone.cancel()
         with suppress(asyncio.CancelledError):
             await undone
@@ -263,7 +282,7 @@ class TestARangeOfSeveralRequests:
         every = RollbackRange(tx.write_pointer, 0, 0, 2**62, 0)
         store.passed.clear()
         undone = asyncio.create_task(services.messaging.rollback(A, every))
-        await asyncio.sleep(0.01)
+        await until(lambda: services.messaging._writer._is_flushing)
         publishing = asyncio.create_task(services.messaging.publish(A, [b"2"], tx.write_pointer))
         await settle()
         store.passed.set()

@@ -127,35 +127,41 @@ async def test_with_a_foreign_manager_nothing_is_known_and_nothing_checked(
 ) -> None:
     foreign = Settings.model_construct(transactions="foreign")
     services = await open_services("memory:", clock=clock, settings=foreign)
-    await services.messaging.create_topic(A)
-    pointer = NOW_MS * 1_000_000
-    await services.messaging.store(A, [b"x"], pointer, caller=ANN)
-    published = await services.messaging.publish(A, [], pointer, caller=BOB)
-    assert published.rollback_range is not None
-    await services.messaging.rollback(A, published.rollback_range, caller=ANN)
-    await services.close()
+    try:
+        await services.messaging.create_topic(A)
+        pointer = NOW_MS * 1_000_000
+        await services.messaging.store(A, [b"x"], pointer, caller=ANN)
+        published = await services.messaging.publish(A, [], pointer, caller=BOB)
+        assert published.rollback_range is not None
+        await services.messaging.rollback(A, published.rollback_range, caller=ANN)
+    finally:
+        await services.close()
 
 
 async def test_it_is_known_whose_it_is_after_a_restart(tmp_path: Path) -> None:
     clock, store = ManualClock(NOW_MS), f"leveldb:{tmp_path}"
     services = await open_services(store, clock=clock)
-    await services.messaging.create_topic(A)
-    tx = await _begun(services, ANN)
-    await services.messaging.publish_all({A: [b"x"]}, owner="o", sequence=3, caller=ANN)
-    await services.close()
+    try:
+        await services.messaging.create_topic(A)
+        tx = await _begun(services, ANN)
+        await services.messaging.publish_all({A: [b"x"]}, owner="o", sequence=3, caller=ANN)
+    finally:
+        await services.close()
 
     services = await open_services(store, clock=clock)
-    [info] = await services.transactions.in_progress()
-    assert info.principal == "ann"
-    with pytest.raises(NotPermitted):
-        await services.transactions.commit(tx.transaction_id, caller=BOB)
-    with pytest.raises(NotPermitted):
-        await services.messaging.publish_all({A: [b"y"]}, owner="o", sequence=4, caller=BOB)
-    assert services.own_transactions is not None
-    assert services.own_transactions.in_progress_of("ann") == 1
-    await services.transactions.commit(tx.transaction_id, caller=ANN)
-    assert services.own_transactions.in_progress_of("ann") == 0
-    await services.close()
+    try:
+        [info] = await services.transactions.in_progress()
+        assert info.principal == "ann"
+        with pytest.raises(NotPermitted):
+            await services.transactions.commit(tx.transaction_id, caller=BOB)
+        with pytest.raises(NotPermitted):
+            await services.messaging.publish_all({A: [b"y"]}, owner="o", sequence=4, caller=BOB)
+        assert services.own_transactions is not None
+        assert services.own_transactions.in_progress_of("ann") == 1
+        await services.transactions.commit(tx.transaction_id, caller=ANN)
+        assert services.own_transactions.in_progress_of("ann") == 0
+    finally:
+        await services.close()
 
 
 async def test_publishing_at_once_with_the_owner_of_another_is_refused_first(

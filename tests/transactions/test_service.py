@@ -7,7 +7,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.manual_clock import ManualClock
-from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled, published
+from tests.transactions.reading import (
+    NOW_MS,
+    SHORT,
+    A,
+    B,
+    everything,
+    is_waited_for,
+    polled,
+    published,
+)
+from tests.waiting import until
 from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OwnerBusy,
@@ -73,8 +83,7 @@ async def test_a_reader_that_was_stopped_is_woken_when_the_transaction_ends(
     range_ = await published(services, A, b"1", tx.write_pointer)
     await services.messaging.publish(A, [b"plain"])
     waiting = asyncio.create_task(polled(services, A, wait_s=30))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
+    await until(lambda: is_waited_for(services, A))
     if end == "timeout":
         clock.advance(31_000)
     else:
@@ -82,7 +91,7 @@ async def test_a_reader_that_was_stopped_is_woken_when_the_transaction_ends(
             await services.messaging.rollback(A, range_)
         await getattr(services.transactions, end)(tx.transaction_id)
     expected = [b"1", b"plain"] if end == "commit" else [b"plain"]
-    assert await asyncio.wait_for(waiting, 10) == expected
+    assert await waiting == expected
 
 
 async def test_a_reader_is_woken_too_by_what_is_from_before_a_restart(tmp_path: Path) -> None:
@@ -95,12 +104,13 @@ async def test_a_reader_is_woken_too_by_what_is_from_before_a_restart(tmp_path: 
     await before.close()
 
     services = await open_services(store, clock=clock)
-    waiting = asyncio.create_task(polled(services, A, wait_s=30))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
-    assert await asyncio.wait_for(waiting, 10) == [b"plain"]
-    await services.close()
+    try:
+        waiting = asyncio.create_task(polled(services, A, wait_s=30))
+        await until(lambda: is_waited_for(services, A))
+        assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
+        assert await waiting == [b"plain"]
+    finally:
+        await services.close()
 
 
 async def test_an_abort_after_rollback_leaves_nothing_invalid(services: OpenServices) -> None:
@@ -221,9 +231,7 @@ async def test_timeouts_fire_though_nothing_else_happens(
     tx = await services.transactions.start(StartRequest(timeout_s=5))
     await published(services, A, b"1", tx.write_pointer)
     clock.advance(5_001)
-    async with asyncio.timeout(10):
-        while await services.transactions.invalid_count() == 0:
-            await asyncio.sleep(0.05)
+    await until(services.transactions.invalid_count)
     with pytest.raises(TransactionNotInProgress) as caught:
         await services.transactions.commit(tx.transaction_id)
     assert caught.value.detail["status"] == "invalid"
@@ -235,9 +243,7 @@ async def test_timeouts_fire_also_when_the_clock_was_set_back(
     await services.transactions.start(StartRequest(timeout_s=5))
     clock.set(NOW_MS - 3_600_000)
     clock.advance(5_001)
-    async with asyncio.timeout(10):
-        while await services.transactions.invalid_count() == 0:
-            await asyncio.sleep(0.05)
+    await until(services.transactions.invalid_count)
 
 
 async def test_of_two_that_change_the_same_the_second_is_refused(services: OpenServices) -> None:

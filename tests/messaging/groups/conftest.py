@@ -1,6 +1,5 @@
 """Services with a group, on stores that are opened again."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from tables.leveldb import LevelDBStore
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tests.waiting import until
 from tms.core.groups import (
     Refusal,
     Settle,
@@ -52,9 +52,7 @@ class World:
         """Wait until so many takes wait for messages."""
         groups = self.services.groups
         assert isinstance(groups, GroupService)
-        async with asyncio.timeout(10):
-            while sum(len(group.waiting) for group in groups._groups.loaded) < takes:
-                await asyncio.sleep(0.001)
+        await until(lambda: sum(len(group.waiting) for group in groups._groups.loaded) >= takes)
 
     async def flush(self) -> None:
         """Have written what is leased, which the next flush of anything carries."""

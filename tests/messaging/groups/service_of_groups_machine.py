@@ -18,6 +18,7 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.groups.followed import Followed, Given
+from tests.waiting import until
 from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, TmsError
 from tms.core.frame import bodies_of, encode_body
@@ -82,16 +83,17 @@ class GroupServiceMachine(RuleBasedStateMachine):
 
     async def again(self) -> None:
         """Wait until the services have recovered from a write that failed."""
-        for _ in range(500):
+
+        async def have_recovered() -> bool:
             try:
                 await self.services.groups.group(TOPIC, "g")
                 tx = await self.services.transactions.start(StartRequest())
                 await self.services.transactions.abort(tx.transaction_id)
             except TmsError:
-                await asyncio.sleep(0.01)
-            else:
-                return
-        raise AssertionError("the services do not recover")
+                return False
+            return True
+
+        await until(have_recovered)
 
     def body(self, key: bytes | None) -> tuple[bytes, bytes]:
         self.count += 1

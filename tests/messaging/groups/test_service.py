@@ -9,6 +9,7 @@ import pytest
 from tables.store_tables import StoreTables
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
+from tests.waiting import until
 from tms.core.caller import Caller
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
@@ -65,21 +66,18 @@ async def test_two_members_share_the_work_and_it_is_done_once_also_after_a_resta
 async def test_a_waiting_take_gets_what_is_published_and_those_who_came_first_come_first(
     world: World,
 ) -> None:
-    waiting = [asyncio.create_task(world.take(name, wait_s=5)) for name in "abc"]
+    waiting = [asyncio.create_task(world.take(name, wait_s=30)) for name in "abc"]
     await world.waits(3)
     await world.publish(b"1", b"2")
-    done, pending = await asyncio.wait(waiting, timeout=2)
-    assert sorted(payloads(task.result())[0] for task in done if task.result().delivery) == [
-        b"1",
-        b"2",
-    ]
-    assert waiting[2] in pending
+    first = await asyncio.gather(*waiting[:2])
+    assert sorted(payloads(taken)[0] for taken in first) == [b"1", b"2"]
+    assert not waiting[2].done()
     await world.publish(b"3")
     assert payloads(await waiting[2]) == [b"3"]
 
 
 async def test_a_take_that_was_given_up_loses_nothing(world: World) -> None:
-    waiting = asyncio.create_task(world.take("a", wait_s=5))
+    waiting = asyncio.create_task(world.take("a", wait_s=30))
     await world.waits()
     waiting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -97,7 +95,7 @@ async def test_a_group_stops_at_a_transaction_in_progress_and_passes_what_was_ro
     await world.publish(b"behind")
     taken = await world.take(messages=5)
     assert (taken.limited_by, taken.stopped_at) == (LimitedBy.TRANSACTION, tx.transaction_id)
-    waiting = asyncio.create_task(world.take("w", 5, wait_s=5))
+    waiting = asyncio.create_task(world.take("w", 5, wait_s=30))
     await world.waits()
     assert published.rollback_range is not None
     await world.services.messaging.rollback(TOPIC, published.rollback_range)
@@ -307,7 +305,7 @@ async def test_a_delivery_is_its_principals(world: World) -> None:
 
 async def test_a_group_of_a_topic_that_was_created_again_is_gone(world: World) -> None:
     await world.publish(b"1")
-    waiting = asyncio.create_task(world.take("w", wait_s=5, messages=5))
+    waiting = asyncio.create_task(world.take("w", wait_s=30, messages=5))
     await waiting
     messaging = world.services.messaging
     await messaging.delete_topic(TOPIC)
@@ -329,9 +327,7 @@ async def test_a_snapshot_leaves_few_rows_to_read_again(
         taken = await world.take("a", 2)
         await world.settle("a", acks=[Acks(number(taken), ids(taken)[:1])])
     [group] = world.services.groups._groups.loaded
-    async with asyncio.timeout(10):
-        while group.snapshotting is not None:
-            await asyncio.sleep(0.01)
+    await until(lambda: group.snapshotting is None)
     assert group.rows < rows_max
     await world.again()
     shown = await world.services.groups.group(TOPIC, "g")
@@ -342,28 +338,32 @@ async def test_after_a_failed_flush_a_group_is_read_again() -> None:
     store = FaultyStore()
     world = World(lambda: StoreTables(store))
     await world.open()
-    for topic_id in (TOPIC, BILLS):
-        await world.services.messaging.create_topic(topic_id)
-    await world.services.groups.create_group(TOPIC, "g")
-    await world.publish(b"1", b"2")
-    first = await world.take("a")
-    await world.flush()
-    store.writes_fail = True
-    with pytest.raises(TmsError):
-        await world.settle("a", acks=[Acks(number(first))])
-    store.writes_fail = False
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                shown = await world.services.groups.group(TOPIC, "g")
-                break
-            except StoreUnavailable:
-                await asyncio.sleep(0.02)
-    assert shown.state.open in (1, 2)
-    refused = await world.settle("a", acks=[Acks(number(first), ids(first))])
-    assert refused in ([], [Refusal.SETTLED])
-    assert payloads(await world.take("b", 5)) == [b"2"]
-    await world.services.close()
+    try:
+        for topic_id in (TOPIC, BILLS):
+            await world.services.messaging.create_topic(topic_id)
+        await world.services.groups.create_group(TOPIC, "g")
+        await world.publish(b"1", b"2")
+        first = await world.take("a")
+        await world.flush()
+        store.writes_fail = True
+        with pytest.raises(TmsError):
+            await world.settle("a", acks=[Acks(number(first))])
+        store.writes_fail = False
+
+        async def is_read_again() -> bool:
+            with contextlib.suppress(StoreUnavailable):
+                await world.services.groups.group(TOPIC, "g")
+                return True
+            return False
+
+        await until(is_read_again)
+        shown = await world.services.groups.group(TOPIC, "g")
+        assert shown.state.open in (1, 2)
+        refused = await world.settle("a", acks=[Acks(number(first), ids(first))])
+        assert refused in ([], [Refusal.SETTLED])
+        assert payloads(await world.take("b", 5)) == [b"2"]
+    finally:
+        await world.services.close()
 
 
 async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_on(
@@ -377,10 +377,18 @@ async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_o
         return await whole(*given)
 
     monkeypatch.setattr(takes, "bodies_of", slow)
-    short = asyncio.create_task(world.take("short", wait_s=0.2))
+    takes_s: list[asyncio.Timeout] = []
+
+    def timeout(_: float) -> asyncio.Timeout:
+        takes_s.append(asyncio.Timeout(None))
+        return takes_s[-1]
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    short = asyncio.create_task(world.take("short", wait_s=30))
     await world.waits()
     await world.publish(b"1")
     await reached.wait()
+    takes_s[0].reschedule(0)
     others = asyncio.create_task(world.take("others", wait_s=20))
     assert (await short).delivery is None
     goes_on.set()

@@ -93,9 +93,11 @@ async def test_what_is_in_memory_is_split_by_the_cache(url: str, tmp_path: Path)
 async def test_what_is_on_disk_is_split_by_the_store(tmp_path: Path) -> None:
     url = f"leveldb:{tmp_path}/data"
     services = await open_services(url, WITHOUT_CACHE, settings=SMALL_BUFFER)
-    await services.messaging.create_topic(TOPIC)
-    await publish(services, 50_000)
-    await services.close()
+    try:
+        await services.messaging.create_topic(TOPIC)
+        await publish(services, 50_000)
+    finally:
+        await services.close()
     services = await open_services(url, WITHOUT_CACHE, settings=SMALL_BUFFER)
     try:
         for parts in (2, 5, 16):
@@ -111,10 +113,12 @@ async def test_what_is_on_disk_is_split_by_the_store(tmp_path: Path) -> None:
 async def test_what_was_stored_is_split_within(tasks: int, tmp_path: Path) -> None:
     url = f"leveldb:{tmp_path}/data"
     services = await open_services(url, settings=SMALL_BUFFER)
-    await services.messaging.create_topic(TOPIC)
-    await store(services, tasks, 30_000 // tasks)
-    await is_about_equal(services, await splits(services, 8), 8)
-    await services.close()
+    try:
+        await services.messaging.create_topic(TOPIC)
+        await store(services, tasks, 30_000 // tasks)
+        await is_about_equal(services, await splits(services, 8), 8)
+    finally:
+        await services.close()
 
     services = await open_services(url, settings=SMALL_BUFFER)
     try:
