@@ -24,7 +24,7 @@ from tms.core.transactions import StartRequest
 from tms.server.node import open_services
 from tms.settings import Settings
 
-LONG_S = 60.0
+LONG_S = WAIT_S_MAX
 _STEPS = 3
 """Of a pass under a clock that the test sets."""
 TOPIC = TopicId("ns", "t")

@@ -1,12 +1,11 @@
 """Supervised tasks of a cluster's server, each of which goes on after what it stands on raises."""
 
-import asyncio
 from typing import Any
 
 from tests.cluster.shards_world import SHARDS, Servers
 from tests.cluster.world import World
-from tests.contracts.metadata_store_contract import until
 from tests.faults.breaking import Breaking, Parts
+from tests.waiting import until
 from tms.cluster.instances import Registration
 from tms.core.cluster import Instance
 
@@ -18,9 +17,7 @@ async def registers_again(parts: Parts) -> None:
     parts.store.faults["delete_recursive"] = parts.fault
     await parts.host.expire(parts.session)
     parts.host.reconnect(parts.session)
-    async with asyncio.timeout(10):
-        while await parts.other.get("/cluster/instances/1") is None:
-            await asyncio.sleep(0.01)
+    await until(lambda: parts.other.get("/cluster/instances/1"))
     await registration.close()
 
 

@@ -14,6 +14,7 @@ from typing import Self
 
 import tms.aio
 from tests.faults.ledger import Ledger, Outcome, Request
+from tests.waiting import WAIT_S_MAX, in_time
 from tms.client.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
 from tms.core.message import Message
@@ -39,7 +40,7 @@ class Load:
         publishers: int = 8,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
     ) -> None:
-        self._client = tms.aio.connect(url, retry_for_s=0, timeout_s=20)
+        self._client = tms.aio.connect(url, retry_for_s=0, timeout_s=WAIT_S_MAX)
         self._topic_name = topic
         self._ledger = ledger
         self._chances = [random.Random(chance.random()) for _ in range(publishers)]
@@ -93,7 +94,7 @@ class Load:
         await self._until(lambda: self.polls >= wanted)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60), self._changed:
+        async with in_time(), self._changed:
             await self._changed.wait_for(lambda: holds() or any(t.done() for t in self._tasks))
         for task in self._tasks:
             if task.done():

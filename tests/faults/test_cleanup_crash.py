@@ -6,7 +6,6 @@ middle of one.
 
 import asyncio
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from tests.faults.rebirths import Rebirths
 from tests.faults.serving import serve
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
+from tests.waiting import until
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, Unavailable
 
@@ -59,6 +59,16 @@ async def killed_in_a_pass(
         await killed.wait()
 
 
+async def until_expired(server: ServerProcess) -> None:
+    """Return when the last of the brief ones have expired."""
+    async with await tms.aio.connect(server.url) as client:
+
+        async def is_empty() -> bool:
+            return not [each async for each in client.topic(BRIEF).poll()]
+
+        await until(is_empty)
+
+
 def rows_of(folder: Path, table: str) -> int:
     """Return how many rows a table has, of a folder that no server has."""
     code, out, err = run_command(
@@ -91,7 +101,7 @@ def test_a_pass_that_is_killed_takes_nothing_that_lives(
     with serve(tmp_path, *CLEANS) as server:
         asyncio.run(check_log(server.url, LASTING, ledger, settled=True))
         asyncio.run(rebirths.check(server.url))
-        time.sleep(1.1)  # the last of the brief ones expire
+        asyncio.run(until_expired(server))
         assert run_command("cleanup", "run", "--url", server.url)[0] == 0
         assert server.stop() == 0
     messages = sum(len(request.payloads) for request in ledger.requests)

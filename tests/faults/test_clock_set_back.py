@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import scale
 from tests.manual_clock import ManualClock
+from tests.scale import scaled
 from tms.core.message import FIRST_ID, Message
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
@@ -29,9 +31,9 @@ def check_ascending(log: list[Message], count: int) -> None:
     assert ids == sorted(set(ids))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(scaled(10)))
 def test_ids_ascend_over_restarts_with_any_clock(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(scale.seed() + seed)
 
     async def run() -> None:
         count = 0

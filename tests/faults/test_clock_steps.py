@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 from tests.servers.stepping_clock import SteppingClock
+from tests.waiting import WAIT_S_MAX, until
 from tms.client.remote_services import RemoteServices
 from tms.core.message import FIRST_ID
 from tms.core.reading import Isolation, Reading, View
@@ -25,6 +26,8 @@ SHORT_LIVED = (
     *("--transaction-timeout-s-default", "2", "--transaction-long-timeout-s", "2"),
     *("--cleanup-grace-s", "1", "--cleanup-period-s", "0.1", "--no-sync"),
 )
+PASSES = 12
+"""More than fit into the grace of a second, at ten passes a second."""
 
 
 class Served:
@@ -50,7 +53,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def services_of(server: ServerProcess) -> RemoteServices:
-    return RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
+    return RemoteServices(server.url, timeout_s=WAIT_S_MAX, retry_for_s=0, compress=False)
 
 
 def metrics_of(server: ServerProcess) -> str:
@@ -71,14 +74,6 @@ async def within(
 ) -> list[bytes]:
     reading = Reading(start, 1_000, Isolation.COMMITTED, end)
     return [m.payload async for block in services.messaging.poll(topic, reading) for m in block]
-
-
-async def wait_for(is_so: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if is_so():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("it did not come to that")
 
 
 async def stable_end(services: RemoteServices, topic: TopicId) -> bytes:
@@ -144,16 +139,17 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
     async def forgotten(server: ServerProcess, transaction_id: int) -> None:
         """Wait until it has timed out, and cleanup has taken it off the list, if that it does."""
         services = services_of(server)
-        while (
-            info := await services.transactions.info(transaction_id)
-        ).status is TransactionStatus.IN_PROGRESS:
-            await asyncio.sleep(0.1)
-        assert info.status is TransactionStatus.INVALID
+
+        async def status() -> TransactionStatus:
+            return (await services.transactions.info(transaction_id)).status
+
+        async def is_over() -> bool:
+            return await status() is not TransactionStatus.IN_PROGRESS
+
+        await until(is_over)
+        assert await status() is TransactionStatus.INVALID
         served.clock.step(2 * HOUR)
-        for _ in range(50):
-            if not await services.transactions.invalid_count():
-                break
-            await asyncio.sleep(0.1)
+        await passes(server)
         later = await services.transactions.start(StartRequest())
         await services.transactions.commit(later.transaction_id)
         assert await read(services, NEW) == [b"seen"]
@@ -217,8 +213,7 @@ def test_cleanup_by_a_wrong_clock_and_the_cache_say_the_same(
         await services.messaging.publish(T, [b"1"])
         await services.messaging.publish(T, [b"2"])
         served.clock.step(30 * DAY)
-        await asyncio.sleep(1)
-        await wait_for(lambda: passes(server) > 3)
+        await passes(server)
         served.clock.step(-30 * DAY)
         first = await read(services, T)
         assert first[-1:] in ([b"2"], []), "cleanup leaves the last row in any case"
@@ -240,10 +235,16 @@ def test_cleanup_by_a_wrong_clock_and_the_cache_say_the_same(
         asyncio.run(check(server))
 
 
-def passes(server: ServerProcess) -> int:
-    with urlopen(f"{server.url}/v1/cleanup") as answer:
-        told: int = json.load(answer)["passes"]
-    return told
+async def passes(server: ServerProcess) -> None:
+    """Return when cleanup has gone over all tables for longer than its grace."""
+
+    def count() -> int:
+        with urlopen(f"{server.url}/v1/cleanup") as answer:
+            told: int = json.load(answer)["passes"]
+        return told
+
+    enough = count() + PASSES
+    await until(lambda: count() >= enough)
 
 
 def test_a_step_is_told_and_accepted(served: Served) -> None:

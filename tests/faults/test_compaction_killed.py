@@ -10,9 +10,11 @@ import pytest
 
 import tms
 from tests.faults.serving import serve
+from tests.scale import scaled
+from tests.waiting import WAIT_S_MAX
 from tms import Message
 
-KILLS = 6
+KILLS = scaled(6)
 WRITES = 4_000
 KEYS = 300
 TOPIC = "prices"
@@ -35,7 +37,7 @@ def found(topic: tms.Topic) -> Mapping[bytes | None, bytes | None]:
 
 
 def compact(url: str, wait_s: float) -> None:
-    httpx.post(f"{url}/v1/cleanup?wait={wait_s}", timeout=60).raise_for_status()
+    httpx.post(f"{url}/v1/cleanup?wait={wait_s}", timeout=WAIT_S_MAX).raise_for_status()
 
 
 @pytest.mark.slow

@@ -8,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
-import pytest
-
 import tms
 from tests.faults.serving import serve
 from tests.scale import scaled
+from tests.waiting import wait_until
 
 ROUNDS = scaled(1000)
-KILLS = 5
+KILLS = scaled(5)
 WRITERS = 2
 TOPIC = "race"
 
@@ -29,6 +28,10 @@ class Race:
         self.acknowledged: list[bytes] = []
         self.seen = 0
         self.refused = 0
+        self.wanted = 0
+
+    def is_far_enough(self) -> bool:
+        return len(self.acknowledged) >= self.wanted
 
     def write(self, number: int) -> None:
         """Publish behind the last message, again and again, whatever becomes of the server."""
@@ -57,7 +60,6 @@ class Race:
         return last
 
 
-@pytest.mark.slow
 def test_racing_writers_make_one_order(tmp_path: Path, chance: random.Random) -> None:
     race = Race()
     with serve(tmp_path) as server:
@@ -70,9 +72,8 @@ def test_racing_writers_make_one_order(tmp_path: Path, chance: random.Random) ->
             for killed in range(KILLS + 1):
                 with serve(tmp_path) as server:
                     race.url = server.url
-                    wanted = ROUNDS * (killed + 1) // (KILLS + 1)
-                    while len(race.acknowledged) < wanted and not any(w.done() for w in writers):
-                        race.is_over.wait(0.005)
+                    race.wanted = ROUNDS * (killed + 1) // (KILLS + 1)
+                    wait_until(lambda: race.is_far_enough() or any(w.done() for w in writers))
                     race.is_over.wait(chance.uniform(0, 0.02))
                     if killed < KILLS:
                         server.kill()

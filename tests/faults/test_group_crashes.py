@@ -8,9 +8,8 @@ end, each order was billed once.
 
 import random
 import signal
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.faults.billing import BILLS, DATABASE_NAME, GROUP, ORDERS, STAND_STIL
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.client.database_recovery import Recovered
 from tms.postgresql import PostgresqlParticipant
 
@@ -36,7 +36,6 @@ LEASE_S = 1
 TIMEOUT_S = 4
 """Longer than others need to get the orders of a worker that stands still."""
 VICTIMS = ("all", "server", "worker", "still")
-WAIT_S_MAX = 60.0
 NAMESPACE = "shop"
 PREPARED_MAX = 100
 
@@ -53,13 +52,6 @@ def postgresql() -> Iterator[PostgresqlServer]:
     assert PROGRAMS is not None
     with PostgresqlServer(PROGRAMS, prepared_max=PREPARED_MAX) as postgresql:
         yield postgresql
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain: {what}"
-        time.sleep(0.02)
 
 
 class Shop:
@@ -129,7 +121,8 @@ class Shop:
         port = self._server.port
         for each in doomed:
             each.kill()
-            time.sleep(chance.choice((0, 0, 0.01)))
+            if isinstance(each, Popen) and chance.random() < 0.5:
+                each.wait()  # before the next is killed
         for each in doomed:
             if isinstance(each, Popen):
                 each.wait()
@@ -204,7 +197,6 @@ def test_rows_bills_and_acks_agree_after_kill_9(
             shop.start_workers()
             enough = len(shop.billed()) + chance.choice((1, 10, 40))
             wait_until(partial(shop.has_billed, enough), "orders are billed")
-            time.sleep(chance.uniform(0, 0.02))
             shop.check_workers()
             victims = VICTIMS[number % len(VICTIMS)]
             if victims == "still":

@@ -12,6 +12,7 @@ import pytest
 import tms.aio
 from tests.faults.shortage import FileLimit, Shortage, small_disk
 from tests.servers.server_process import ServerProcess
+from tests.waiting import in_time, turns, until
 from tms.client.async_client import AsyncClient
 from tms.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 
@@ -52,14 +53,20 @@ class Shop:
     async def publish(self) -> None:
         number = 0
         while not self.is_closed:
-            await asyncio.sleep(0.005)
-            if len(self.published) - len(self.acknowledged) - len(self.billed) > BACKLOG:
-                continue
             number += 1
             payloads = [b"%d/%d" % (number, index) for index in range(10)]
             async with self._tried("publish"):
                 await self._orders.publish(payloads)
                 self.published += payloads
+            await self.until(lambda: self.is_closed or self._backlog() <= BACKLOG)
+
+    def _backlog(self) -> int:
+        return len(self.published) - len(self.acknowledged) - len(self.billed)
+
+    def close(self) -> None:
+        """Let nobody publish any more."""
+        self.is_closed = True
+        self.changed.set()
 
     async def acknowledge(self) -> None:
         async for message in self._group.take(prefetch=4):
@@ -91,11 +98,11 @@ class Shop:
             yield
         except (Unavailable, OutcomeUnknown, LeaseLost) as error:
             self.failures.setdefault(what, []).append(error)
-            await asyncio.sleep(0.005)
+            await turns()
         self.changed.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
+        async with in_time():
             while not holds():
                 self.changed.clear()
                 await self.changed.wait()
@@ -104,11 +111,16 @@ class Shop:
         return {"ack", "commit", "publish_all"} <= set(self.failures)
 
     async def until_drained(self) -> None:
-        async with asyncio.timeout(60):
-            while (state := (await self._group.show()).state).open or state.unread:
-                await asyncio.sleep(0.05)
-            while await self._client.transactions.in_progress():  # readers stop at them
-                await asyncio.sleep(0.05)
+        await until(self._is_drained)
+        # Readers stop at transactions in progress.
+        await until(self._has_no_transaction)
+
+    async def _is_drained(self) -> bool:
+        state = (await self._group.show()).state
+        return state.open == state.unread == 0
+
+    async def _has_no_transaction(self) -> bool:
+        return not await self._client.transactions.in_progress()
 
     async def check(self) -> None:
         """Each order was acknowledged once, with a bill or without one."""
@@ -146,7 +158,7 @@ async def work(server: ServerProcess, shortage: Shortage) -> Shop:
             await shop.until(
                 lambda: len(shop.acknowledged) >= done[0] + 20 and len(shop.billed) >= done[1] + 20
             )
-            shop.is_closed = True
+            shop.close()
             await publishing
             await shop.until_drained()
             for task in workers:

@@ -13,6 +13,7 @@ import pytest
 import tms.aio
 from tests.faults.shortage import FileLimit, FullDisk, Shortage, small_disk
 from tests.servers.server_process import ServerProcess
+from tests.waiting import in_time, turns
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, TmsError, Unavailable
 from tms.core.subscriptions import Advance
@@ -70,11 +71,11 @@ class Consumer:
                 await self.once()
             except (Unavailable, OutcomeUnknown) as error:
                 self.failures.append(error)
-                await asyncio.sleep(0.005)
+                await turns()
             self.changed.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
+        async with in_time():
             while not holds():
                 self.changed.clear()
                 await self.changed.wait()

@@ -14,7 +14,6 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.contracts.metadata_store_contract import until
 from tests.faults.breaking import Breaking, Parts
 from tests.faults.cluster_tasks import (
     looks_at_the_store,
@@ -25,6 +24,7 @@ from tests.faults.cluster_tasks import (
 )
 from tests.manual_clock import ManualClock
 from tests.registry.registries import fixed, opened
+from tests.waiting import in_time, until
 from tms.cluster import formats
 from tms.coordination import CoordinationService
 from tms.coordination.election import LeaderElection
@@ -140,9 +140,7 @@ async def checks_a_lock(parts: Parts) -> None:
     parts.store.faults["put"] = parts.fault
     await parts.other.delete("/lock")
     await until(lambda: parts.store.raised == 1)
-    async with asyncio.timeout(10):
-        while await parts.other.get("/lock") is None:
-            await asyncio.sleep(0.01)
+    await until(lambda: parts.other.get("/lock"))
     await service.close()
 
 
@@ -212,7 +210,7 @@ async def connects_to_etcd(parts: Parts) -> None:
         if len(connects) == 1:
             raise parts.fault
         connection._ready.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     connection._connect = connect
     await connection.open()
@@ -234,7 +232,7 @@ async def prepares_zookeeper(parts: Parts) -> None:
 
     session._answer = answer
     session.on_state(CONNECTED, 1)
-    await asyncio.wait_for(session._ready, 10)
+    await session._ready
 
 
 async def times_transactions_out(parts: Parts) -> None:
@@ -358,7 +356,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
 
 @pytest.mark.parametrize("task", CASES)
 async def test_it_goes_on(parts: Parts, task: str) -> None:
-    async with asyncio.timeout(15):
+    async with in_time():
         await CASES[task](parts)
 
 

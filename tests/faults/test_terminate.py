@@ -2,20 +2,19 @@
 
 import asyncio
 import random
-import time
 from pathlib import Path
-
-import pytest
 
 import tms.aio
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.serving import serve
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tms.core.errors import AnswerLost, OutcomeUnknown, ServerUnreachable, Stopping
 
 TOPIC = "log"
-GRACE_S = 5.0
+GRACE_S = 3600
+"""Far more than the wait for the end of the server takes: the grace is not used up."""
 
 
 async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.Random) -> int:
@@ -28,10 +27,8 @@ async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.
         waiting = asyncio.create_task(_count_waiting(client))
         # So many later requests were answered that the server must have read that poll.
         await load.until_acknowledged(chance.choice((100, 300)))
-        started = time.monotonic()
         server.terminate()
         exit_code = await asyncio.to_thread(server.wait)
-        assert time.monotonic() - started < GRACE_S
         assert await waiting == 0
         await load.until_failed(1)
     told = {type(error) for error in load.failures}
@@ -42,14 +39,14 @@ async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.
 
 
 async def _count_waiting(client: tms.aio.AsyncClient) -> int:
-    """Poll an empty topic with a wait longer than the grace; the stop must answer it."""
-    return len([m async for m in client.topic("idle").poll(wait_s=60)])
+    """Poll an empty topic with a wait as long as the grace; the stop must answer it."""
+    return len([m async for m in client.topic("idle").poll(wait_s=GRACE_S)])
 
 
-@pytest.mark.slow
 def test_sigterm_under_load_loses_nothing(tmp_path: Path, chance: random.Random) -> None:
-    for number in range(4):
-        with serve(tmp_path / str(number), "--stop-grace-s", str(GRACE_S)) as server:
+    long = ("--stop-grace-s", str(GRACE_S), "--poll-wait-s-max", str(GRACE_S))
+    for number in range(scaled(5)):
+        with serve(tmp_path / str(number), *long) as server:
             ledger = Ledger()
             asyncio.run(_create(server))
             assert asyncio.run(stop_under_load(server, ledger, chance)) == 0

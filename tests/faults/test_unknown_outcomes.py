@@ -12,9 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tables.store_tables import StoreTables
+from tests import scale
 from tests.faults.ledger import Ledger, Outcome
 from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
+from tests.scale import scaled
+from tests.waiting import turns
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, Message, id_after
@@ -145,7 +148,7 @@ def test_a_delete_that_turns_out_done_while_publishes_wait() -> None:
             waiting = asyncio.gather(
                 *(world.service.publish(A, [b"%d" % n]) for n in range(3)), return_exceptions=True
             )
-            await asyncio.sleep(0)  # they have found their topic, and are queued
+            await turns()  # they have found their topic, and are queued
             world.store.settle()
 
             assert {type(outcome) for outcome in await waiting} <= {StoreUnavailable, TopicNotFound}
@@ -273,10 +276,10 @@ class Lives:
             ledger.check(log, visible, settled=not world.store.has_failed)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(scaled(25)))
 def test_random_failures(seed: int) -> None:
     async def scenario() -> None:
-        lives = Lives(seed)
+        lives = Lives(scale.seed() + seed)
         async with lives.world:
             for topic in TOPICS:
                 await lives.change_topic(topic)

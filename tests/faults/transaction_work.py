@@ -5,6 +5,7 @@ import random
 from collections import Counter
 
 import tms.aio
+from tests.waiting import in_time
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
 from tms.core.topic import TopicId
@@ -83,7 +84,7 @@ class Work:
     async def until_committed(self, count: int) -> None:
         """Return when `count` more transactions were committed."""
         wanted = len(self.committed) + count
-        async with asyncio.timeout(60):
+        async with in_time():
             while len(self.committed) < wanted:
                 self._changed.clear()
                 await self._changed.wait()

@@ -6,14 +6,15 @@ happens once. PID is what is killed: a driver's JVM, or 0 for the very process.
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.spark.options import stream_write
 from tms.spark.source import TmsDataSource
 from tms.spark.writer import StreamWriter, TaskOutcome
@@ -23,7 +24,6 @@ IN_TASK = "in-task"
 BEFORE_COMMIT = "before-commit"
 AFTER_COMMIT = "after-commit"
 WHILE_STORING = "while-storing"
-GO_ON_S_MAX = 120
 
 
 def crash(where: str) -> None:
@@ -36,7 +36,7 @@ def crash(where: str) -> None:
     if wanted == where:
         order.unlink()
         os.kill(int(pid) or os.getpid(), signal.SIGKILL)
-        time.sleep(GO_ON_S_MAX)  # until it has taken this process with it
+        Event().wait(WAIT_S_MAX)  # until it has taken this process with it
 
 
 def wait_for_the_test() -> None:
@@ -46,10 +46,7 @@ def wait_for_the_test() -> None:
         return
     reached = order.with_suffix(".reached")
     reached.touch()
-    deadline = time.monotonic() + GO_ON_S_MAX
-    while order.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not order.exists())
 
 
 class CrashingWriter(StreamWriter):

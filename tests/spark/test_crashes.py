@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.spark.crashing import (
     VARIABLE,
     WHILE_STORING,
 )
+from tests.waiting import wait_until
 from tms.spark.batch_owner import BatchOwner
 from tms.spark.options import stream_write
 from tms.spark.writer import StreamWriter
@@ -123,7 +123,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_batch(
         fill(client)
         crash_order.write_text(f"{WHILE_STORING} 0")
         query = start_copying(spark, first.url, "n", tmp_path)
-        wait_for(crash_order.with_suffix(".reached"))
+        wait_until(crash_order.with_suffix(".reached").exists)
         first.kill()
     with ServerProcess(store, port=port) as second, tms.connect(second.url, "n") as client:
         crash_order.unlink()
@@ -131,13 +131,6 @@ def test_a_server_that_is_killed_in_the_middle_of_a_batch(
         assert query.awaitTermination(END_S_MAX)
         assert copied(client) == [*range(ROWS)]
         assert second.stop() == 0
-
-
-def wait_for(file: Path) -> None:
-    deadline = time.monotonic() + DRIVER_S_MAX
-    while not file.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 class _Driver:

@@ -3,20 +3,42 @@
 The readers are called as Spark calls them, without Spark (`tests.spark.streams`).
 """
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 import tms
+from tests.servers.server_process import ServerProcess
+from tests.servers.stepping_clock import SteppingClock
 from tests.spark.streams import Options, Stream
 from tms.core.errors import DataLost, TopicNotFound
 
 New = Callable[..., Stream]
-WAIT_S_MAX = 60
+TTL_S = 3600
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SteppingClock]:
+    with closing(SteppingClock(tmp_path_factory.mktemp("clock"))) as clock:
+        yield clock
+
+
+@pytest.fixture(scope="module")
+def server(clock: SteppingClock) -> Iterator[ServerProcess]:
+    """One whose time passes as the test says."""
+    with ServerProcess("memory:", clock=clock) as server:
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture
+def expire(clock: SteppingClock) -> Callable[[], None]:
+    """Lets so much time pass that all messages expire."""
+    return partial(clock.suspend, 2 * TTL_S * 1000)
 
 
 @pytest.fixture
@@ -35,16 +57,8 @@ def new(options: Options) -> Iterator[New]:
 @pytest.fixture
 def stream(client: tms.Client, new: New, request: pytest.FixtureRequest) -> Stream:
     """A stream of the topic `t`, which there is."""
-    client.topic("t").create(ttl=3)
+    client.topic("t").create(ttl=TTL_S)
     return new(subscribe="t", failOnDataLoss=str(request.param).lower()).start()
-
-
-def wait_until_expired(client: tms.Client, name: str) -> None:
-    """Wait until the topic has no message left."""
-    end = time.monotonic() + WAIT_S_MAX
-    while list(client.topic(name).poll(limit=1)):
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def create_anew(client: tms.Client, name: str) -> None:
@@ -57,11 +71,13 @@ going_on = pytest.mark.parametrize("stream", [False], indirect=True)
 
 
 @failing
-def test_a_slow_stream_that_is_overtaken_fails(stream: Stream, client: tms.Client) -> None:
+def test_a_slow_stream_that_is_overtaken_fails(
+    stream: Stream, client: tms.Client, expire: Callable[[], None]
+) -> None:
     client.topic("t").publish([b"0", b"1"])
     taken = stream.take(ReadMaxRows(1))
     client.topic("t").publish(b"2")
-    wait_until_expired(client, "t")
+    expire()
 
     assert taken == [b"0", b"1"], "a limit that was no option is not kept to"
     with pytest.raises(DataLost, match="messages have expired"):
@@ -70,13 +86,13 @@ def test_a_slow_stream_that_is_overtaken_fails(stream: Stream, client: tms.Clien
 
 @failing
 def test_what_had_expired_is_lost_whatever_the_ttl_is_raised_to(
-    stream: Stream, client: tms.Client
+    stream: Stream, client: tms.Client, expire: Callable[[], None]
 ) -> None:
     client.topic("t").publish(b"0")
     stream.take()
     client.topic("t").publish(b"1")
-    wait_until_expired(client, "t")
-    client.topic("t").replace_properties(ttl=604_800)
+    expire()
+    client.topic("t").replace_properties(ttl=100 * TTL_S)
     client.topic("t").publish(b"2")
 
     with pytest.raises(DataLost, match="messages have expired"):
@@ -85,12 +101,12 @@ def test_what_had_expired_is_lost_whatever_the_ttl_is_raised_to(
 
 @going_on
 def test_a_slow_stream_that_is_overtaken_goes_on_if_it_may(
-    stream: Stream, client: tms.Client, caplog: pytest.LogCaptureFixture
+    stream: Stream, client: tms.Client, expire: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     client.topic("t").publish(b"0")
     first = stream.take()
     client.topic("t").publish(b"1")
-    wait_until_expired(client, "t")
+    expire()
     client.topic("t").publish(b"2")
 
     assert (first, stream.take()) == ([b"0"], [b"2"])
@@ -99,11 +115,11 @@ def test_a_slow_stream_that_is_overtaken_goes_on_if_it_may(
 
 @failing
 def test_a_stream_that_has_read_all_loses_nothing_by_expiry(
-    stream: Stream, client: tms.Client
+    stream: Stream, client: tms.Client, expire: Callable[[], None]
 ) -> None:
     client.topic("t").publish(b"0")
     first = stream.take()
-    wait_until_expired(client, "t")
+    expire()
     idle = stream.take()
     client.topic("t").publish(b"1")
 
@@ -112,14 +128,14 @@ def test_a_stream_that_has_read_all_loses_nothing_by_expiry(
 
 @failing
 def test_a_planned_batch_that_expires_before_it_is_read_fails(
-    stream: Stream, client: tms.Client
+    stream: Stream, client: tms.Client, expire: Callable[[], None]
 ) -> None:
     client.topic("t").publish(b"0")
     stream.take()
     client.topic("t").publish(b"1")
     start, end = stream.plan()
     partitions = stream.reader.partitions(start, end)
-    wait_until_expired(client, "t")
+    expire()
 
     with pytest.raises(DataLost, match="messages have expired"):
         [list(stream.reader.read(partition)) for partition in partitions]

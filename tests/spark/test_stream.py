@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import tms
+from tests.waiting import WAIT_S_MAX
 
 Options = dict[str, str]
-END_S_MAX = 120
 
 
 def source(spark: SparkSession, options: Options, **more: str) -> DataFrame:
@@ -22,7 +22,7 @@ def copy(frame: DataFrame, options: Options, checkpoint: str, **more: str) -> St
     """Write what is available now; return the query once it has ended."""
     writer = frame.select("payload").writeStream.format("tms").options(**options).options(**more)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    assert query.awaitTermination(END_S_MAX)
+    assert query.awaitTermination(WAIT_S_MAX)
     return query
 
 

@@ -17,18 +17,18 @@ from tables.leveldb import LevelDBStore
 from tables.leveldb_layout import PREFIXES
 from tables.store import MESSAGE
 from tests.structure.sources import ROOT
+from tests.waiting import WAIT_S_MAX
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = ROOT / "tests/tables/leveldb_of_fork.py"
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 TRIED_WITH = (3, 13)
-S_MAX = 120.0
 
 
 def run(*command: object) -> str:
     done = subprocess.run(
-        [*map(str, command)], check=False, capture_output=True, text=True, timeout=S_MAX
+        [*map(str, command)], check=False, capture_output=True, text=True, timeout=WAIT_S_MAX
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

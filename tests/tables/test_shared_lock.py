@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from tables.shared_lock import SharedLock
+from tests.waiting import WAIT_S_MAX
 
 
 def test_one_who_shuts_it_waits_for_those_inside_and_keeps_others_out() -> None:
@@ -58,7 +59,7 @@ def test_one_may_leave_while_its_thread_has_the_lock() -> None:
     gate._enter()
     leaving = threading.Thread(target=leave_within, daemon=True)
     leaving.start()
-    leaving.join(10)
+    leaving.join(WAIT_S_MAX)
     assert not leaving.is_alive()
     with gate.exclusive():
         pass

@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 
+from tests.waiting import WAIT_S_MAX, wait_until
+
 TOPICS = ("a", "b")
 
 
@@ -18,7 +20,6 @@ def base_of(namespace: str) -> str:
 
 
 BASE = base_of("default")
-S_MAX = 120.0
 TIMEOUT_S = 10
 """After which a transaction becomes invalid that nobody ends."""
 _PATIENCE_S = 2.0
@@ -76,7 +77,7 @@ class Clients:
                     self._stop.wait(self._pause_s)
                 except httpx.HTTPError:
                     at += 1
-                    time.sleep(0.02)
+                    self._stop.wait(0.02)
 
     def _note(self, notes: list[Any], what: Any) -> None:
         with self._lock:
@@ -127,10 +128,8 @@ class Clients:
             self.longest_s, self._last_s = 0.0, time.monotonic()
 
     def until_more(self, number: int) -> None:
-        enough, give_up = self.count + number, time.monotonic() + S_MAX
-        while self.count < enough:
-            assert time.monotonic() < give_up, "nothing is acknowledged any more"
-            time.sleep(0.02)
+        enough = self.count + number
+        wait_until(lambda: self.count >= enough, f"{number} more requests are acknowledged")
 
     def check(self, shown: Mapping[tuple[str, bool], Sequence[tuple[str, str]]], at: Json) -> None:
         """Check what was acknowledged by what readers are shown in the end.
@@ -155,22 +154,25 @@ class Clients:
         self._stop.set()
         self.working.set()
         for thread in self._threads:
-            thread.join(S_MAX)
+            thread.join(WAIT_S_MAX)
 
 
 def answer_of(
     http: httpx.Client, urls: Sequence[str], method: str, path: str, body: Json = None
 ) -> Json:
     """Return the answer of a server that has one, once one has."""
-    give_up = time.monotonic() + S_MAX
-    while time.monotonic() < give_up:
+
+    def answer() -> httpx.Response | None:
         for url in urls:
             with suppress(httpx.HTTPError):
                 answer = http.request(method, url + path, json=body)
                 if answer.status_code == 200:
-                    return answer.json() if answer.content else None
-        time.sleep(0.1)
-    raise AssertionError(f"no answer to {method} {path}")
+                    return answer
+        return None
+
+    found = wait_until(answer, f"an answer to {method} {path}")
+    assert found is not None
+    return found.json() if found.content else None
 
 
 def _post(http: httpx.Client, url: str, body: Json) -> Json:

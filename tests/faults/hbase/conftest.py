@@ -1,6 +1,5 @@
 """A real HBase of five processes, and a server on it that notices faults soon."""
 
-import asyncio
 import shutil
 import time
 import uuid
@@ -21,6 +20,7 @@ from tests.faults.ledger import Ledger, Request
 from tests.faults.load import check_log
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
+from tests.waiting import until
 from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = scaled(1)
@@ -29,7 +29,6 @@ TIMEOUT_S = 6
 RETRY_S = 3
 BUCKETS = 2
 STARTS_MAX = 4
-SETTLED_S_MAX = 120
 
 Serve = Callable[..., ServerProcess]
 
@@ -122,11 +121,9 @@ def running(cluster: HBaseServers) -> None:
 async def check_unanswered(server: ServerProcess, topic: str, ledger: Ledger) -> None:
     """Check a topic once HBase answers and has taken what had failed; nobody may be at work."""
     attempts = count()
-    async with (
-        asyncio.timeout(SETTLED_S_MAX),
-        await tms.aio.connect(server.url, retry_for_s=0) as client,
-    ):
-        while True:
+    async with await tms.aio.connect(server.url, retry_for_s=0) as client:
+
+        async def is_settled() -> bool:
             # What is acknowledged comes after all that failed before it.
             name = f"marker {len(ledger.requests)} {next(attempts)}"
             request = ledger.begin(name, [name.encode()])
@@ -135,6 +132,7 @@ async def check_unanswered(server: ServerProcess, topic: str, ledger: Ledger) ->
                 ledger.acknowledge(request)
                 await check_log(server.url, topic, ledger, settled=True)
             except (Unavailable, OutcomeUnknown):
-                await asyncio.sleep(0.2)
-            else:
-                return
+                return False
+            return True
+
+        await until(is_settled)

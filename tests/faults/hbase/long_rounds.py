@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any, Protocol
 
 from dev.etcd import servers as etcd_servers
@@ -50,6 +51,11 @@ def metadata_servers(kind: str, folder: Path) -> Iterator[str]:
         yield f"{kind}://{servers.addresses}"
     finally:
         servers.stop()
+
+
+def lasts(seconds: float) -> None:
+    """Let a fault of real processes last; nothing says when it has done so."""
+    Event().wait(seconds)
 
 
 def show(line: str) -> None:

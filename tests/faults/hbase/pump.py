@@ -1,7 +1,6 @@
 """A consumer whose position moves with its commits, and what must be there of that."""
 
-import asyncio
-
+from tests.waiting import turns, until
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
 
@@ -40,21 +39,26 @@ class Pump:
         except (Unavailable, OutcomeUnknown, RequestError):
             return
 
+    def has_committed(self, count: int) -> bool:
+        return self.committed >= count
+
     async def run_on(self, client: AsyncClient) -> None:
         """Go on, whatever fails."""
         while True:
             await self.run(client)
-            await asyncio.sleep(0.1)
+            await turns()
 
     async def _given(self, client: AsyncClient, moves: int) -> list[bytes]:
         """Return what is committed, once no transaction that a crash left open hides some of it."""
-        deadline_s = asyncio.get_running_loop().time() + 4 * TIMEOUT_S
-        while True:
-            polled = client.topic("out").poll(committed=True)
-            given = [message.payload async for message in polled]
-            if len(given) >= moves or asyncio.get_running_loop().time() > deadline_s:
-                return given
-            await asyncio.sleep(0.1)
+
+        async def given() -> list[bytes]:
+            return [each.payload async for each in client.topic("out").poll(committed=True)]
+
+        async def is_shown() -> bool:
+            return len(await given()) >= moves
+
+        await until(is_shown)
+        return await given()
 
     async def check(self, client: AsyncClient) -> None:
         """Check that what was committed, and nothing else, has moved the position."""

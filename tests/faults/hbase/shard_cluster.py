@@ -1,7 +1,6 @@
 """Three servers that share a store with six shards on one HBase, each reached by links to cut."""
 
 import os
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,10 +11,11 @@ import httpx
 
 from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
-from tests.faults.hbase.cluster_clients import S_MAX, TOPICS, Json, answer_of, base_of
+from tests.faults.hbase.cluster_clients import TOPICS, Json, answer_of, base_of
 from tests.faults.hbase.takeovers import LEASE_S
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.shards import ShardBy, Sharding
 from tms.server.stores import create_tables
 from tms.settings import Settings
@@ -59,7 +59,7 @@ class Server:
 
     def state(self) -> Json:
         with suppress(httpx.HTTPError):
-            answer = httpx.get(f"{self.url}/v1/cluster", timeout=1.0)
+            answer = httpx.get(f"{self.url}/v1/cluster", timeout=2.0)
             if answer.status_code == 200:
                 return answer.json()
         return None
@@ -82,7 +82,7 @@ class ShardCluster:
         self.metadata = f"{scheme}://{self.to_metadata.address}/{self.prefix}?session_timeout_s=4"
         self.servers = [Server(self, port) for port in free_ports(SERVERS)]
         stack.callback(self.close)
-        self.http = stack.enter_context(httpx.Client(timeout=S_MAX, trust_env=False))
+        self.http = stack.enter_context(httpx.Client(timeout=WAIT_S_MAX, trust_env=False))
         self.until_even(self.servers)
         for namespace in NAMESPACES:
             for topic in TOPICS:
@@ -107,13 +107,7 @@ class ShardCluster:
         return None
 
     def until(self, condition: Callable[[dict[int, Server]], bool], what: str) -> None:
-        give_up = time.monotonic() + S_MAX
-        while time.monotonic() < give_up:
-            led = self.led()
-            if led is not None and condition(led):
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"it does not come to this: {what}")
+        wait_until(lambda: (led := self.led()) is not None and condition(led), what)
 
     def until_even(self, servers: Sequence[Server]) -> None:
         """Wait until these servers lead all shards, and none two more than another."""

@@ -11,16 +11,13 @@ whichever server one asks, the answer is the same.
 """
 
 import signal
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-
-import httpx
+from contextlib import ExitStack
 
 from dev.hbase.servers import HBaseServers
-from tests.faults.hbase.cluster_clients import S_MAX, TIMEOUT_S, TOPICS, Clients, base_of
-from tests.faults.hbase.long_rounds import main
+from tests.faults.hbase.cluster_clients import TIMEOUT_S, TOPICS, Clients, answer_of, base_of
+from tests.faults.hbase.long_rounds import lasts, main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
 
@@ -155,7 +152,7 @@ class ShardRounds:
     def pause(self, seconds: float) -> Sequence[Server]:
         victim = self.victim
         victim.signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        lasts(seconds)
         victim.signal(signal.SIGCONT)
         self.cluster.until(lambda _: True, "all served")
         return [victim]
@@ -164,7 +161,7 @@ class ShardRounds:
         """Have what a leader has in hand come two such rounds later, or at the end."""
         victim = self.victim
         victim.gateway.hold()
-        time.sleep(0.3)
+        lasts(0.3)
         victim.process.kill()
         self.held.append(victim.gateway)
         if len(self.held) > 2:
@@ -175,13 +172,13 @@ class ShardRounds:
         """Let no other server reach one: who asks that one itself is answered."""
         victim = self.victim
         victim.link.hold()
-        time.sleep(3)
+        lasts(3)
         victim.link.release()
         return [victim]
 
     def metadata_away(self, seconds: float) -> Sequence[Server]:
         self.cluster.to_metadata.hold()
-        time.sleep(seconds)
+        lasts(seconds)
         self.cluster.to_metadata.release()
         self.cluster.until(lambda _: True, "all served")
         return self.cluster.servers
@@ -198,15 +195,10 @@ class ShardRounds:
     ) -> list[tuple[str, str]]:
         """Return what one server gives from a message on, be it that another leads."""
         query = "?isolation=committed" if committed else ""
-        path = f"{server.url}{base_of(namespace)}/{topic}/poll{query}"
-        give_up = time.monotonic() + S_MAX
-        while time.monotonic() < give_up:
-            with suppress(httpx.HTTPError):
-                answer = self.cluster.http.post(path, json={"startFrom": start, "limit": limit})
-                if answer.status_code == 200:
-                    return [(each["id"], each["payload"]) for each in answer.json()]
-            time.sleep(0.1)
-        raise AssertionError(f"no answer to {path}")
+        path = f"{base_of(namespace)}/{topic}/poll{query}"
+        body = {"startFrom": start, "limit": limit}
+        told = answer_of(self.cluster.http, [server.url], "POST", path, body)
+        return [(each["id"], each["payload"]) for each in told]
 
     def check(self, again: int = READ_AGAIN, limit: int = ALL) -> None:
         """Compare what readers are given with what they were shown, through another server each.
@@ -236,7 +228,7 @@ class ShardRounds:
         self.check(again=ALL)
         for proxy in self.held:
             proxy.release()
-        time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
+        lasts(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
         self.check(again=ALL)
         for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
             path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"

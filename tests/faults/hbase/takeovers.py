@@ -11,7 +11,6 @@ it is; transactions are whole, and positions are where committed moves have put 
 
 import os
 import signal
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable
@@ -30,16 +29,16 @@ from tables.store import PAYLOAD
 from tests.contracts.store_contract import rows_of
 from tests.faults.hbase.cluster_clients import (
     BASE,
-    S_MAX,
     TIMEOUT_S,
     TOPICS,
     Clients,
     Json,
     answer_of,
 )
-from tests.faults.hbase.long_rounds import main, show
+from tests.faults.hbase.long_rounds import lasts, main, show
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 
 LEASE_S = 3.0
 SERVERS = 3
@@ -72,7 +71,7 @@ class Server:
 
     def role(self) -> str:
         with suppress(httpx.HTTPError):
-            return str(httpx.get(f"{self.url}/v1/cluster", timeout=1.0).json().get("role", ""))
+            return str(httpx.get(f"{self.url}/v1/cluster", timeout=2.0).json().get("role", ""))
         return ""
 
 
@@ -92,7 +91,7 @@ class Cluster:
         )
         self.servers = [Server(self, port) for port in free_ports(SERVERS)]
         stack.callback(self.close)
-        self.http = stack.enter_context(httpx.Client(timeout=S_MAX, trust_env=False))
+        self.http = stack.enter_context(httpx.Client(timeout=WAIT_S_MAX, trust_env=False))
         self.leader()
         for topic in TOPICS:
             self.ask("PUT", f"{BASE}/{topic}")
@@ -100,13 +99,13 @@ class Cluster:
 
     def leader(self, but: Server | None = None) -> Server:
         """Return the server that leads, once one does; not `but`."""
-        give_up = time.monotonic() + S_MAX
-        while time.monotonic() < give_up:
-            for server in self.servers:
-                if server is not but and server.role() == "leader":
-                    return server
-            time.sleep(0.05)
-        raise AssertionError("nobody leads")
+        others = [server for server in self.servers if server is not but]
+        found = wait_until(
+            lambda: next((each for each in others if each.role() == "leader"), None),
+            "one of the servers leads",
+        )
+        assert found is not None
+        return found
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
         """Return the answer of a server that has one, once one has."""
@@ -167,7 +166,7 @@ class Rounds:
 
     def pause(self, leader: Server, seconds: float) -> None:
         leader.signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        lasts(seconds)
         leader.signal(signal.SIGCONT)
         self.cluster.leader()
 
@@ -182,7 +181,7 @@ class Rounds:
     def hold_gateway(self, leader: Server) -> None:
         """Have what the leader has in hand come two such rounds later, or at the end."""
         leader.gateway.hold()
-        time.sleep(0.3)
+        lasts(0.3)
         self.kill(leader)
         self.held.append(leader.gateway)
         if len(self.held) > 2:
@@ -193,7 +192,7 @@ class Rounds:
         blind, good = [each for each in self.cluster.servers if each is not leader]
         blind.gateway.hold()
         self.until_told(blind, reaches=False)
-        time.sleep(LEASE_S)  # for so long it may claim, because it did reach it
+        lasts(LEASE_S)  # for so long it may claim, because it did reach it
         leader.process.kill()
         assert self.cluster.leader(but=leader) is good
         blind.gateway.release()
@@ -211,20 +210,19 @@ class Rounds:
 
     def until_told(self, server: Server, *, reaches: bool) -> None:
         """Wait until the others are told whether a server reaches HBase."""
-        give_up = time.monotonic() + S_MAX
-        while time.monotonic() < give_up:
+
+        def is_told() -> bool:
             found = self.cluster.ask("GET", "/v1/cluster")["instances"]
             told = [
                 each["reaches_store_since_ms"] for each in found if each["address"] == server.url
             ]
-            if told and all((each is not None) == reaches for each in told):
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"nobody tells whether {server.url} reaches HBase")
+            return bool(told) and all((each is not None) == reaches for each in told)
+
+        wait_until(is_told, f"the others are told whether {server.url} reaches HBase")
 
     def metadata_away(self, seconds: float) -> None:
         self.cluster.to_metadata.hold()
-        time.sleep(seconds)
+        lasts(seconds)
         self.cluster.to_metadata.release()
         self.cluster.leader()
 
@@ -245,7 +243,7 @@ class Rounds:
         self.check()
         for proxy in self.held:
             proxy.release()
-        time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
+        lasts(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
         self.check()
         position = self.cluster.ask("GET", f"{BASE}/{TOPICS[0]}/subscriptions/s")
         self.clients.check(self.shown, position)

@@ -23,15 +23,16 @@ from tables.store import MESSAGE
 from tests.faults.hbase.conftest import (
     BUCKETS,
     ROUNDS,
-    SETTLED_S_MAX,
     TimedLedger,
     check_unanswered,
     new_place,
     running,
     serve_on,
 )
+from tests.faults.hbase.long_rounds import lasts
 from tests.faults.load import Load
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, until
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, Unavailable
 
@@ -40,10 +41,10 @@ pytestmark = pytest.mark.slow
 TOPIC, BRIEF = "log", "brief"
 _log = logging.getLogger(__name__)
 
+AWAY_S = 2
 PUBLISHERS = 4
 BEFORE, AFTER = 40, 60
 """Requests acknowledged before a fault, and once it has passed."""
-AWAY_S = 2
 
 
 @dataclass
@@ -120,7 +121,7 @@ def test_what_was_acknowledged_survives_the_death_of(
                 world.cluster.kill(name)
             # Where HBase goes on without it, so do its clients; else they are told.
             if not {"gateway", "zookeeper"}.isdisjoint(names):
-                await asyncio.sleep(AWAY_S)
+                await asyncio.to_thread(lasts, AWAY_S)
             await asyncio.to_thread(running, world.cluster)
             await load.until_acknowledged(AFTER)
 
@@ -131,7 +132,7 @@ def test_what_was_acknowledged_survives_the_death_of(
 async def dropped_rows(server: ServerProcess) -> int:
     """Return how many rows cleanup has deleted since the server began."""
     async with httpx.AsyncClient() as http:
-        answer = await http.get(f"{server.url}/v1/cleanup", timeout=SETTLED_S_MAX)
+        answer = await http.get(f"{server.url}/v1/cleanup", timeout=WAIT_S_MAX)
     return int(answer.json()["dropped_rows"])
 
 
@@ -155,9 +156,11 @@ def test_nothing_is_lost_while_a_region_is_split_and_moved(
                 # The newest rows are in the region that begins at `row`, once that is split.
                 await asyncio.to_thread(partial(change, world.cluster, verb, table, row))
                 await load.until_acknowledged(AFTER)
-            async with asyncio.timeout(SETTLED_S_MAX):
-                while await dropped_rows(world.server) == before:
-                    await asyncio.sleep(0.2)
+
+            async def is_cleaned() -> bool:
+                return await dropped_rows(world.server) > before
+
+            await until(is_cleaned)
 
     for _ in range(ROUNDS):
         asyncio.run(one_round())

@@ -20,12 +20,11 @@ from tests.faults.load import check_log
 from tests.faults.rebirths import Rebirths
 from tests.faults.transaction_work import Work
 from tests.servers.server_process import ServerProcess
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
 CRASHES = 2 * ROUNDS
-SLACK_S = 60.0
-"""For HBase and what else the machine does."""
 
 
 def test_what_was_acknowledged_survives(serve: Serve, chance: random.Random) -> None:
@@ -56,10 +55,10 @@ def test_every_commit_is_whole(serve: Serve, chance: random.Random) -> None:
             with serve("own") as server:
                 if number == 0:
                     await test_transaction_crash.create(server)
-                await test_transaction_crash.check(server, work, SLACK_S)
+                await test_transaction_crash.check(server, work)
                 await test_transaction_crash.crash(server, work, chance, str(number))
         with serve("own") as server:
-            await test_transaction_crash.check(server, work, SLACK_S)
+            await test_transaction_crash.check(server, work)
         assert len(work.committed) >= CRASHES
 
     asyncio.run(rounds())
@@ -77,11 +76,8 @@ def test_a_position_moves_with_its_commit_or_not_at_all(
             await pump.check(client)
             wanted = pump.committed + chance.choice((5, 40))
             running = asyncio.create_task(pump.run(client))
-            async with asyncio.timeout(60):
-                while pump.committed < wanted:
-                    await asyncio.sleep(0.01)
-            await asyncio.sleep(chance.uniform(0, 0.03))
-            server.kill()
+            await until(lambda: pump.committed >= wanted)
+            asyncio.get_running_loop().call_later(chance.uniform(0, 0.03), server.kill)
             await running
 
     async def check(server: ServerProcess) -> None:

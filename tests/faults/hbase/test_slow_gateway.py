@@ -6,6 +6,7 @@ The server recovers by itself, and holds no more memory meanwhile than its limit
 import asyncio
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -15,7 +16,6 @@ import tms.aio
 from tables.hbase.layout import Place
 from tests.faults.hbase.conftest import (
     RETRY_S,
-    SETTLED_S_MAX,
     TIMEOUT_S,
     Serve,
     TimedLedger,
@@ -25,6 +25,8 @@ from tests.faults.hbase.pump import Pump
 from tests.faults.load import Load
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, until
+from tms.client.async_client import AsyncClient
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +66,7 @@ async def publish_much(server: ServerProcess) -> list[httpx.Response]:
     url = f"{server.url}/v1/namespaces/default/topics/other/publish"
     body = {"messages": ["x" * MEBIBYTE]}
     limits = httpx.Limits(max_connections=REQUESTS)
-    async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+    async with httpx.AsyncClient(timeout=WAIT_S_MAX, limits=limits) as client:
         return await asyncio.gather(*(client.post(url, json=body) for _ in range(REQUESTS)))
 
 
@@ -146,24 +148,22 @@ def test_positions_move_with_their_commits_while_connections_break(
         async with await tms.aio.connect(server.url) as client:
             await pump.prepare(client)
             running = asyncio.create_task(pump.run_on(client))
-            wanted = 0
             for _ in range(CUTS):
-                wanted = pump.committed + 3
-                async with asyncio.timeout(SETTLED_S_MAX):
-                    while pump.committed < wanted:
-                        await asyncio.sleep(0.01)
+                await until(partial(pump.has_committed, pump.committed + 3))
                 gateway.cut()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             # What was left in progress holds readers up until it times out.
-            async with asyncio.timeout(SETTLED_S_MAX):
-                while (await client.transactions.in_progress()) != []:
-                    await asyncio.sleep(0.1)
+            await until(partial(is_quiet, client))
             await pump.check(client)
 
     with serve("own", port=gateway.port) as server:
         asyncio.run(scenario(server))
         assert server.stop() == 0
+
+
+async def is_quiet(client: AsyncClient) -> bool:
+    return not await client.transactions.in_progress()
 
 
 def test_the_times_leave_room_for_an_answer() -> None:

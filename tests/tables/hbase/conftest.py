@@ -3,11 +3,9 @@
 import shutil
 import signal
 import socket
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,12 +18,12 @@ from tables.hbase.store import HBaseStore
 from tables.keys import prefix
 from tables.store import MESSAGE
 from tests.contracts.store_contract import empty
+from tests.waiting import wait_until
 from tms.core.clock import SystemClock
 from tms.core.message import KEY
 from tms.core.topic import TopicId
 
 BUCKETS = 3
-UNTIL_S_MAX = 240.0
 QUICK = "quick-gateway"
 SITE = {
     "hbase.thrift.server.socket.read.timeout": "1500",
@@ -51,15 +49,6 @@ def put_old(store: HBaseStore, topic: TopicId, count: int) -> None:
     batch = store.batch()
     batch.put_rows(MESSAGE, [(start + KEY.pack(written_ms, n), b"\0old") for n in range(count)])
     store.write(batch)
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    """Return what `condition` returns, once that is true."""
-    deadline = time.monotonic() + UNTIL_S_MAX
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.05)
-    return found
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +77,7 @@ def quick_port(servers: HBaseServers) -> Iterator[int]:
         with socket.socket() as probe:
             return probe.connect_ex((HOST, own)) == 0
 
-    until(listens)
+    wait_until(listens)
     yield own
     servers.kill(QUICK, signal.SIGTERM)
 

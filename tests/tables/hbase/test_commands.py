@@ -3,8 +3,7 @@
 import json
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,13 +19,13 @@ from tables.store import MESSAGE
 from tests.cli.conftest import run_command
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess
 from tests.tables.hbase.conftest import put_old
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.clock import SystemClock
 from tms.core.message import KEY
 from tms.core.topic import TopicId, TopicMetadata
 
 pytestmark = pytest.mark.slow
 
-WAIT_S_MAX = 60
 ROWS = 50_000
 
 
@@ -52,13 +51,6 @@ def answer(*arguments: str) -> Any:
     code, out, err = run_command(*arguments, "--json")
     assert (code, err) == (0, ""), out
     return json.loads(out)
-
-
-def eventually(look: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def fill(server: ServerProcess, store: HBaseStore) -> None:
@@ -133,7 +125,7 @@ def test_one_that_is_told_to_stop_lets_others(url: str, hbase_store: HBaseStore)
     pruning = subprocess.Popen(
         [*COMMAND, "prune", "--store", url], cwd=ROOT, stdout=subprocess.DEVNULL
     )
-    eventually(lambda: first_key(hbase_store, MESSAGE, start, start + b"\xff") != start + bytes(10))
+    wait_until(lambda: first_key(hbase_store, MESSAGE, start, start + b"\xff") != start + bytes(10))
     pruning.terminate()
     assert pruning.wait(WAIT_S_MAX) == 143, "in the middle"
     facts = answer("prune", "--store", url)

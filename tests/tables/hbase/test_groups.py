@@ -18,6 +18,7 @@ from tests.messaging.writes_that_fail import WritesThatFail
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
+from tests.waiting import WAIT_S_MAX
 from tms.core.groups import Order
 from tms.core.tables import Batch
 
@@ -60,7 +61,7 @@ class Members:
     """Members of the group at a server."""
 
     def __init__(self, server: ServerProcess) -> None:
-        self._http = httpx.Client(base_url=server.url, timeout=60, trust_env=False)
+        self._http = httpx.Client(base_url=server.url, timeout=WAIT_S_MAX, trust_env=False)
 
     def ask(self, method: str, path: str, **body: Any) -> Any:
         answer = self._http.request(method, path, json=body or None)

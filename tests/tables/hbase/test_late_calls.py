@@ -26,7 +26,8 @@ from tables.store import MESSAGE
 from tests.contracts.store_contract import rows_of
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
-from tests.tables.hbase.conftest import gateway_to, until
+from tests.tables.hbase.conftest import gateway_to
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 
@@ -37,7 +38,6 @@ FLAGS = (
     *("--lease-s", "1.5", "--hbase-gateway-idle-s", "2"),
     *("--hbase-timeout-s", "2", "--hbase-retry-s", "1", "--cleanup-period-s", "1"),
 )
-S_MAX = 60.0
 
 
 class Cluster:
@@ -51,7 +51,7 @@ class Cluster:
         found = re.search(r"clientPort</name><value>(\d+)", site)
         assert found is not None
         self.metadata = f"zk://{HOST}:{found[1]}/{self.place.prefix}?session_timeout_s=4"
-        self.http = stack.enter_context(httpx.Client(timeout=S_MAX, trust_env=False))
+        self.http = stack.enter_context(httpx.Client(timeout=WAIT_S_MAX, trust_env=False))
         self.stack = stack
 
     @property
@@ -88,7 +88,7 @@ class Server:
         self.process = ServerProcess(store, *advertise, *FLAGS, port=port)
         cluster.stack.callback(self.kill)
         self.http = cluster.http
-        until(lambda: self.get("/v1/cluster").get("role") == "leader")
+        wait_until(lambda: self.get("/v1/cluster").get("role") == "leader")
 
     def kill(self) -> None:
         self.process.kill()
@@ -121,16 +121,16 @@ class Server:
 
         def ask() -> None:
             with (
-                httpx.Client(timeout=S_MAX, trust_env=False) as http,
+                httpx.Client(timeout=WAIT_S_MAX, trust_env=False) as http,
                 pytest.raises(httpx.HTTPError),
             ):
                 http.request(verb, self.process.url + path, json=body)
 
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
-        assert self.gateway.caught.wait(S_MAX)
+        assert self.gateway.caught.wait(WAIT_S_MAX)
         self.kill()
-        asking.join(S_MAX)
+        asking.join(WAIT_S_MAX)
 
 
 @pytest.fixture
@@ -283,7 +283,7 @@ def test_a_late_prune_takes_only_what_had_expired(cluster: Cluster, first: Serve
     first.publish("expires last")
     first.gateway.catch(b"mutateRows", cluster.place.name_of(MESSAGE), b"default:t:")
     first.do("PUT", f"{TOPIC}/properties", {"ttl": 1})
-    assert first.gateway.caught.wait(S_MAX)
+    assert first.gateway.caught.wait(WAIT_S_MAX)
     first.kill()
     second = cluster.server()
     second.do("PUT", f"{TOPIC}/properties", {"ttl": 3600})

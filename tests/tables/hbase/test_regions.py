@@ -1,6 +1,5 @@
 """Cleanup while regions split, merge and fail, and one process at a time."""
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from threading import Thread
@@ -26,6 +25,8 @@ from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE
 from tests.manual_clock import ManualClock
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
+from tests.waiting import wait_until
+from tms.core.clock import SystemClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import KEY
@@ -172,8 +173,7 @@ def test_regions_that_split_and_merge_meanwhile_are_all_cleaned_up(
         pass
     split.start()
     for _ in steps:
-        if split.is_alive():
-            time.sleep(0.3)  # so that the pass does not end before
+        split.join(0.3)  # so that the pass does not end before
     split.join()
     assert len(filled.regions(MESSAGE)) == before + 1
     list(cleaner_of(filled).steps())  # which cuts the bounds anew, if that was too late
@@ -251,7 +251,8 @@ def empty_lease(store: HBaseStore) -> None:
     batch = store.batch()
     batch.delete("bound", b"lease:prune")
     store.write(batch)
-    time.sleep(0.01)
+    deleted_ms = SystemClock().now_ms()
+    wait_until(lambda: SystemClock().now_ms() > deleted_ms, "a new lease is later than this")
 
 
 @pytest.fixture

@@ -27,18 +27,19 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             start(tmp_path, port=port)
 
 
-def sleeper(folder: Path, name: str, seconds: int) -> HBaseServers:
+def sleeper(folder: Path, name: str, *, fails: bool = False) -> HBaseServers:
     """A server that only sleeps, or fails at once."""
     (folder / "logs").mkdir()
-    code = f"import sys, time; print('{name} says why'); sys.exit(3) if not {seconds} else None"
-    command = [sys.executable, "-c", f"{code}; time.sleep({seconds})  # {folder}"]
+    end = "sys.exit(3)" if fails else "signal.pause()"
+    code = f"import signal, sys; print('{name} says why'); {end}  # {folder}"
+    command = [sys.executable, "-c", code]
     return HBaseServers(str(folder), {"gateway": 1, "admin-gateway": 1}, {name: command})
 
 
 def test_servers_that_run_are_not_started_twice_and_are_stopped_by_their_id(
     tmp_path: Path,
 ) -> None:
-    running = sleeper(tmp_path, "hbase", 600)
+    running = sleeper(tmp_path, "hbase")
     running.start("hbase")
     pid = running.pids["hbase"]
     with pytest.raises(CannotStart, match=r"run already.*\(hbase\): stop them first"):
@@ -63,7 +64,7 @@ def test_another_process_that_got_the_id_is_left_alone(tmp_path: Path) -> None:
 def test_one_that_ends_while_starting_shows_its_log_and_takes_the_others_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    planned = sleeper(tmp_path, "gateway", 0)
+    planned = sleeper(tmp_path, "gateway", fails=True)
     monkeypatch.setattr(servers, "class_path", lambda: "")
     monkeypatch.setattr(servers, "_planned", lambda *_, **__: planned)
     with pytest.raises(CannotStart, match=r"(?s)gateway says why.*gateway ended"):

@@ -23,7 +23,7 @@ from dev.processes import HOST, free_ports
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 from tests.tables.copies import copy
-from tests.tables.hbase.conftest import until
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -206,8 +206,8 @@ def test_servers_share_the_shards_and_take_over_from_each_other(
 ) -> None:
     with two_servers(url, servers) as started:
         first, second = started
-        until(lambda: _is_ready(first) and _is_ready(second))
-        until(lambda: len(set(_leaders(first))) == 2 and None not in _leaders(first))
+        wait_until(lambda: _is_ready(first) and _is_ready(second))
+        wait_until(lambda: len(set(_leaders(first))) == 2 and None not in _leaders(first))
         metrics = httpx.get(f"{first.url}/metrics").text
         assert 'tms_cluster_shards{state="serving"} 3.0' in metrics
         assert "tms_held_requests 0.0" in metrics
@@ -229,7 +229,7 @@ def test_servers_share_the_shards_and_take_over_from_each_other(
         subjects = [f"{each.url}/v1/registry/subjects" for each in started]
         registered = httpx.post(f"{subjects[0]}/two/versions", json=SCHEMA).raise_for_status()
         assert httpx.get(f"{subjects[1]}/two/versions/1").json()["id"] == registered.json()["id"]
-        until(lambda: sorted(Counter(_leaders(second))[each] for each in ids) == [1, 2])
+        wait_until(lambda: sorted(Counter(_leaders(second))[each] for each in ids) == [1, 2])
 
         lost = _leaders(second).count(command(first, "cluster")["id"])
         first.kill()
@@ -256,10 +256,10 @@ def test_rules_and_the_audit_are_the_same_through_each_server(
     security = ("--auth", "required", "--superusers", "root", "--auth-tokens", tokens)
     with two_servers(url, servers, *security, "--audit-topic") as started:
         for server in started:
-            until(partial(_is_ready, server))
-        clients = [httpx.Client(base_url=each.url, timeout=30) for each in started]
+            wait_until(partial(_is_ready, server))
+        clients = [httpx.Client(base_url=each.url, timeout=WAIT_S_MAX) for each in started]
         as_root, as_ann = ({"authorization": f"Bearer {each}"} for each in (root, ann))
-        until(lambda: _led_by(clients[0], as_root) == 2)
+        wait_until(lambda: _led_by(clients[0], as_root) == 2)
         for name in NAMES:
             clients[0].put(f"{TOPICS}/{name}", headers=as_root)
         rule = {
@@ -274,7 +274,7 @@ def test_rules_and_the_audit_are_the_same_through_each_server(
         registered = clients[0].post(f"{subjects}/s3/versions", json=SCHEMA, headers=as_root)
         assert registered.status_code == 200, registered.text
         for client in clients:
-            until(partial(_may, client, f"{TOPICS}/a", as_ann))
+            wait_until(partial(_may, client, f"{TOPICS}/a", as_ann))
             assert sorted(client.get(TOPICS, headers=as_root).json()) == sorted(NAMES)
             assert client.get(TOPICS, headers=as_ann).json() == ["a"]
             for name in NAMES[1:]:
@@ -285,7 +285,7 @@ def test_rules_and_the_audit_are_the_same_through_each_server(
             assert client.get(listing).status_code == 401
             found = client.get(f"{subjects}/s3/versions/1", headers=as_root)
             assert found.json()["id"] == registered.json()["id"]
-            until(partial(_is_told, client, as_root, "ann"))
+            wait_until(partial(_is_told, client, as_root, "ann"))
             client.close()
 
 

@@ -15,8 +15,9 @@ from tables.hbase.store import HBaseStore
 from tables.hbase.writes import Run
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
 from tests.contracts.store_contract import empty, put, rows_of
-from tests.tables.hbase.conftest import gateway_to, until
+from tests.tables.hbase.conftest import gateway_to
 from tests.tables.hbase.waiting import settled
+from tests.waiting import wait_until
 from tms.core.errors import OutcomeUnknown, StoreLocked, StoreUnavailable
 
 pytestmark = pytest.mark.slow
@@ -256,7 +257,7 @@ def test_a_late_put_comes_before_a_newer_one(
         put(store, SUBSCRIPTION, (b"k", b"new"))
     settled(store)
     assert store.get(SUBSCRIPTION, b"k") == b"old"
-    until(lambda: is_finished(store, b"k"))
+    wait_until(lambda: is_finished(store, b"k"))
     put(store, SUBSCRIPTION, (b"k", b"new"))
 
     assert store.get(SUBSCRIPTION, b"k") == b"new"
@@ -319,7 +320,7 @@ def test_a_late_deletion_takes_nothing_that_was_put_since(
     monkeypatch.setattr(store._sender, "remove", lose_the_first)
     with pytest.raises(OutcomeUnknown):
         store.compare_and_put(METADATA, b"k", b"old", None)
-    until(lambda: store.get(METADATA, b"k") is None)
+    wait_until(lambda: store.get(METADATA, b"k") is None)
     other = led(mortal.place, next(TOKENS))
     assert other.compare_and_put(METADATA, b"k", None, b"new")
 

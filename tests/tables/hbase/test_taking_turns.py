@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -26,7 +25,7 @@ from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
-from tests.tables.hbase.conftest import until
+from tests.waiting import WAIT_S_MAX, until, wait_until
 from tms.cluster.lease import Lease, SteadySeconds, ceiling_ms
 from tms.core.clock import SystemClock
 from tms.core.message import position_of
@@ -42,7 +41,6 @@ pytestmark = pytest.mark.slow
 LEASE_S = 2.0
 IDLE_S = 2.0
 TIMEOUT_S = 5.0
-S_MAX = 240.0
 FLAGS = (
     *("--lease-s", str(LEASE_S), "--hbase-gateway-idle-s", str(IDLE_S)),
     *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", "1"),
@@ -87,9 +85,9 @@ class Woken:
         return await open_services(self.url, clock=clock, settings=self.settings, lease=lease)
 
 
-async def payloads(services: OpenServices, *, committed: bool) -> list[bytes]:
+async def payloads(services: OpenServices, topic: TopicId, *, committed: bool) -> list[bytes]:
     polled = services.messaging.poll(
-        TOPIC, Reading(position_of(None), view=isolation_of(committed=committed))
+        topic, Reading(position_of(None), view=isolation_of(committed=committed))
     )
     return [message.payload async for block in polled for message in block]
 
@@ -105,7 +103,11 @@ def test_a_leader_whose_lease_is_over_can_not_commit_prune_or_write(url: str) ->
         await old.messaging.publish(short, [b"expires"] * 10)
         tx = await old.transactions.start(StartRequest())
         await old.messaging.publish(TOPIC, [b"in a transaction"], tx.write_pointer)
-        await asyncio.sleep(1.5)
+
+        async def has_expired() -> bool:
+            return not await payloads(old, short, committed=False)
+
+        await until(has_expired)
         cleanup = old.cleanup
         assert cleanup is not None
 
@@ -131,14 +133,14 @@ def test_a_leader_whose_lease_is_over_can_not_commit_prune_or_write(url: str) ->
         assert refused.value.problem.code == "store_of_a_cluster"
         assert await asyncio.to_thread(release_store, url, woken.settings)
         new = await woken.open(is_guarded=False)
-        assert await payloads(new, committed=False) == [b"before", b"in a transaction"]
-        assert await payloads(new, committed=True) == [b"before"]
+        assert await payloads(new, TOPIC, committed=False) == [b"before", b"in a transaction"]
+        assert await payloads(new, TOPIC, committed=True) == [b"before"]
         assert await new.messaging.topics("default") == ["short", "t"]
         assert new.cleanup is not None
         await new.cleanup.run_pass(30.0)
         assert sum(new.cleanup._runner.counts.dropped.values()) == 9
         await new.transactions.commit(tx.transaction_id)
-        assert await payloads(new, committed=True) == [b"before", b"in a transaction"]
+        assert await payloads(new, TOPIC, committed=True) == [b"before", b"in a transaction"]
         await new.close()
 
     asyncio.run(run())
@@ -150,7 +152,7 @@ class Pair:
     def __init__(self, url: str, metadata: str) -> None:
         self.servers = [self._server(url, metadata, port) for port in free_ports(2)]
         assert all(server.url for server in self.servers)
-        self.http = httpx.Client(timeout=S_MAX, trust_env=False)
+        self.http = httpx.Client(timeout=WAIT_S_MAX, trust_env=False)
 
     @staticmethod
     def _server(url: str, metadata: str, port: int) -> ServerProcess:
@@ -167,9 +169,10 @@ class Pair:
 
     def leader(self) -> ServerProcess:
         """Return the one that leads, once one does."""
-        found: ServerProcess = until(
+        found: ServerProcess | None = wait_until(
             lambda: next((s for s in self.servers if self.role(s) == "leader"), None)
         )
+        assert found is not None
         return found
 
     def other(self, server: ServerProcess) -> ServerProcess:
@@ -179,7 +182,7 @@ class Pair:
     def ready(self) -> None:
         """Return when both can be asked for everything."""
         for server in self.servers:
-            until(partial(self._is_ready, server))
+            wait_until(partial(self._is_ready, server))
 
     def _is_ready(self, server: ServerProcess) -> bool:
         return self.http.get(f"{server.url}/ready").status_code == 200
@@ -222,7 +225,7 @@ class Load:
 
     def _publish(self, url: str, name: str) -> None:
         number = 0
-        with httpx.Client(timeout=S_MAX, trust_env=False) as http:
+        with httpx.Client(timeout=WAIT_S_MAX, trust_env=False) as http:
             while not self._stop.is_set():
                 message = f"{name}-{number}"
                 number += 1
@@ -232,17 +235,17 @@ class Load:
                     self.acknowledged.add(message)
                 else:
                     assert answer.status_code in (503, 504), answer.text
-                    time.sleep(0.1)
+                    self._stop.wait(0.1)
 
     def until_more(self) -> None:
         """Return when a hundred more were acknowledged."""
         enough = len(self.acknowledged) + 100
-        until(lambda: len(self.acknowledged) >= enough)
+        wait_until(lambda: len(self.acknowledged) >= enough)
 
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(S_MAX)
+            thread.join(WAIT_S_MAX)
 
 
 def test_a_paused_leader_that_wakes_up_changes_nothing(pair: Pair) -> None:
@@ -279,13 +282,13 @@ def _pause_the_leader(pair: Pair, load: Load) -> None:
     os.kill(leader.pid, signal.SIGSTOP)
     late = threading.Thread(target=commit, daemon=True)
     late.start()
-    until(lambda: pair.role(successor) == "leader")
+    wait_until(lambda: pair.role(successor) == "leader")
     assert pair.http.post(f"{successor.url}{transaction}/invalidate").status_code == 200
     load.until_more()
     seen = pair.poll(successor)
     os.kill(leader.pid, signal.SIGCONT)
-    until(lambda: pair.role(leader) == "standby")
-    late.join(S_MAX)
+    wait_until(lambda: pair.role(leader) == "standby")
+    late.join(WAIT_S_MAX)
     load.until_more()
 
     [status] = answers
@@ -299,7 +302,7 @@ def test_a_leader_that_is_stopped_hands_over_and_clients_go_on(pair: Pair) -> No
     leader = pair.leader()
     pair.ready()
     known: list[bytes] = []
-    with tms.connect(pair.urls, retry_for_s=S_MAX) as client:
+    with tms.connect(pair.urls, retry_for_s=WAIT_S_MAX) as client:
         topic = client.topic("t")
         topic.create()
         topic.publish(b"first")

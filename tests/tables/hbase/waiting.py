@@ -1,20 +1,18 @@
 """Waits for a store of HBase's."""
 
-import time
-
 from tables.hbase.store import HBaseStore
+from tests.waiting import wait_until
 from tms.core.errors import StoreUnavailable
-
-SETTLED_S_MAX = 30
 
 
 def settled(store: HBaseStore) -> None:
-    deadline = time.monotonic() + SETTLED_S_MAX
-    while True:
+    """Return when it takes writes."""
+
+    def is_writable() -> bool:
         try:
             store.check_writable()
         except StoreUnavailable:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return
+            return False
+        return True
+
+    wait_until(is_writable)

@@ -8,11 +8,11 @@ from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tables.store import METADATA
 from tests.tables.sealing.reign import Reign
+from tests.waiting import WAIT_S_MAX
 from tms.core.errors import StoreUnavailable
 from tms.core.topic import TopicId, TopicMetadata
 
 TOPICS = [TopicMetadata(TopicId("default", f"t{number}"), 1, 60, {}) for number in range(5)]
-S_MAX = 30.0
 
 
 class Unwilling(MemoryStore):
@@ -49,7 +49,7 @@ def test_all_are_sealed_whatever_fails_in_between() -> None:
 
     sealing = Sealing(tables)
 
-    assert sealing.done.wait(S_MAX)
+    assert sealing.done.wait(WAIT_S_MAX)
     assert tokens(rows) == [2] * 5
     sealing.close()
 
