@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.contracts.metadata_store_contract import until
 from tests.registry.registries import Called, Registries
+from tests.waiting import until
 from tms.registry.ids import StoreIds
 from tms.registry.log import SchemaLog
 from tms.registry.mastership import Elected, Election, Mastership

@@ -4,7 +4,6 @@ Who is elected begins behind what the log has. Who was master before is not told
 that it is, and must find out from the log before it has written anything.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis.stateful import rule
 from tests.registry.expected import Expected
 from tests.registry.registries import Called
 from tests.registry.registry_machine import WHICH, Histories
+from tests.waiting import until
 from tms.registry.log import SchemaLog
 from tms.registry.mastership import Elected, Mastership
 from tms.registry.service import NotMaster
@@ -78,8 +78,7 @@ class MasterHistories(Histories):
         async def begin() -> None:
             hand.tell(Elected(None))
             hand.tell(Elected(ADDRESS, is_self=True))
-            while mastership.begun == begun:
-                await asyncio.sleep(0)
+            await until(lambda: mastership.begun != begun)
 
         self.lossy.loss = loss
         self.run(begin())

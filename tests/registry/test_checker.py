@@ -3,8 +3,6 @@
 import asyncio
 import json
 import math
-import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,16 @@ import pytest
 import uvloop
 from anyio import BrokenWorkerProcess, current_effective_deadline, to_process
 
+from tests.registry.harm import die, eat_memory, hang, parse_and_die
+from tests.scale import scaled
+from tests.virtual_loop import VIRTUAL
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.caller import ASKING, Caller
 from tms.core.errors import SchemasUnavailable
 from tms.registry import checker as checker_module
 from tms.registry import kept_parses, kinds
 from tms.registry.checker import ProcessChecker, ThreadChecker
 from tms.registry.kept_parses import KeptParses
-from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process
 from tms.registry.questions import Answer, Compared, Comparison, NoSchema, Parsed, Question, Source
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ INT, LONG = Source("AVRO", '{"type":"int"}'), Source("AVRO", '"long"')
 
 @pytest.mark.parametrize("kind", [ProcessChecker, ThreadChecker])
 async def test_questions_are_answered_in_order(kind: type) -> None:
-    checker = kind(30.0) if kind is ProcessChecker else kind()
+    checker = kind(WAIT_S_MAX) if kind is ProcessChecker else kind()
 
     answers = await checker.answers([INT, Comparison(LONG, INT), Comparison(INT, LONG), LONG])
 
@@ -42,23 +43,10 @@ async def test_questions_are_answered_in_order(kind: type) -> None:
     assert checker.killed == 0
 
 
-def hang(*_: object) -> None:
-    time.sleep(60)
-
-
-def eat_memory(*_: object) -> list[NoSchema]:
-    _prepare_process()
-    try:
-        bytearray(2 * MEMORY_BYTES_MAX)
-    except MemoryError:
-        return [NoSchema("too much")]
-    return []
-
-
 async def test_one_caller_does_not_hold_up_the_checks_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    checker = ProcessChecker(60.0)
+    checker = ProcessChecker(WAIT_S_MAX)
 
     async def asked_by(name: str) -> object:
         ASKING.set(Caller(name))
@@ -67,7 +55,7 @@ async def test_one_caller_does_not_hold_up_the_checks_of_others(
     with monkeypatch.context() as patched:
         patched.setattr(checker_module, "_answers_in_worker", hang)
         hostile = [asyncio.create_task(asked_by("ann")) for _ in range(8)]
-        await asyncio.sleep(0.1)
+        await until(lambda: checker._turns._shares.used == 2)
     assert await asyncio.create_task(asked_by("bob")) == [Parsed('"int"', '"int"')]
     assert not any(task.done() for task in hostile)
     for task in hostile:
@@ -76,15 +64,16 @@ async def test_one_caller_does_not_hold_up_the_checks_of_others(
     assert await checker.answers([LONG]) == [Parsed('"long"', '"long"')]
 
 
+@pytest.mark.parametrize("anyio_backend", [VIRTUAL], ids=["virtual"])
 async def test_who_waits_too_long_behind_others_is_refused_and_none_is_left_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checker = ProcessChecker(1.0, 1)
-    monkeypatch.setattr(checker_module, "_answers_in_worker", hang)
-    begun_s = time.monotonic()
+    monkeypatch.setattr(checker, "_asked", lambda _: asyncio.Event().wait())
+    begun_s = asyncio.get_running_loop().time()
     waiting = [asyncio.create_task(checker.answers([INT])) for _ in range(5)]
-    told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
-    assert time.monotonic() - begun_s < 5, "they wait at the same time"
+    told = await asyncio.gather(*waiting, return_exceptions=True)
+    assert asyncio.get_running_loop().time() - begun_s < 2.5, "they wait at the same time"
     assert [type(each) for each in told] == [SchemasUnavailable] * 5
     assert checker._turns._shares.used == 0
 
@@ -93,15 +82,13 @@ async def test_who_takes_too_long_is_killed_and_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checker = ProcessChecker(1.0)
-    patient = ProcessChecker(30.0)
+    patient = ProcessChecker(WAIT_S_MAX)
     await patient.answers([INT])
     with monkeypatch.context() as patched:
         patched.setattr(checker_module, "_answers_in_worker", hang)
         hostile = asyncio.create_task(checker.answers([INT, LONG]))
-        await asyncio.sleep(0.1)
-    begun_s = time.monotonic()
+        await until(lambda: checker._turns._shares.used == 1)
     assert await patient.answers([LONG]) == [Parsed('"long"', '"long"')]
-    assert not hostile.done() or time.monotonic() - begun_s > 0.9
 
     with pytest.raises(SchemasUnavailable, match="checking the schema took more than 1 s") as told:
         await hostile
@@ -111,17 +98,13 @@ async def test_who_takes_too_long_is_killed_and_others_go_on(
 
 
 async def test_a_process_has_only_so_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    checker = ProcessChecker(30.0)
+    checker = ProcessChecker(WAIT_S_MAX)
     monkeypatch.setattr(checker_module, "_answers_in_worker", eat_memory)
     assert await checker.answers([INT]) == [NoSchema("too much")]
 
 
-def die(*_: object) -> None:
-    os._exit(1)
-
-
 async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    checker = ProcessChecker(30.0)
+    checker = ProcessChecker(WAIT_S_MAX)
     with monkeypatch.context() as patched:
         patched.setattr(checker_module, "_answers_in_worker", die)
         with pytest.raises(SchemasUnavailable, match="checks schemas has ended twice"):
@@ -136,7 +119,7 @@ def test_a_process_that_dies_for_another_reason_makes_no_schema_invalid(
     """It is asked once more, in a new process. uvloop tells a dead one by an error of its own."""
 
     async def ask() -> None:
-        checker = ProcessChecker(30.0)
+        checker = ProcessChecker(WAIT_S_MAX)
         ended: list[None] = []
         asked = checker._asked
 
@@ -161,7 +144,7 @@ async def test_a_process_that_cannot_be_started_makes_no_schema_invalid(
     async def no_process(*_: object, **__: object) -> None:
         raise BlockingIOError("no more processes")
 
-    checker = ProcessChecker(30.0)
+    checker = ProcessChecker(WAIT_S_MAX)
     with monkeypatch.context() as patched:
         patched.setattr(to_process, "run_sync", no_process)
         with pytest.raises(SchemasUnavailable, match="try again"):
@@ -170,7 +153,7 @@ async def test_a_process_that_cannot_be_started_makes_no_schema_invalid(
 
 
 async def test_both_tries_share_the_time_that_one_check_has() -> None:
-    checker, ends = ProcessChecker(30.0), []
+    checker, ends = ProcessChecker(WAIT_S_MAX), []
 
     async def die_at_once(questions: Sequence[Question]) -> list[Answer]:
         ends.append(current_effective_deadline())
@@ -214,7 +197,7 @@ def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
     monkeypatch.setitem(kinds._PARSES, name, parse)
     monkeypatch.setattr(kept_parses, "PARSE_S_MIN", 0.0)
     monkeypatch.setattr(kinds._KEPT, "folder", str(tmp_path))
-    versions = [of_68_kb(name, number) for number in range(12)]
+    versions = [of_68_kb(name, number) for number in range(scaled(12, 3))]
     assert len(versions[0].text) > 68_000
     for number, version in enumerate(versions):
         kinds._parsed.cache_clear()
@@ -225,42 +208,25 @@ def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
     assert parsed == [each.text for each in versions]
 
 
-def parse_and_die(questions: Sequence[Source], folder: str | None) -> list[NoSchema]:
-    """Return what had to be parsed; the first process that parses dies before the last one."""
-    kept, parsed = KeptParses(), []
-    kept.folder = folder
-
-    def parse(text: str) -> str:
-        marker = Path(str(folder), "died")
-        if text == "last" and not marker.exists():
-            marker.touch()
-            os._exit(1)
-        time.sleep(0.1)
-        parsed.append(text)
-        return text
-
-    for source in questions:
-        kept.parsed(source, lambda text=source.text: parse(text))  # type: ignore[misc]
-    return [NoSchema(text) for text in parsed]
-
-
 async def test_what_a_process_had_parsed_is_not_parsed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So whoever asks again has the answer at last, however many schemas are compared."""
     monkeypatch.setattr(checker_module, "_answers_in_worker", parse_and_die)
     sources = [Source("AVRO", text) for text in ("first", "second", "last")]
-    assert await ProcessChecker(30.0).answers(sources) == [NoSchema("last")]
+    assert await ProcessChecker(WAIT_S_MAX).answers(sources) == [NoSchema("last")]
 
 
-def test_kept_parses_are_bounded_and_may_be_damaged(tmp_path: Path) -> None:
+def test_kept_parses_are_bounded_and_may_be_damaged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept_parses, "PARSE_S_MIN", 0.0)
     kept = KeptParses(bytes_max=1_000)
     kept.folder = str(tmp_path)
     parses: list[str] = []
 
     def parse(size: int) -> str:
         parses.append(str(size))
-        time.sleep(0.06)
         return "x" * size
 
     def parsed(size: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 import tms.registry.log
 from tests.registry.registries import TOPIC, Registries, fixed
+from tests.waiting import turns, until
 from tms.core.caller import REGISTRY, Caller
 from tms.core.errors import NoLeader, OutcomeUnknown, StoreCorrupt
 from tms.core.frame import bodies_of
@@ -30,7 +31,8 @@ class Watched:
         self._messaging = messaging
         self.polls = 0
         self.failure: Exception | None = None
-        self.pause_s = 0.0
+        self.flows = asyncio.Event()
+        self.flows.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._messaging, name)
@@ -39,7 +41,7 @@ class Watched:
         self.polls += 1
         if self.failure is not None:
             raise self.failure
-        await asyncio.sleep(self.pause_s)
+        await self.flows.wait()
         async for block in self._messaging.poll(*asked, **more):
             yield block
 
@@ -53,9 +55,13 @@ async def test_readers_wait_together_for_one_reading(registries: Registries) -> 
     messaging = watched(registries)
     called = registries.make(messaging=messaging)
     await called.subjects()
-    messaging.pause_s, messaging.polls = 0.05, 0
+    messaging.flows.clear()
+    messaging.polls = 0
 
-    answers = await asyncio.gather(*(called.subjects() for _ in range(100)))
+    asked = asyncio.gather(*(called.subjects() for _ in range(100)))
+    await until(lambda: messaging.polls)
+    messaging.flows.set()
+    answers = await asked
 
     assert answers == [["s"]] * 100
     assert messaging.polls == 1
@@ -66,12 +72,16 @@ async def test_who_comes_during_a_reading_waits_for_the_next(registries: Registr
     called = registries.make(messaging=messaging)
     await registries.make().register("s", fixed(1))
     await called.subjects()
-    messaging.pause_s = 0.05
+    messaging.flows.clear()
+    messaging.polls = 0
     first = asyncio.create_task(called.subjects())
-    await asyncio.sleep(0.01)
+    await until(lambda: messaging.polls)
     await registries.make().register("t", fixed(1))
+    second = asyncio.create_task(called.subjects())
+    await turns()
+    messaging.flows.set()
 
-    assert await called.subjects() == ["s", "t"]
+    assert await second == ["s", "t"]
     await first
 
 
@@ -139,13 +149,14 @@ async def test_what_is_no_record_is_passed_over(
 async def test_the_log_is_waited_for_and_then_given_up(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
     messaging = watched(registries)
     called = registries.make(messaging=messaging)
     await called.register("s", fixed(1))
     messaging.failure = NoLeader()
 
-    assert await called.subjects() == 50002
+    with monkeypatch.context() as patched:
+        patched.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
+        assert await called.subjects() == 50002
     assert await called.text_of(1) == fixed(1)
     messaging.failure = StoreCorrupt()
     assert await called.subjects() == 50001
@@ -184,12 +195,12 @@ async def test_who_gives_a_write_up_is_somebody_else_then(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What comes of the write is not taken for another one's success."""
-    monkeypatch.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
     called = registries.make("A")
     await called.subjects()
+    monkeypatch.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
 
     async def never(*asked: Any, **more: Any) -> Any:
-        await asyncio.sleep(10)
+        await asyncio.Event().wait()
 
     lost: Any = watched(registries)
     lost.publish = never

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.registry.harm import hang
 from tests.registry.registries import Registries
+from tests.waiting import WAIT_S_MAX
 from tms.core.errors import PayloadRefused, SchemasUnavailable
 from tms.core.message import Message
 from tms.core.payload_values import GivenValue
@@ -29,7 +31,7 @@ async def values(registries: Registries) -> RegistryValues:
     """Values of the subject `s`, whose id 1 is a list of nodes."""
     called = registries.make()
     assert await called.id_of("s", LINKED) == 1
-    return RegistryValues(called.registry, ProcessChecker(30.0))
+    return RegistryValues(called.registry, ProcessChecker(WAIT_S_MAX))
 
 
 async def test_a_payload_that_is_nested_deeply_is_refused(values: RegistryValues) -> None:
@@ -64,12 +66,6 @@ async def test_who_looks_too_long_is_given_up(
     assert checker.killed == 3
 
 
-def hang(*_: object) -> None:
-    import time  # noqa: PLC0415  in the worker
-
-    time.sleep(60)
-
-
 async def test_a_schema_that_cannot_be_used_is_named(
     registries: Registries, values: RegistryValues
 ) -> None:
@@ -97,7 +93,7 @@ async def test_a_registry_that_is_not_reached_is_told_apart(
     called = registries.make()
     registry: Registry = called.registry
     registry.log._way = WayToLog()
-    values = RegistryValues(registry, ProcessChecker(30.0))
+    values = RegistryValues(registry, ProcessChecker(WAIT_S_MAX))
     with pytest.raises(SchemasUnavailable):
         await values.check(TOPIC, [start_of(1) + b"\x00"])
 

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import in_time
+from tests.waiting import turns as loop_turns
 from tms.core.shares import share_of
 from tms.registry.turns import Turns
 
@@ -24,9 +26,9 @@ async def test_who_has_many_at_work_holds_up_nobody_else() -> None:
             await end.wait()
 
     hostile = [asyncio.create_task(work("ann")) for _ in range(8)]
-    await asyncio.sleep(0)
+    await loop_turns()
     other = asyncio.create_task(work("bob"))
-    await asyncio.sleep(0)
+    await loop_turns()
     assert begun == ["ann", "ann", "bob"]
     end.set()
     await asyncio.gather(*hostile, other)
@@ -38,7 +40,7 @@ async def test_callers_take_turns_and_each_in_its_order() -> None:
 
     async def work(name: str, number: int) -> None:
         async with turns.turn(name):
-            await asyncio.sleep(0)
+            await loop_turns()
             done.append(f"{name}{number}")
 
     asked = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)]
@@ -64,8 +66,7 @@ def test_all_who_wait_get_a_turn_and_nobody_more_than_its_share(
             at_work[who] += 1
             assert at_work.total() <= count
             try:
-                for _ in range(steps):
-                    await asyncio.sleep(0)
+                await loop_turns(steps)
             finally:
                 at_work[who] -= 1
 
@@ -74,11 +75,10 @@ def test_all_who_wait_get_a_turn_and_nobody_more_than_its_share(
         for who, steps, cancelled_after in given:
             task = asyncio.create_task(work(who, steps))
             tasks.append(task)
-            for _ in range(cancelled_after or 0):
-                await asyncio.sleep(0)
+            await loop_turns(cancelled_after or 0)
             if cancelled_after is not None:
                 task.cancel()
-        async with asyncio.timeout(5):
+        async with in_time():
             found = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(each) for each in found} <= {type(None), asyncio.CancelledError}
         assert not turns._waiting

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.errors import NoLeader
 from tms.security import audit_destinations
 from tms.security.audit import (
@@ -36,6 +37,13 @@ TOPIC = topic_resource("ns", "t")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def sink() -> Iterator["Blocked"]:
+    sink = Blocked()
+    yield sink
+    sink.may_write.set()
 
 
 @pytest.fixture
@@ -177,12 +185,12 @@ async def test_a_file_that_cannot_be_opened_is_told_at_the_start(
 
 
 async def test_a_disk_that_hangs_holds_up_nobody(
-    clock: ManualClock, caplog: pytest.LogCaptureFixture
+    sink: Blocked, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink, drops = Blocked(), Drops(clock)
+    drops = Drops(clock)
     audit = Audit([WriterThread(sink, drops)], clock, drops)
     audit.add(record())
-    assert await asyncio.to_thread(sink.is_writing.wait, 10)
+    assert await asyncio.to_thread(sink.is_writing.wait, WAIT_S_MAX)
     with caplog.at_level(logging.WARNING, "tms.security.audit"):
         for _ in range(QUEUE_MAX + 5):
             audit.add(record())
@@ -200,17 +208,16 @@ async def test_a_disk_that_hangs_holds_up_nobody(
 
 
 async def test_a_server_ends_although_a_disk_hangs(
-    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    sink: Blocked, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_destinations, "CLOSE_S_MAX", 0.01)
-    sink, drops = Blocked(), Drops(clock)
+    drops = Drops(clock)
     audit = Audit([WriterThread(sink, drops)], clock, drops)
     audit.add(record())
-    assert await asyncio.to_thread(sink.is_writing.wait, 10)
+    assert await asyncio.to_thread(sink.is_writing.wait, WAIT_S_MAX)
     audit.add(record())
     await audit.close()
     assert audit.dropped == 1
-    sink.may_write.set()
 
 
 async def test_a_disk_that_fails_loses_lines_and_nothing_else(
@@ -271,12 +278,12 @@ async def test_what_waits_for_a_topic_is_bounded(
     assert drops.count == QUEUE_MAX + 5
 
 
-async def test_the_program_ends_although_a_disk_hangs(clock: ManualClock) -> None:
+async def test_the_program_ends_although_a_disk_hangs(sink: Blocked, clock: ManualClock) -> None:
     """At the end of a program `logging` asks each handler for its lock."""
-    sink, drops = Blocked(), Drops(clock)
+    drops = Drops(clock)
     audit = Audit([WriterThread(sink, drops)], clock, drops)
     audit.add(record())
-    assert await asyncio.to_thread(sink.is_writing.wait, 10)
+    assert await asyncio.to_thread(sink.is_writing.wait, WAIT_S_MAX)
     assert sink.lock is not None
     assert sink.lock.acquire(blocking=False)
     sink.lock.release()

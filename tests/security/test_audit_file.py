@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import WAIT_S_MAX
 from tms.security.audit_file import AuditFile
 
 
@@ -105,7 +106,7 @@ def test_a_line_that_was_cut_does_not_spoil_the_next(path: Path) -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_S_MAX,
     )
     assert done.stdout.split() == ["27", "27"]
     assert path.read_bytes() == b"one\ntwo\nth\nfour\nfive\n"

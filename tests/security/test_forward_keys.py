@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 import msgspec
 import pytest
 
-from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
+from tests.waiting import turns, until
 from tms.core.errors import MetadataClosed, NotAuthenticated, ValueUnreadable
 from tms.metadata.host import MetadataHost
 from tms.security.forward_keys import HEARD_MS, OLD_MS, PATH, ForwardKeys
@@ -109,7 +109,7 @@ async def test_no_forward_is_lost_while_keys_are_renewed(
             Identity("ann"), *REQUEST, target=str(target), body=b""
         )
         ids.add(header.split(b";")[1])
-        await asyncio.sleep(0)
+        await turns()
         assert openers[target].open(header, *REQUEST).identity == Identity("ann")
     assert len(ids) > 3
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
 from tests.metadata.servers import remote
 from tests.scale import scaled
 from tests.security.drawn_rules import rules
 from tests.servers.proxy import Proxy
+from tests.waiting import turns, until
 from tms.core.clock import SystemClock
 from tms.core.errors import GrantNotFound, MetadataUnavailable, NoMetadataStore, TooLarge
 from tms.metadata.host import MetadataHost
@@ -127,7 +127,7 @@ async def test_what_cannot_be_read_changes_nothing(host: MetadataHost, here: Gra
     await by_hand.put(f"{RULES}/{rule.id}", b"{}")
     await by_hand.put(f"{RULES}/another", b'{"id": 5}')
     await by_hand.put(f"{TOKENS}/x", b"\xff")
-    await asyncio.sleep(0)
+    await turns()
     _, kept = new_token("ann")
     await here.add_token(kept)
     assert may(here)
@@ -148,14 +148,18 @@ async def test_without_a_store_there_is_what_settings_say() -> None:
     assert not grants.is_stale
 
 
-async def test_what_is_known_gets_too_old(host: MetadataHost) -> None:
-    grants = Grants(GrantOptions(stale_s_max=0.05), SystemClock())
+async def test_what_is_known_gets_too_old() -> None:
+    clock = ManualClock(0)
+    host = MetadataHost(clock=clock)
     session = host.open_session()
+    grants = Grants(GrantOptions(stale_s_max=5), clock)
     await grants.open(session)
     await grants.add_rule(OPERATE)
     host.disconnect(session)
+    clock.advance(4_999)
     assert not grants.is_stale
-    await until(lambda: grants.is_stale)
+    clock.advance(1)
+    assert grants.is_stale
     host.reconnect(session)
     await until(lambda: not grants.is_stale)
     assert may(grants)
@@ -224,19 +228,19 @@ async def test_a_store_that_falls_silent_is_known_of_in_time(remote: str) -> Non
         clock = SystemClock()
         grants = Grants(GrantOptions(stale_s_max=3), clock)
         await grants.open(store)
-        async with asyncio.timeout(20):
-            await asyncio.sleep(2)
+        try:
+            opened_ms = clock.steady_ms()
+            # Nobody asks it anything, and there are signs of it.
+            await until(lambda: clock.steady_ms() - store.silent_ms > opened_ms + 2_000)
             assert not grants.is_stale
             proxy.hold()
-            held_ms = clock.steady_ms()
-            while not grants.is_stale:
-                await asyncio.sleep(0.01)
-            assert clock.steady_ms() - held_ms < 3_500
+            await until(lambda: grants.is_stale)
+            assert store.is_connected, "as far as is known: its session is ten times as long"
             proxy.release()
-            while grants.is_stale:
-                await asyncio.sleep(0.01)
-        await grants.close()
-        await store.close()
+            await until(lambda: not grants.is_stale)
+        finally:
+            await grants.close()
+            await store.close()
 
 
 @settings(max_examples=scaled(30), suppress_health_check=list(HealthCheck))

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.manual_clock import ManualClock
 from tests.scale import scaled
-from tms.core.clock import SystemClock
+from tests.waiting import until
+from tms.core.clock import Clock, SystemClock
 from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
@@ -24,7 +26,6 @@ from tms.security.tokens import new_token
 pytestmark = pytest.mark.anyio
 
 NOW_MS = 1_700_000_000_000
-SOON_S = 5.0
 ANN = Identity("ann", frozenset(("g",)))
 
 
@@ -39,22 +40,16 @@ def rule(who: str = "ann", action: Action = Action.PUBLISH, effect: str = "allow
     return Rule("", who, Effect(effect), frozenset((action,)), kind, namespace, name)
 
 
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(SOON_S):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
 @asynccontextmanager
 async def servers(
-    name: str, count: int = 2, **options: Any
+    name: str, count: int = 2, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[Sequence[tuple[Grants, LocalSession]]]:
     """What so many servers know that have sessions with one store."""
     opened = []
     try:
         for _ in range(count):
-            store = open_memory(name)
-            grants = Grants(GrantOptions(**options), SystemClock())
+            store = open_memory(name, clock)
+            grants = Grants(GrantOptions(**options), clock or SystemClock())
             await grants.open(store)
             opened.append((grants, store))
         yield opened
@@ -157,14 +152,17 @@ async def test_without_a_store_there_is_what_the_settings_say() -> None:
 
 
 async def test_what_is_known_becomes_stale_and_is_not_when_it_is_read_again() -> None:
-    async with servers("stale", stale_s_max=0.2) as ((here, store), (elsewhere, _)):
+    clock = ManualClock(NOW_MS)
+    async with servers("stale", 2, clock, stale_s_max=5) as ((here, store), (elsewhere, _)):
         added = await here.add_rule(rule())
         host: Any = store._host
         host.disconnect(store)
+        clock.advance(4_999)
         assert not here.is_stale
         assert may(here), "it holds for a while"
         await elsewhere.remove_rule(added.id)
-        await until(lambda: here.is_stale)
+        clock.advance(1)
+        assert here.is_stale
         assert not elsewhere.is_stale
         host.reconnect(store)
         await until(lambda: not here.is_stale)
@@ -172,13 +170,15 @@ async def test_what_is_known_becomes_stale_and_is_not_when_it_is_read_again() ->
 
 
 async def test_a_short_loss_makes_nothing_stale() -> None:
-    async with servers("short", 1, stale_s_max=0.15) as ((here, store),):
+    clock = ManualClock(NOW_MS)
+    async with servers("short", 1, clock, stale_s_max=5) as ((here, store),):
         host: Any = store._host
         for _ in range(3):
             host.disconnect(store)
+            clock.advance(2_000)
             host.reconnect(store)
             await until(lambda: here._rules is not None and here._rules.lost_at_ms is None)
-        await asyncio.sleep(0.2)
+        clock.advance(5_000)
         assert not here.is_stale
 
 

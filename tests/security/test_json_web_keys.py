@@ -5,6 +5,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 
-from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
 from tests.security.web_keys import ALL, EC, ED, RSA, KeyServer, jwk, key_set
+from tests.waiting import in_time, until
 from tms.security.json_web_keys import KEYS_MAX, KeysUnreadable, WebKeys, keys_of
 
 pytestmark = pytest.mark.anyio
@@ -37,12 +38,20 @@ def clock() -> ManualClock:
     return ManualClock(1_000_000)
 
 
+@asynccontextmanager
+async def opened(*given: Any, **more: Any) -> AsyncIterator[WebKeys]:
+    keys = WebKeys(*given, **more)
+    try:
+        await keys.open()
+        yield keys
+    finally:
+        await keys.close()
+
+
 @pytest.fixture
 async def keys(server: KeyServer, clock: ManualClock) -> AsyncIterator[WebKeys]:
-    keys = WebKeys(server.url, clock, server.ca_file)
-    await keys.open()
-    yield keys
-    await keys.close()
+    async with opened(server.url, clock, server.ca_file) as keys:
+        yield keys
 
 
 def test_a_key_is_for_what_it_is() -> None:
@@ -112,23 +121,21 @@ async def test_a_file_is_read_anew_if_it_was_changed(
 ) -> None:
     file = tmp_path / "keys.json"
     file.write_bytes(key_set(jwk("ES256", EC, "a")))
-    keys = WebKeys(str(file), clock)
-    await keys.open()
-    assert await keys.key("a")
-    assert await keys.key("b") is None
+    async with opened(str(file), clock) as keys:
+        assert await keys.key("a")
+        assert await keys.key("b") is None
 
-    file.write_bytes(key_set(jwk("ES256", EC, "b")))
-    os.utime(file, ns=(1, 1))
-    assert await keys.key("b")
-    assert await keys.key("a") is None
+        file.write_bytes(key_set(jwk("ES256", EC, "b")))
+        os.utime(file, ns=(1, 1))
+        assert await keys.key("b")
+        assert await keys.key("a") is None
 
-    with caplog.at_level(logging.WARNING, LOGGER):
-        file.write_bytes(b"nothing")
-        assert await keys.key("b")
-        file.unlink()
-        assert await keys.key("b")
-    assert [record.getMessage().count("no JSON") for record in caplog.records] == [1]
-    await keys.close()
+        with caplog.at_level(logging.WARNING, LOGGER):
+            file.write_bytes(b"nothing")
+            assert await keys.key("b")
+            file.unlink()
+            assert await keys.key("b")
+        assert [record.getMessage().count("no JSON") for record in caplog.records] == [1]
 
 
 async def test_a_file_that_cannot_be_read_keeps_a_server_from_starting(
@@ -168,7 +175,8 @@ async def test_who_stops_waiting_stops_nothing_for_others(
     server.was_asked.clear()
     clock.advance(30_000)
     one, other = (asyncio.create_task(keys.key("new")) for _ in range(2))
-    await server.was_asked.wait()
+    async with in_time():
+        await server.was_asked.wait()
     one.cancel()
     server.may_answer.set()
     found = await other
@@ -196,12 +204,10 @@ async def test_a_server_starts_without_keys_and_asks_for_them_later(
     server: KeyServer, clock: ManualClock
 ) -> None:
     server.status = "503 Later"
-    keys = WebKeys(server.url, clock, server.ca_file)
-    await keys.open()
-    server.status, server.answer = "200 OK", key_set(jwk("ES256", EC, None))
-    clock.advance(30_000)
-    assert await keys.key(None)
-    await keys.close()
+    async with opened(server.url, clock, server.ca_file) as keys:
+        server.status, server.answer = "200 OK", key_set(jwk("ES256", EC, None))
+        clock.advance(30_000)
+        assert await keys.key(None)
 
 
 async def test_redirections_lead_to_what_is_encrypted_only(
@@ -210,27 +216,21 @@ async def test_redirections_lead_to_what_is_encrypted_only(
     server.status = "302 Found"
     for url in ("http://127.0.0.1:1/", server.url):  # the second one has no end
         server.location = f"location: {url}\r\n"
-        keys = WebKeys(server.url, clock, server.ca_file)
-        await keys.open()
-        assert await keys.key("ES256") is None
-        await keys.close()
+        async with opened(server.url, clock, server.ca_file) as keys:
+            assert await keys.key("ES256") is None
     assert server.asked == 1 + 4
 
 
 async def test_a_server_that_is_not_trusted_is_not_believed(
     server: KeyServer, clock: ManualClock
 ) -> None:
-    keys = WebKeys(server.url, clock)
-    await keys.open()
-    assert await keys.key("ES256") is None
-    assert server.asked == 0
-    await keys.close()
+    async with opened(server.url, clock) as keys:
+        assert await keys.key("ES256") is None
+        assert server.asked == 0
 
 
 async def test_an_url_is_asked_from_time_to_time(server: KeyServer, clock: ManualClock) -> None:
-    keys = WebKeys(server.url, clock, server.ca_file, every_s=0.001)
-    await keys.open()
-    server.answer = key_set(jwk("ES256", EC, "new"))
-    await until(lambda: server.asked > 3)
-    assert await keys.key("new")
-    await keys.close()
+    async with opened(server.url, clock, server.ca_file, every_s=0.001) as keys:
+        server.answer = key_set(jwk("ES256", EC, "new"))
+        await until(lambda: server.asked > 3)
+        assert await keys.key("new")

@@ -1,0 +1,48 @@
+"""What hostile schemas do to the processes that check them. Each imports little, so starts soon."""
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tms.registry import kept_parses
+from tms.registry.kept_parses import KeptParses
+from tms.registry.questions import NoSchema, Source
+
+
+def hang(*_: object) -> None:
+    threading.Event().wait()
+
+
+def eat_memory(*_: object) -> list[NoSchema]:
+    from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process  # noqa: PLC0415  heavy
+
+    _prepare_process()
+    try:
+        bytearray(2 * MEMORY_BYTES_MAX)
+    except MemoryError:
+        return [NoSchema("too much")]
+    return []
+
+
+def die(*_: object) -> None:
+    os._exit(1)
+
+
+def parse_and_die(questions: Sequence[Source], folder: str | None) -> list[NoSchema]:
+    """Return what had to be parsed; the first process that parses dies before the last one."""
+    kept_parses.PARSE_S_MIN = 0.0
+    kept, parsed = KeptParses(), []
+    kept.folder = folder
+
+    def parse(text: str) -> str:
+        marker = Path(str(folder), "died")
+        if text == "last" and not marker.exists():
+            marker.touch()
+            os._exit(1)
+        parsed.append(text)
+        return text
+
+    for source in questions:
+        kept.parsed(source, lambda text=source.text: parse(text))  # type: ignore[misc]
+    return [NoSchema(text) for text in parsed]
