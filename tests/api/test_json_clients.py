@@ -14,13 +14,14 @@ import pytest
 
 from tests.api.rest import JSON_TYPE, POINTER, TOPIC, Rest
 from tests.api.transactions import TRANSACTIONS
+from tests.scale import scaled
 from tests.waiting import in_time
 from tms.core.transactions import TransactionStatus
 
 pytestmark = pytest.mark.anyio
 
 CLIENT = Path(__file__).parent / "json_client.mjs"
-COUNT = 400
+COUNT = scaled(400)
 
 
 async def run(*command: str, given: bytes = b"") -> bytes:

@@ -366,8 +366,10 @@ async def test_a_body_of_many_messages_lets_others_have_their_turn(rest: Rest) -
     steps = JSON.publish_steps(json.dumps({"messages": messages}).encode(), 100_000)
     assert sum(1 for _ in steps) == 10
     counting = asyncio.create_task(count())
-    assert (await rest.post("publish", {"messages": messages})).status_code == 200
-    counting.cancel()
+    try:
+        assert (await rest.post("publish", {"messages": messages})).status_code == 200
+    finally:
+        counting.cancel()
 
     assert counted >= 9
     assert await rest.payloads(limit=20_000) == [message.encode() for message in messages]
