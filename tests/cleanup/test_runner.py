@@ -15,6 +15,7 @@ from cleanup.ranges import Reason, Step
 from cleanup.runner import Runner
 from tests.cleanup.twins import NOW_MS
 from tests.manual_clock import ManualClock
+from tests.waiting import WAIT_S_MAX
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID

@@ -86,7 +86,7 @@ async def test_the_last_three_hold(keys_of_a_server: Open, clock: ManualClock) -
         newest = one._keys[0]
         clock.advance(OLD_MS)
         one.sealing()
-        await until(lambda newest=newest: newest not in (one._keys[0], other._keys[0]))  # type: ignore[misc]
+        await until(lambda newest=newest: newest not in (one._keys[0], other._keys[0]))  # type: ignore[misc, arg-type]
         clock.advance(HEARD_MS + 1)
         seen.append(one.sealing())
     assert len(set(seen)) == 4

@@ -22,7 +22,7 @@ def copy(frame: DataFrame, options: Options, checkpoint: str, **more: str) -> St
     """Write what is available now; return the query once it has ended."""
     writer = frame.select("payload").writeStream.format("tms").options(**options).options(**more)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    assert query.awaitTermination(WAIT_S_MAX)
+    assert query.awaitTermination(int(WAIT_S_MAX))
     return query
 
 
