@@ -30,7 +30,6 @@ def kill_while_opening(folder: Path, chance: random.Random) -> None:
         server.wait_until_told(chance.uniform(0.2, 1.0))
 
 
-@pytest.mark.slow
 def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, chance: random.Random) -> None:
     ledger, rebirths = Ledger(), Rebirths()
 

@@ -1,6 +1,6 @@
 """Several servers of one registry, of which one is master: processes on one TMS."""
 
-import time
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +12,14 @@ import tms
 from dev.processes import free_ports
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX, wait_until
 from tms.registry.records import Entry, EpochWritten, decode
 
 SERVERS = 3
-ELECTED_S_MAX = 40.0
+http = httpx.Client(
+    timeout=WAIT_S_MAX, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False
+)
+"""Has a new connection for each request: servers are killed in between."""
 ElectedBy = Callable[[int], tuple[str, ...]]
 """Gives the flags of a server that say how the master is elected, by the server's number."""
 
@@ -27,7 +31,7 @@ class Masters:
         """Start them."""
         self._folder = folder
         self._stack = stack
-        self._elected_by = elected_by
+        self.elected_by = elected_by
         self._port, *self._ports = free_ports(1 + SERVERS)
         self.store = self.start_store()
         self.proxies = [stack.enter_context(Proxy(self._port)) for _ in self._ports]
@@ -43,7 +47,7 @@ class Masters:
     def start(self, number: int, *more: str) -> ServerProcess:
         """Start a server, again at its address."""
         log = f"http://{self.proxies[number].address}"
-        by = self._elected_by(number)
+        by = self.elected_by(number)
         flags = ("--registry-mode", "master", "--registry-log", log, *by, *more)
         return self._stack.enter_context(ServerProcess(None, *flags, port=self._ports[number]))
 
@@ -54,7 +58,7 @@ class Masters:
 
     def status(self, number: int) -> dict[str, Any]:
         """Return what a server says of itself."""
-        answer = httpx.get(f"{self.urls[number]}/status", timeout=10.0)
+        answer = http.get(f"{self.urls[number]}/status")
         told: dict[str, Any] = answer.json()
         assert "role" in told, f"server {number} at {self.urls[number]}: {answer.text}"
         return told
@@ -111,14 +115,13 @@ class Masters:
                 yield decode(message)
 
 
-def until(condition: Callable[[], bool], seconds: float = ELECTED_S_MAX) -> float:
-    """Return how long it took until something was so."""
-    begun = time.monotonic()
-    while True:
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something holds. A server that does not answer is asked again."""
+
+    def holds() -> bool:
         try:
-            if condition():
-                return time.monotonic() - begun
+            return condition()
         except httpx.HTTPError:
-            pass
-        assert time.monotonic() < begun + seconds, "it took too long"
-        time.sleep(0.05)
+            return False
+
+    wait_until(holds, inspect.getsource(condition).strip())

@@ -6,7 +6,6 @@ and not deleted is there, and all servers tell the same.
 
 import random
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
@@ -14,11 +13,12 @@ from typing import Self
 import httpx
 
 from tests.registry.registries import fixed
+from tests.waiting import WAIT_S_MAX, wait_until
 
 CLIENTS = 4
 SUBJECTS = 12
 TIMEOUT_S = 15.0
-S_MAX = 120.0
+S_MAX = WAIT_S_MAX
 UNCERTAIN = (50001, 50002, 50003, 50004)
 """Codes of what may be done or not, while servers are killed."""
 
@@ -56,10 +56,8 @@ class Storm:
 
     def until_more(self, count: int) -> None:
         """Return once so many more requests were answered with 200."""
-        wanted, give_up = self.done + count, time.monotonic() + S_MAX
-        while self.done < wanted:
-            assert time.monotonic() < give_up, f"no {count} answers in {S_MAX:g} s"
-            time.sleep(0.02)
+        wanted = self.done + count
+        wait_until(lambda: self.done >= wanted, f"{count} more answers")
 
     def _new_text(self) -> str:
         with self._lock:

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka.schema_registry import (
     Metadata,
@@ -40,15 +39,15 @@ from google.type import date_pb2
 
 import tms
 from dev.processes import free_ports
-from tests.registry.masters import until
+from tests.registry.masters import http, until
 from tests.registry.protoc import described
 from tests.servers.server_process import ServerProcess
+from tests.waiting import WAIT_S_MAX
 
 pytestmark = pytest.mark.slow
 
 NODE = Path(__file__).parent / "node"
 INSTALL_S_MAX = 300
-RUN_S_MAX = 60
 ADDRESS = '{"type":"record","name":"Address","fields":[{"name":"city","type":"string"}]}'
 EVENT = (
     '{"title":"Event","type":"object","properties":'
@@ -83,14 +82,14 @@ def masters(server: ServerProcess) -> Iterator[list[str]]:
     ports = free_ports(2)
     flags = (
         *("--registry-log", server.url, "--registry-mode", "master"),
-        *("--registry-topic", "default:schemas", "--registry-session-s", "2"),
+        *("--registry-topic", "default:schemas", "--registry-session-s", "30"),
     )
     with ExitStack() as stack:
         urls = []
         for port in ports:
             running = stack.enter_context(ServerProcess(None, *flags, port=port))
             urls.append(f"{running.url}/v1/registry")
-            until(lambda: httpx.get(f"{urls[-1]}/status").json().get("master") == urls[0])
+            until(lambda: http.get(f"{urls[-1]}/status").json().get("master") == urls[0])
         yield urls
 
 
@@ -329,7 +328,7 @@ def test_a_client_on_node_registers_encodes_and_decodes(url: str, tmp_path: Path
     quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
     run(tmp_path, INSTALL_S_MAX, "npm", "install", *quiet)
 
-    told = json.loads(run(tmp_path, RUN_S_MAX, "node", "client.js", url))
+    told = json.loads(run(tmp_path, WAIT_S_MAX, "node", "client.js", url))
 
     assert told["second"] > told["first"]
 

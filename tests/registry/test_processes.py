@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 import pytest
 
 from dev.processes import free_ports
+from tests.registry.masters import http
 from tests.registry.storm import Storm
+from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 
-pytestmark = pytest.mark.slow
-
-BEFORE, AFTER = 60, 120
+BEFORE, AFTER = scaled(60), scaled(120)
 """Requests answered before a kill, and after it."""
 
 
@@ -41,17 +40,27 @@ class World:
         return [f"http://127.0.0.1:{port}/v1/registry" for port in ports]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with ExitStack() as stack:
-        yield World(tmp_path / "store", stack)
+        yield World(tmp_path_factory.mktemp("registry") / "store", stack)
+
+
+def test_a_server_without_a_store_serves_the_registry_alone(world: World) -> None:
+    url = world.registries[0].url
+    assert http.get(f"{url}/health").json() == {"status": "up"}
+    assert "tms_registry_versions" in http.get(f"{url}/metrics").text
+    assert http.get(f"{url}/v1/registry/subjects").json() == []
+    assert http.get(f"{url}/ready").status_code == 200
+    for path in ("/v1/namespaces/default/topics", "/v1/cluster", "/openapi.json"):
+        assert http.get(f"{url}{path}").status_code == 404
 
 
 def test_processes_are_killed_and_nothing_is_lost(world: World) -> None:
     assert all(server.url for server in (world.store, *world.registries))
     with Storm(world.urls, seed=1) as storm:
         storm.until_more(BEFORE)
-        for number, port in enumerate(world.ports):
+        for number, port in enumerate(world.ports[: scaled(len(world.ports))]):
             world.registries[number].kill()
             storm.until_more(AFTER // 2)
             world.registries[number] = world.start_registry(port)
@@ -69,25 +78,17 @@ def test_processes_are_killed_and_nothing_is_lost(world: World) -> None:
     assert world.store.stop() == 0
 
 
-def test_a_server_without_a_store_serves_the_registry_alone(world: World) -> None:
-    url = world.registries[0].url
-    assert httpx.get(f"{url}/health").json() == {"status": "up"}
-    assert "tms_registry_versions" in httpx.get(f"{url}/metrics").text
-    assert httpx.get(f"{url}/v1/registry/subjects").json() == []
-    assert httpx.get(f"{url}/ready").status_code == 200
-    for path in ("/v1/namespaces/default/topics", "/v1/cluster", "/openapi.json"):
-        assert httpx.get(f"{url}{path}").status_code == 404
-
-
+@pytest.mark.slow
 def test_a_server_that_does_not_reach_the_log_is_not_ready() -> None:
     [port] = free_ports(1)
     with ServerProcess(None, "--registry-log", f"http://127.0.0.1:{port}") as server:
-        assert httpx.get(f"{server.url}/health").status_code == 200
-        told = httpx.get(f"{server.url}/ready")
+        assert http.get(f"{server.url}/health").status_code == 200
+        told = http.get(f"{server.url}/ready")
         assert (told.status_code, told.json()["error"]["code"]) == (503, "no_leader")
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [

@@ -9,13 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from dev.processes import Servers, free_ports
 from tests.api.security.secured import rule_of
 from tests.metadata.servers import fresh_url
-from tests.registry.masters import until
+from tests.registry.masters import http, until
 from tests.registry.registries import fixed
 from tests.servers.server_process import ServerProcess
 from tms.core.clock import SystemClock
@@ -25,8 +24,6 @@ from tms.security.tokens import KeptToken, new_token
 from tms.server.stores import open_metadata
 
 pytestmark = pytest.mark.slow
-
-LATEST_S = 5.0
 
 
 def setting_of(kept: KeptToken) -> str:
@@ -82,7 +79,7 @@ def secured(etcd: Servers, tmp_path: Path) -> Iterator[Secured]:
             urls.append(f"{processes[-1].url}/v1/registry")
 
             def is_known() -> bool:
-                status = httpx.get(f"{urls[-1]}/status", headers=root).json()
+                status = http.get(f"{urls[-1]}/status", headers=root).json()
                 return bool(status.get("master") == urls[0])
 
             until(is_known)
@@ -97,24 +94,24 @@ def test_a_follower_tells_the_master_who_asks(secured: Secured) -> None:
     body = {"schema": fixed(1)}
 
     def register(url: str, headers: dict[str, str], subject: str) -> tuple[int, int | None]:
-        answer = httpx.post(f"{url}/subjects/{subject}/versions", json=body, headers=headers)
+        answer = http.post(f"{url}/subjects/{subject}/versions", json=body, headers=headers)
         return answer.status_code, answer.json().get("error_code")
 
-    until(lambda: register(follower, ann, "a")[0] == 200, LATEST_S)
+    until(lambda: register(follower, ann, "a")[0] == 200)
     assert register(master, ann, "a")[0] == 200
     assert register(follower, ann, "b") == (403, 40301)
-    until(lambda: register(follower, eve, "a") == (403, 40301), LATEST_S)
+    until(lambda: register(follower, eve, "a") == (403, 40301))
     assert register(follower, {}, "a") == (401, 401)
     for forged in ("root", "v1;who=root"):
         for url in secured.urls:
             assert register(url, {**ann, "TMS-Principal": forged}, "a") == (401, 401)
-    told = httpx.get(f"{follower}/subjects", headers=ann)
+    told = http.get(f"{follower}/subjects", headers=ann)
     assert told.json() == ["a"]
 
     secured.change(lambda grants: grants.remove_rule(added.id))
-    until(lambda: register(follower, ann, "a") == (403, 40301), LATEST_S)
+    until(lambda: register(follower, ann, "a") == (403, 40301))
     secured.change(lambda grants: grants.remove_token(ann["authorization"].split("_")[1]))
-    until(lambda: register(follower, ann, "a") == (401, 401), LATEST_S)
+    until(lambda: register(follower, ann, "a") == (401, 401))
     for process in secured.processes:
         for headers in (ann, eve):
             assert headers["authorization"].removeprefix("Bearer ") not in process.log

@@ -15,15 +15,14 @@ from types import TracebackType
 from typing import Self
 
 from tests.servers.stepping_clock import SteppingClock
+from tests.waiting import WAIT_S_MAX
 from tms.core.shards import ShardBy
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from tms.cli.main import main; main()"
 PYTHON = (sys.executable, "-c")
 COMMAND = (*PYTHON, MAIN)
-START_S_MAX = 30.0
 SHARDS = 3
-STOP_S_MAX = 20.0
 
 _GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
@@ -120,9 +119,10 @@ class ServerProcess:
         return int(self._greeted()[2])
 
     def _greeted(self) -> re.Match[str]:
-        if not self._told.wait(START_S_MAX):
+        if not self._told.wait(WAIT_S_MAX):
             self.kill()
-        assert self._greeting is not None, "the server did not start; its log says why"
+            raise AssertionError(f"time was up: the server did not serve within {WAIT_S_MAX:g} s")
+        assert self._greeting is not None, "the server ended before it served; its log says why"
         return self._greeting
 
     @property
@@ -136,7 +136,7 @@ class ServerProcess:
     def wait(self) -> int:
         """Return the exit code once it has ended by itself; -9 where it was killed."""
         try:
-            exit_code = self._process.wait(STOP_S_MAX)
+            exit_code = self._process.wait(WAIT_S_MAX)
         finally:
             self._process.kill()
         self._reader.join()
