@@ -1,7 +1,7 @@
 """One master writes: elections by hand, what an earlier master still may, and ids in batches."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
 from tests.registry.elected_by_hand import Server
-from tests.registry.registries import Registries, fixed
-from tests.waiting import until
+from tests.registry.registries import Registries, fixed, opened
 from tms.metadata.host import MetadataHost
+from tms.metadata.interface import MetadataStore
 from tms.registry.ids import StoreIds
 from tms.registry.log import WayToLog
 from tms.registry.mastership import Elected
@@ -25,22 +26,19 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def start(registries: Registries) -> AsyncIterator[Callable[..., Server]]:
-    """Start servers, which end with the test."""
-    async with AsyncExitStack() as stack:
-
-        def started(name: str, **how: Any) -> Server:
-            server = Server(registries, name, **how)
-            server.take_part()
-            stack.push_async_callback(server.mastership.close)
-            return server
-
-        yield started
+async def registries() -> AsyncIterator[Registries]:
+    async with opened() as made:
+        yield made
 
 
 @pytest.fixture
-def two(start: Callable[..., Server]) -> tuple[Server, Server]:
-    return start("one"), start("two")
+async def two(registries: Registries) -> AsyncIterator[tuple[Server, Server]]:
+    servers = Server(registries, "one"), Server(registries, "two")
+    for server in servers:
+        server.take_part()
+    yield servers
+    for server in servers:
+        await server.mastership.close()
 
 
 async def test_a_follower_writes_nothing(two: tuple[Server, Server]) -> None:
@@ -99,30 +97,41 @@ async def test_who_is_elected_no_more_writes_no_more(two: tuple[Server, Server])
 
 
 async def test_a_server_that_cannot_be_master_asks_the_one_in_the_log(
-    start: Callable[..., Server], two: tuple[Server, Server]
+    registries: Registries, two: tuple[Server, Server]
 ) -> None:
     one, _ = two
     await one.become()
-    pure = start("pure", is_eligible=False)
+    pure = Server(registries, "pure", is_eligible=False)
+    pure.take_part()
     await until(lambda: pure.mastership.master == one.name)
+    await pure.mastership.close()
 
 
 async def test_a_master_that_does_not_reach_the_log_gives_way(
-    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tms.registry.mastership.MASTER_LOOKS_S", 0.02)
-    server = start("one")
-    await server.become()
     monkeypatch.setattr("tms.registry.log.REACHED_S_MAX", 0.1)
-    server.called.registry.log._way.attach(None)
+    way = WayToLog(registries.services.messaging)
+    server = Server(registries, "one")
+    server.called.registry.log._way = way
+    server.take_part()
+    await server.become()
+    way.attach(None)
     await until(lambda: server.hand.given_way > 0)
+    await server.mastership.close()
 
 
-async def test_ids_come_in_batches(start: Callable[..., Server]) -> None:
+async def test_ids_come_in_batches(registries: Registries) -> None:
     host = MetadataHost()
-    one, other = (
-        start(name, ids=StoreIds(host.open_session(), "/registry", 3)) for name in ("one", "two")
-    )
+    sessions: list[MetadataStore] = [host.open_session() for _ in range(2)]
+    servers = [
+        Server(registries, name, ids=StoreIds(session, "/registry", 3))
+        for name, session in zip(("one", "two"), sessions, strict=True)
+    ]
+    for server in servers:
+        server.take_part()
+    one, other = servers
     await one.become()
     given = [await one.called.id_of(f"s{n}", fixed(n)) for n in range(1, 6)]
     assert given == [1, 2, 3, 4, 5]
@@ -133,37 +142,42 @@ async def test_ids_come_in_batches(start: Callable[..., Server]) -> None:
     assert await other.called.id_of("u", fixed(1)) == 1, "a schema keeps its id"
     registered = await one.called.list(lambda state: state.space(".").next_id)
     assert registered == 11
+    for server, session in zip(servers, sessions, strict=True):
+        await server.mastership.close()
+        await session.close()
 
 
-async def test_a_batch_begins_above_what_the_log_has(
-    registries: Registries, start: Callable[..., Server]
-) -> None:
+async def test_a_batch_begins_above_what_the_log_has(registries: Registries) -> None:
     before = registries.make()
     await before.id_of("s", fixed(1))
     for number in range(1, 6):
         await before.register(f"s{number}", fixed(number + 100))
     store = MetadataHost().open_session()
-    server = start("one", ids=StoreIds(store, "/registry", 2))
+    server = Server(registries, "one", ids=StoreIds(store, "/registry", 2))
+    server.take_part()
     await server.become()
     assert await server.called.id_of("t", fixed(99)) == 7
     found = await store.get("/registry/schema_id_counter/default")
     assert found is not None
     assert found.value == b"9"
+    await server.mastership.close()
+    await store.close()
 
 
-async def test_the_store_elects_who_writes_first(start: Callable[..., Server]) -> None:
+async def test_the_store_elects_who_writes_first(registries: Registries) -> None:
     host = MetadataHost()
-
-    def elected(name: str, *, is_eligible: bool = True) -> Server:
-        where = host.open_session(), "/registry", f"http://{name}:1"
-        election = StoreElection(*where, is_eligible=is_eligible)
-        return start(name, is_eligible=is_eligible, election=election)
-
-    pure, one = elected("pure", is_eligible=False), elected("one")
+    stores = [host.open_session() for _ in range(3)]
+    servers = []
+    for name, store in zip(("pure", "one", "two"), stores, strict=True):
+        can = name != "pure"
+        election = StoreElection(store, "/registry", f"http://{name}:1", is_eligible=can)
+        servers.append(server := Server(registries, name, is_eligible=can, election=election))
+        server.take_part()
+        await asyncio.sleep(0.05)
+    pure, one, two = servers
     await until(lambda: one.mastership.is_master)
-    two = elected("two")
     await until(lambda: {pure.mastership.master, two.mastership.master} == {one.name})
-    found = await host.open_session().get("/registry/schema_registry_master")
+    found = await stores[0].get("/registry/schema_registry_master")
     assert found is not None
     assert found.value == one.name.encode()
 
@@ -171,6 +185,9 @@ async def test_the_store_elects_who_writes_first(start: Callable[..., Server]) -
 
     await until(lambda: two.mastership.is_master)
     await until(lambda: pure.mastership.master == two.name)
+    for server, store in zip((pure, two, one), stores, strict=True):
+        await server.mastership.close()
+        await store.close()
 
 
 MEMBERS = st.dictionaries(

@@ -32,6 +32,7 @@ SLEEPS = {
     "tests/metadata/test_live_values.py",
     "tests/metadata/test_server_models.py",
     "tests/namespaces/test_namespaces.py",
+    "tests/registry/test_mastership.py",
     "tests/server/test_gc_schedule.py",
     "tests/servers/orphans.py",
     "tests/servers/proxy.py",
