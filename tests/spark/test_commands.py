@@ -32,6 +32,7 @@ def test_what_there_is() -> None:
     assert {"archive", "replay", "transform", "stats", "prune"} <= set(out.split())
 
 
+@pytest.mark.slow
 def test_archive_replay_transform_and_count(
     spark: SparkSession, client: tms.Client, target: tuple[str, ...], tmp_path: Path
 ) -> None:
