@@ -62,12 +62,13 @@ async def test_a_wait_is_ended_by_a_publish(topic: tms.aio.AsyncTopic) -> None:
     messages: list[tms.Message] = []
 
     async def poll() -> None:
-        messages.extend([message async for message in topic.poll(wait_s=30)])
+        messages.extend([message async for message in topic.poll(wait_s=60)])
 
-    async with in_time(), anyio.create_task_group() as tasks:
-        tasks.start_soon(poll)
-        assert [message async for message in topic.poll()] == []
-        await topic.publish(b"woken")
+    with anyio.fail_after(50):  # before the poll ends by itself, which would hide a lost wake-up
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(poll)
+            assert [message async for message in topic.poll()] == []
+            await topic.publish(b"woken")
 
     assert [message.payload for message in messages] == [b"woken"]
 
