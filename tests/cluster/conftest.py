@@ -6,17 +6,20 @@ import pytest
 
 from tests.cluster.world import World
 from tests.metadata.servers import remote, sessions_at
+from tests.virtual_loop import VIRTUAL
 
 __all__ = ["remote", "sessions_at"]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
 @pytest.fixture
-async def world(anyio_backend: str) -> AsyncIterator[World]:
+async def world(anyio_backend: object) -> AsyncIterator[World]:
     world = World()
-    yield world
-    await world.close()
+    try:
+        yield world
+    finally:
+        await world.close()

@@ -1,15 +1,16 @@
 """Servers that share shards, on one metadata store."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.cluster.world import clock_of_loop
+from tests.waiting import passes, turns
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import MoveCause, ShardMembers
-from tms.core.clock import Clock, SystemClock
+from tms.core.clock import Clock
 from tms.core.cluster import Instance
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.shards import Sharding
@@ -24,7 +25,7 @@ class Servers:
     """The servers of a test, on one metadata store."""
 
     def __init__(self, rest_s: float = 2.0, clock: Clock | None = None) -> None:
-        self.clock = clock or SystemClock()
+        self.clock = clock or clock_of_loop()
         self.host = MetadataHost(clock=self.clock)
         self.rest_s = rest_s
         self.all: list[Server] = []
@@ -96,7 +97,7 @@ class Server:
     async def lead(self, shard: int, lease: Lease) -> AsyncIterator[None]:
         if shard in self.damaged:
             raise StoreCorrupt(reason="a test")
-        await asyncio.sleep(self.opens_s)
+        await (passes(self.opens_s) if self.opens_s else turns())
         if self.fault is not None:
             raise self.fault
         for other in self.servers.all:

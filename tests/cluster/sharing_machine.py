@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Server, Servers
 from tests.virtual_loop import VirtualClock, VirtualLoop
+from tests.waiting import passes
 from tms.core.errors import StoreUnavailable
 from tms.metadata.local import LocalSession
 
@@ -41,7 +42,7 @@ class Sharing(RuleBasedStateMachine):
         return self.servers.all[number % len(self.servers.all)]
 
     def pass_time_of(self, seconds: float) -> None:
-        self.loop.run_until_complete(asyncio.sleep(seconds))
+        self.loop.run_until_complete(passes(seconds))
 
     @precondition(lambda self: len(self.servers.all) < SERVERS_MAX)
     @rule()

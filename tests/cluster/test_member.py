@@ -1,24 +1,23 @@
 """Several servers on one metadata store: one leads at a time, and another goes on after it.
 
-The sessions are of one host, so they can be lost at will; time is real, and short.
+The sessions are of one host, so they can be lost at will; time is virtual.
 """
 
 import asyncio
 
 import pytest
 
-from tests.cluster.world import FENCE_S, LEASE_S, World, until
+from tests.cluster.world import FENCE_S, LEASE_S, World
+from tests.waiting import in_time, passes, until
 from tms.cluster import member as member_module
 from tms.cluster.holding import LEASE
 from tms.cluster.lease import LeaseRecord
-from tms.core.clock import SystemClock
 from tms.core.cluster import Role
 from tms.core.errors import NoLeader
 from tms.metadata.cache import JsonCodec
 
 pytestmark = pytest.mark.anyio
 
-S_MAX = 60.0
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 NEAR_MS = 5_000
 """Times of one moment are less apart, however busy the machine is."""
@@ -35,7 +34,7 @@ async def test_one_of_several_leads_and_the_others_know_it(world: World) -> None
         assert state.leader == leader.id
         assert state.role is (Role.LEADER if server is leader else Role.STANDBY)
         assert [instance.id for instance in state.instances] == [s.id for s in servers]
-    await asyncio.sleep(3 * LEASE_S)
+    await passes(3 * LEASE_S)
     assert world.open == [leader]
     leader.write()
 
@@ -108,7 +107,7 @@ async def test_who_takes_over_goes_on_from_the_time_of_the_leader(
         world.host.disconnect(first.session)
     await until(lambda: second.is_open)
 
-    now_ms, state = SystemClock().now_ms(), second.time.state()
+    now_ms, state = world.clock.now_ms(), second.time.state()
     assert abs(second.time.now_ms() - now_ms) < NEAR_MS
     assert abs(state.step_s - 7_200) < NEAR_MS // 1_000
     assert state.held == ("expiry", "tombstones")
@@ -126,16 +125,20 @@ async def test_a_step_of_the_leader_is_not_handed_on(world: World) -> None:
 
     first.wall.ahead_ms = 30 * DAY_MS
     renewals = (await lease_record(world)).renewals
-    async with asyncio.timeout(S_MAX):
-        while (record := await lease_record(world)).renewals < renewals + 2:
-            await asyncio.sleep(0.05)
-    assert abs(record.time_ms - SystemClock().now_ms()) < NEAR_MS
-    assert record.keys_until_ms < SystemClock().now_ms() + DAY_MS
+
+    async def renewed_twice() -> LeaseRecord | None:
+        record = await lease_record(world)
+        return record if record.renewals >= renewals + 2 else None
+
+    record = await until(renewed_twice)
+    assert record is not None
+    assert abs(record.time_ms - world.clock.now_ms()) < NEAR_MS
+    assert record.keys_until_ms < world.clock.now_ms() + DAY_MS
     await first.stop()
     await until(lambda: second.is_open)
 
     assert second.time.state().in_doubt_s is None
-    assert abs(second.time.now_ms() - SystemClock().now_ms()) < NEAR_MS
+    assert abs(second.time.now_ms() - world.clock.now_ms()) < NEAR_MS
 
 
 async def test_one_whose_token_is_behind_what_the_store_knows_claims_anew(world: World) -> None:
@@ -159,7 +162,7 @@ async def test_a_leader_that_is_cut_off_writes_no_more_before_another_leads(worl
     await until(lambda: second.leader is not None)
     world.host.disconnect(first.session)
     refused = False
-    async with asyncio.timeout(S_MAX):
+    async with in_time("another leader"):
         while not second.is_open:
             try:
                 first.write()
@@ -167,7 +170,7 @@ async def test_a_leader_that_is_cut_off_writes_no_more_before_another_leads(worl
                 refused = True
             else:
                 assert not refused
-            await asyncio.sleep(0.01)
+            await passes(0.01)
 
     assert refused
     second.write()
@@ -203,9 +206,11 @@ async def test_one_that_stops_before_the_fence_is_over_gives_nothing_back(world:
     second = await world.server()
     await until(lambda: second.leader is not None)
     world.host.disconnect(first.session)
-    async with asyncio.timeout(S_MAX):
-        while (await second.member.state()).role is not Role.TAKING_OVER:
-            await asyncio.sleep(0.01)
+
+    async def takes_over() -> bool:
+        return (await second.member.state()).role is Role.TAKING_OVER
+
+    await until(takes_over)
 
     await second.stop()
 
@@ -242,14 +247,14 @@ async def test_a_store_that_was_away_for_longer_than_a_lease_costs_no_leader_its
     assert lease is not None
     for server in (first, second):
         world.host.disconnect(server.session)
-    await asyncio.sleep(away * LEASE_S)
+    await passes(away * LEASE_S)
     # The one that stands by is back first.
     for server in (second, first):
         world.host.reconnect(server.session)
-        await asyncio.sleep(LEASE_S / 5)
+        await passes(LEASE_S / 5)
 
     assert lease.left_s > 0, "it was not renewed at once"
-    await asyncio.sleep(2 * LEASE_S)
+    await passes(2 * LEASE_S)
     assert (first.is_open, first.opened, second.opened) == (True, 1, 0)
     first.write()
 
@@ -280,9 +285,10 @@ async def test_one_whose_session_was_lost_registers_anew(world: World) -> None:
 
     world.host.reconnect(server.session)
 
-    async with asyncio.timeout(S_MAX):
-        while len((await other.member.state()).instances) < 2:
-            await asyncio.sleep(0.01)
+    async def both_are_there() -> bool:
+        return len((await other.member.state()).instances) == 2
+
+    await until(both_are_there)
 
 
 async def test_where_the_services_do_not_open_another_has_its_turn(world: World) -> None:
@@ -303,7 +309,7 @@ async def test_one_that_closes_slowly_is_waited_for(world: World) -> None:
     second = await world.server()
     first.may_close.clear()
     stopping = asyncio.create_task(first.member.close())
-    await asyncio.sleep(3 * LEASE_S)
+    await passes(3 * LEASE_S)
     assert not second.is_open
 
     first.may_close.set()
@@ -321,13 +327,13 @@ async def test_a_lease_that_somebody_deletes_is_waited_for_all_the_same(world: W
     await second.session.delete(LEASE)
 
     await until(lambda: len(world.open) == 1)
-    await asyncio.sleep(2 * LEASE_S)
+    await passes(2 * LEASE_S)
     assert len(world.open) == 1
 
 
 async def test_a_cluster_of_another_store_is_refused(world: World) -> None:
     await world.server()
-    await asyncio.sleep(0.1)
+    await passes(0.1)
 
     with pytest.raises(ValueError, match="is on the store 's', not on 'other'"):
         await world.server(of_store="other")

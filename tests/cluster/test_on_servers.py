@@ -1,13 +1,13 @@
 """Taking turns, and namespaces that several servers follow, on ZooKeeper and etcd."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
 
 from tests.metadata.servers import Open, expire
+from tests.waiting import until
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
@@ -22,13 +22,11 @@ from tms.namespaces.store import NamespaceStore
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LEASE_S = 1.0
-S_MAX = 90.0
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(S_MAX):
-        while not condition():
-            await asyncio.sleep(0.005)
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class Server:
@@ -70,9 +68,7 @@ async def test_servers_take_turns_and_come_back_after_their_session_was_lost(
     await until(lambda: len(opened) == 1)
 
     await expire(opened[0].store)
-    async with asyncio.timeout(S_MAX):
-        while await registered(servers[0]) < 3:
-            await asyncio.sleep(0.05)
+    await until(partial(are_registered, servers))
     await until(lambda: len(opened) == 1)
     leader = opened[0]
     await leader.member.close()
@@ -84,12 +80,12 @@ async def test_servers_take_turns_and_come_back_after_their_session_was_lost(
     assert max(server.most_at_once for server in servers) == 1
 
 
-async def registered(server: Server) -> int:
-    """Return how many are registered; none while that server's session is lost."""
+async def are_registered(servers: list[Server]) -> bool:
+    """Whether all are registered; not while the first one's session is lost."""
     try:
-        return len((await server.member.state()).instances)
+        return len((await servers[0].member.state()).instances) == len(servers)
     except Unavailable:
-        return 0
+        return False
 
 
 def has_heard(namespaces: NamespaceStore, message_bytes_max: int) -> bool:

@@ -1,12 +1,11 @@
 """Servers that share shards: each shard has one leader, they share evenly, and few shards move."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Server, Servers
-from tests.cluster.world import until
+from tests.waiting import passes, until
 from tms.cluster.shard_members import MoveCause
 from tms.core.cluster import Role, ShardStanding
 from tms.core.errors import InvalidRequest
@@ -15,10 +14,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def servers(anyio_backend: str) -> AsyncIterator[Servers]:
+async def servers(anyio_backend: object) -> AsyncIterator[Servers]:
     servers = Servers()
-    yield servers
-    await servers.close()
+    try:
+        yield servers
+    finally:
+        await servers.close()
 
 
 async def settled(servers: Servers, *among: Server) -> None:
@@ -28,7 +29,7 @@ async def settled(servers: Servers, *among: Server) -> None:
 async def test_servers_started_together_share_and_nothing_moves(servers: Servers) -> None:
     first, second = await servers.start(), await servers.start()
     await settled(servers, first, second)
-    await asyncio.sleep(2 * MOVE_DELAY_S)
+    await passes(2 * MOVE_DELAY_S)
     assert len(servers.turns) == SHARDS
     for server in (first, second):
         state = await server.members.state()
@@ -60,8 +61,8 @@ async def test_one_that_joins_gets_its_share_and_one_that_stops_gives_its_own_ba
     assert servers.moves == {MoveCause.BALANCE: SHARDS // 2, MoveCause.STOPPED: stopped}
 
 
-async def test_one_that_comes_and_goes_gets_its_share_each_time(anyio_backend: str) -> None:
-    servers = Servers(rest_s=600.0)
+async def test_one_that_comes_and_goes_gets_its_share_each_time(servers: Servers) -> None:
+    servers.rest_s = 600.0
     first = await servers.start()
     await settled(servers, first)
     for _ in range(2):
@@ -70,7 +71,6 @@ async def test_one_that_comes_and_goes_gets_its_share_each_time(anyio_backend: s
         await second.stop()
         servers.all.remove(second)
         await settled(servers, first)
-    await servers.close()
 
 
 async def test_the_shards_of_one_that_dies_are_shared_by_the_others(servers: Servers) -> None:
@@ -82,7 +82,7 @@ async def test_the_shards_of_one_that_dies_are_shared_by_the_others(servers: Ser
     await settled(servers, second, third)
     assert len(servers.turns) == turns + lost
     assert servers.moves[MoveCause.RAN_OUT] == lost
-    await asyncio.sleep(2 * MOVE_DELAY_S)
+    await passes(2 * MOVE_DELAY_S)
     assert len(servers.turns) == turns + lost, "nothing moves to who is dead"
 
 
@@ -102,8 +102,8 @@ async def test_a_wish_counts_until_it_is_taken_back(servers: Servers) -> None:
     assert refused.value.problem.code == "invalid_wish"
 
 
-async def test_a_wish_for_who_cannot_open_the_shard_is_tried_once(anyio_backend: str) -> None:
-    servers = Servers(rest_s=60.0)
+async def test_a_wish_for_who_cannot_open_the_shard_is_tried_once(servers: Servers) -> None:
+    servers.rest_s = 60.0
     first, second = await servers.start(), await servers.start()
     await settled(servers, first, second)
     shard = next(iter(first.led))
@@ -112,11 +112,10 @@ async def test_a_wish_for_who_cannot_open_the_shard_is_tried_once(anyio_backend:
     await until(lambda: shard not in first.led)
     await until(lambda: shard in first.led)
     turns = [each for each in servers.turns if each[0] == shard]
-    await asyncio.sleep(4 * LEASE_S)
+    await passes(4 * LEASE_S)
     assert [each for each in servers.turns if each[0] == shard] == turns
     assert servers.leaders[shard] == first.id
     assert set(servers.leaders) == set(range(SHARDS))
-    await servers.close()
 
 
 async def test_one_that_does_not_reach_the_store_leads_nothing(servers: Servers) -> None:

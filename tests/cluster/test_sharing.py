@@ -11,6 +11,7 @@ from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Servers
 from tests.cluster.sharing_machine import SETTLED_S, Sharing
 from tests.scale import scaled
 from tests.virtual_loop import VirtualClock, VirtualLoop
+from tests.waiting import passes
 from tms.cluster import suspicions
 from tms.cluster.lease import LeaseRecord
 from tms.cluster.member import Member
@@ -25,44 +26,44 @@ TestSharing.settings = settings(max_examples=scaled(4), stateful_step_count=15)
 
 async def one_that_soon_leaves_moves_nothing(servers: Servers) -> None:
     first, second = await servers.start(), await servers.start()
-    await asyncio.sleep(SETTLED_S)
+    await passes(SETTLED_S)
     turns = len(servers.turns)
     third = await servers.start()
-    await asyncio.sleep(MOVE_DELAY_S / 2)
+    await passes(MOVE_DELAY_S / 2)
     servers.all.remove(third)
     await third.stop()
-    await asyncio.sleep(SETTLED_S)
+    await passes(SETTLED_S)
     assert servers.is_even(first, second)
     assert len(servers.turns) == turns
 
 
 async def one_shard_moves_at_a_time(servers: Servers) -> None:
     first = await servers.start()
-    await asyncio.sleep(SETTLED_S)
+    await passes(SETTLED_S)
     second = await servers.start()
     second.opens_s = 2 * MOVE_DELAY_S
     for _ in range(int(2 * SETTLED_S / 0.05)):
-        await asyncio.sleep(0.05)
+        await passes(0.05)
         assert len(servers.leaders) >= SHARDS - 1
     assert servers.is_even(first, second)
 
 
 async def the_shards_of_one_that_stops_are_served_at_once(servers: Servers) -> None:
     first, second, third = [await servers.start() for _ in range(3)]
-    await asyncio.sleep(SETTLED_S)
+    await passes(SETTLED_S)
     servers.all.remove(first)
     await first.stop()
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     assert servers.is_even(second, third)
 
 
 async def one_that_could_not_open_its_shards_gets_its_share_later(servers: Servers) -> None:
     first, second = await servers.start(), await servers.start()
     second.fault = StoreUnavailable(reason="a test")
-    await asyncio.sleep(3 * LEASE_S)
+    await passes(3 * LEASE_S)
     assert len(first.led) == SHARDS
     second.fault = None
-    await asyncio.sleep(FIRST_S + SETTLED_S)
+    await passes(FIRST_S + SETTLED_S)
     assert servers.is_even(first, second)
 
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from tests.virtual_loop import VirtualClock, VirtualLoop
+from tests.waiting import WAIT_S_MAX
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease, SteadySeconds
 from tms.cluster.member import Member
 from tms.cluster.presence import Presence
-from tms.core.clock import SystemClock
+from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
 from tms.core.trusted_clock import TrustedClock
@@ -17,27 +19,35 @@ from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 
 LEASE_S = 0.5
-
-
 FENCE_S = 0.3
-S_MAX = 60.0
 
 
-class WallOfItsOwn(SystemClock):
-    """This machine's clocks, but that the wall is ahead of it."""
+def clock_of_loop() -> Clock:
+    """Return the clock that the running event loop goes by."""
+    loop = asyncio.get_running_loop()
+    return VirtualClock(loop) if isinstance(loop, VirtualLoop) else SystemClock()
 
-    def __init__(self, ahead_ms: int) -> None:
+
+class WallOfItsOwn(Clock):
+    """Another clock whose wall is ahead."""
+
+    def __init__(self, clock: Clock, ahead_ms: int) -> None:
+        self._clock = clock
         self.ahead_ms = ahead_ms
 
     def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
+        return self._clock.now_ms() + self.ahead_ms
+
+    def steady_ms(self) -> int:
+        return self._clock.steady_ms()
 
 
 class World:
     """The servers of a test, and which of them have their services open or could write."""
 
     def __init__(self) -> None:
-        self.host = MetadataHost()
+        self.clock = clock_of_loop()
+        self.host = MetadataHost(clock=self.clock)
         self.open: list[Server] = []
         self.servers: list[Server] = []
         self.most_open = 0
@@ -48,7 +58,7 @@ class World:
         self, of_store: str = "s", fence_s: float = FENCE_S, ahead_ms: int = 0
     ) -> "Server":
         session = self.host.open_session()
-        wall = WallOfItsOwn(ahead_ms)
+        wall = WallOfItsOwn(self.clock, ahead_ms)
         server = Server(self, session, await self.next_id(), of_store, fence_s, wall)
         self.servers.append(server)
         await server.member.open(server.lead, server.hear)
@@ -106,7 +116,7 @@ class Server:
 
     def look(self) -> None:
         if self.wait_for is not None:
-            self.wait_for.wait(S_MAX)
+            self.wait_for.wait(WAIT_S_MAX)
         if not self.reaches:
             raise StoreUnavailable(reason="a test")
 
@@ -142,10 +152,3 @@ class Server:
         self.may_close.set()
         await self.member.close()
         await self.session.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait, for a minute at most, until something holds."""
-    async with asyncio.timeout(S_MAX):
-        while not condition():
-            await asyncio.sleep(0.01)
