@@ -77,7 +77,7 @@ async def test_one_at_most_can_write_whatever_happens(world: World, number: int)
     for server in running:
         server.reaches = server is only
     await until(lambda: could_write(world) == [only] == world.open)
-
+    only.write()
     assert not watching.done(), watching.exception()
     watching.cancel()
     assert world.writers == sorted(world.writers)
