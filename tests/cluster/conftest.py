@@ -19,7 +19,5 @@ def anyio_backend() -> object:
 @pytest.fixture
 async def world(anyio_backend: object) -> AsyncIterator[World]:
     world = World()
-    try:
-        yield world
-    finally:
-        await world.close()
+    yield world
+    await world.close()

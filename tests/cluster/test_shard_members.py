@@ -16,10 +16,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def servers(anyio_backend: object) -> AsyncIterator[Servers]:
     servers = Servers()
-    try:
-        yield servers
-    finally:
-        await servers.close()
+    yield servers
+    await servers.close()
 
 
 async def settled(servers: Servers, *among: Server) -> None:

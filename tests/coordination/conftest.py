@@ -5,6 +5,7 @@ import pytest
 from tables.coordination_rows import CoordinationRows
 from tables.memory import MemoryStore
 from tests.metadata.servers import remote, sessions_at
+from tests.virtual_loop import VIRTUAL
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.journal import MetadataJournal
 
@@ -12,8 +13,8 @@ __all__ = ["remote", "sessions_at"]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
 @pytest.fixture(params=["memory", "local"])

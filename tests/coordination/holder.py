@@ -6,8 +6,10 @@ each token it writes under, and of each refusal.
 
 import asyncio
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from tests.waiting import WAIT_S_MAX, until
 from tms.coordination import CoordinationService, ResourceLock
 from tms.core.errors import BadVersion, Unavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
@@ -47,18 +49,21 @@ async def main(url: str, name: str) -> None:
     store = await open_metadata(url)
     service = CoordinationService(store)
     cache = MetadataCache(store, JsonCodec(Guarded))
+
+    async def has_written() -> bool:
+        with suppress(Unavailable, BadVersion):
+            await write(cache, lock, name)
+            return True
+        return False
+
     while True:
         lock = await service.become_leader(LOCK, name.encode())
         print("leads", lock.token, flush=True)  # noqa: T201  for the test
-        while True:
-            try:
-                await write(cache, lock, name)
-            except Stale:
-                print("refused", flush=True)  # noqa: T201  as above
-                break
-            except (Unavailable, BadVersion):
-                await asyncio.sleep(0.01)
-        await asyncio.wait([lock.expired], timeout=10)
+        with suppress(Stale):
+            while True:
+                await until(has_written)
+        print("refused", flush=True)  # noqa: T201  as above
+        await asyncio.wait([lock.expired], timeout=WAIT_S_MAX)
         await lock.release()
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.contracts.metadata_store_contract import until
 from tests.coordination.candidate import PATH, Candidate
 from tests.coordination.member import Member
+from tests.waiting import WAIT_S_MAX, passes, turns, until
 from tms.coordination import LeaderState
 from tms.core.errors import LockBusy, MetadataClosed, PathHasChildren, TooLarge
 from tms.metadata.host import MetadataHost
@@ -42,7 +42,7 @@ async def test_one_leads_and_the_next_takes_over(one: Candidate, two: Candidate)
     old_token = one.election.token
     assert old_token is not None
     await one.election.close()
-    token = await asyncio.wait_for(two.election.wait_until_leading(), 5)
+    token = await asyncio.wait_for(two.election.wait_until_leading(), WAIT_S_MAX)
 
     assert token > old_token
     assert one.election.state is NO_LEADER
@@ -64,7 +64,7 @@ async def test_a_leader_whose_value_is_deleted_leads_again(one: Candidate, two: 
     old_token = one.election.token
     assert old_token is not None
     await two.store.delete(PATH)
-    token = await asyncio.wait_for(one.election.wait_until_leading(), 5)
+    token = await asyncio.wait_for(one.election.wait_until_leading(), WAIT_S_MAX)
 
     assert token > old_token
     assert one.told == [LEADING, NO_LEADER, LEADING]
@@ -97,7 +97,7 @@ async def test_two_with_the_same_content_do_not_take_it_from_each_other_for_ever
     assert await one.election.elect(b"same") is LEADING
     await two.election.elect(b"same")
     await until(lambda: {one.election.state, two.election.state} == {LEADING, FOLLOWING})
-    await asyncio.sleep(0.02)
+    await passes(0.02)
 
     assert {one.election.state, two.election.state} == {LEADING, FOLLOWING}
     assert len(one.told) + len(two.told) <= 5
@@ -127,7 +127,7 @@ async def test_a_leader_steps_down_when_its_session_is_lost(
     await host.expire(one.store)
     assert one.election.state is NO_LEADER
     assert one.election.token is None
-    await asyncio.wait_for(two.election.wait_until_leading(), 5)
+    await asyncio.wait_for(two.election.wait_until_leading(), WAIT_S_MAX)
     host.reconnect(one.store)
     await until(lambda: one.election.state is FOLLOWING)
 
@@ -143,7 +143,7 @@ async def test_a_leader_that_lost_its_session_leads_again_where_nobody_else_does
     await host.expire(one.store)
     host.reconnect(one.store)
 
-    assert await asyncio.wait_for(one.election.wait_until_leading(), 5) > old_token
+    assert await asyncio.wait_for(one.election.wait_until_leading(), WAIT_S_MAX) > old_token
     assert one.told == [LEADING, NO_LEADER, LEADING]
 
 
@@ -151,14 +151,14 @@ async def test_an_answer_that_is_overtaken_by_the_loss_of_the_session_makes_no_l
     host: MetadataHost, one: Candidate
 ) -> None:
     electing = asyncio.ensure_future(one.election.elect(b"one"))
-    await asyncio.sleep(0)
+    await turns()
     host.disconnect(one.store)
     one.store.happen(SessionEvent.SESSION_LOST)  # as the client tells it, before the server
-    await asyncio.sleep(0.05)
+    await passes(0.05)
     assert one.election.token is None
     host.reconnect(one.store)
 
-    assert await asyncio.wait_for(electing, 5) is LEADING
+    assert await asyncio.wait_for(electing, WAIT_S_MAX) is LEADING
 
 
 async def test_a_lost_connection_alone_changes_nothing(host: MetadataHost, one: Candidate) -> None:
@@ -167,7 +167,7 @@ async def test_a_lost_connection_alone_changes_nothing(host: MetadataHost, one: 
     host.disconnect(one.store)
     assert one.election.state is LEADING
     host.reconnect(one.store)
-    await asyncio.sleep(0.02)
+    await passes(0.02)
 
     assert one.election.token == token
     assert one.told == [LEADING]
@@ -178,11 +178,11 @@ async def test_it_is_elected_when_the_store_is_reached_again(
 ) -> None:
     host.disconnect(one.store)
     electing = asyncio.ensure_future(one.election.elect(b"one"))
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     assert not electing.done()
     host.reconnect(one.store)
 
-    assert await asyncio.wait_for(electing, 5) is LEADING
+    assert await asyncio.wait_for(electing, WAIT_S_MAX) is LEADING
 
 
 async def test_closing_ends_every_waiter(
@@ -191,20 +191,20 @@ async def test_closing_ends_every_waiter(
     await one.election.elect(b"one")
     await two.election.elect(b"two")
     leading = asyncio.ensure_future(two.election.wait_until_leading())
-    await asyncio.sleep(0)
+    await turns()
     await two.service.close()
     with pytest.raises(MetadataClosed):
-        await asyncio.wait_for(leading, 5)
+        await asyncio.wait_for(leading, WAIT_S_MAX)
     with pytest.raises(MetadataClosed):
         await two.election.wait_until_leading()
 
     await one.election.close()
     host.disconnect(one.store)
     electing = asyncio.ensure_future(one.election.elect(b"one"))
-    await asyncio.sleep(0)
+    await turns()
     await one.service.close()
     with pytest.raises(MetadataClosed):
-        await asyncio.wait_for(electing, 5)
+        await asyncio.wait_for(electing, WAIT_S_MAX)
 
 
 async def test_a_path_is_stood_for_once_in_a_session(one: Candidate) -> None:
@@ -219,10 +219,10 @@ async def test_what_the_store_refuses_is_told_and_the_member_may_try_again(
     one: Candidate, two: Candidate
 ) -> None:
     with pytest.raises(TooLarge):
-        await asyncio.wait_for(one.election.elect(bytes(VALUE_BYTES_MAX + 1)), 5)
+        await asyncio.wait_for(one.election.elect(bytes(VALUE_BYTES_MAX + 1)), WAIT_S_MAX)
     await two.store.put(f"{PATH}/below", b"")
     with pytest.raises(PathHasChildren):
-        await asyncio.wait_for(one.election.elect(b"one"), 5)
+        await asyncio.wait_for(one.election.elect(b"one"), WAIT_S_MAX)
     assert not one.election.is_member
     await two.store.delete(f"{PATH}/below")
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.coordination.candidate import PATH, Candidate
 from tests.scale import scaled
+from tests.waiting import WAIT_S_MAX, turns
 from tms.coordination.election import LeaderState
 from tms.metadata.host import MetadataHost
 
@@ -32,7 +33,7 @@ class Members:
             self.standing.add(number)
             call = candidate.election.elect(b"%d" % number)
             self.electing.append(asyncio.ensure_future(call))
-            await asyncio.sleep(0)  # or else a close might come before it
+            await turns()  # or else a close might come before it
         elif what == "close" and store.is_connected:
             self.standing.discard(number)
             await candidate.election.close()
@@ -55,8 +56,7 @@ class Members:
                 assert self.led_by.setdefault(token, number) == number
 
     async def settle(self) -> None:
-        for _ in range(40):
-            await asyncio.sleep(0)
+        await turns(40)
         self.look()
 
 
@@ -79,7 +79,7 @@ async def play(steps: list[tuple[int, str]]) -> None:
         told = candidate.told
         assert all(one is not next_one for one, next_one in pairwise(told))
         await candidate.service.close()
-    await asyncio.wait_for(asyncio.gather(*members.electing, return_exceptions=True), 5)
+    await asyncio.wait_for(asyncio.gather(*members.electing, return_exceptions=True), WAIT_S_MAX)
     assert not await members.admin.exists(PATH)
 
 

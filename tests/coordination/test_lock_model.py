@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.coordination.member import PATH, Member
 from tests.scale import scaled
+from tests.waiting import turns
 from tms.coordination import ResourceLock
 from tms.core.errors import LockBusy, Unavailable
 from tms.metadata.host import MetadataHost
@@ -59,8 +60,7 @@ class Rivals:
             await self.settle()
 
     async def settle(self) -> None:
-        for _ in range(30):
-            await asyncio.sleep(0)
+        await turns(30)
 
     def valid(self) -> list[ResourceLock]:
         return [lock for lock in self.locks.values() if lock.is_valid]

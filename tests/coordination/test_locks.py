@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.contracts.metadata_store_contract import until
 from tests.coordination.member import PATH, Member
+from tests.waiting import WAIT_S_MAX, passes, turns, until
 from tms.coordination import ResourceLock
 from tms.core.errors import InvalidRequest, LockBusy, MetadataClosed, MetadataUnavailable
 from tms.metadata import following
@@ -130,7 +130,7 @@ async def test_an_update_of_a_lost_lock_says_so(
 async def test_a_value_of_ones_own_session_is_taken_over(one: Member, content: bytes) -> None:
     await one.store.put(PATH, content, NEW, ephemeral=True)
     lock = await one.service.acquire_lock(PATH, b"new")
-    await asyncio.sleep(0.01)
+    await passes(0.01)
 
     assert lock.is_valid
     assert (await value_at(one.store)).value == b"new"
@@ -153,12 +153,12 @@ async def test_what_a_former_run_left_is_another_s_until_its_session_has_ended(
         with pytest.raises(LockBusy):
             await two.service.acquire_lock(PATH, content)
     waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"me"))
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     assert not waiting.done()
 
     await host.expire(one.store)
 
-    latter = await asyncio.wait_for(waiting, 5)
+    latter = await asyncio.wait_for(waiting, WAIT_S_MAX)
     assert latter.token > former.created_revision
     assert (await value_at(two.store)).stat.created_revision == latter.token
 
@@ -190,7 +190,7 @@ async def test_a_lock_that_cannot_be_put_back_expires(
     await two.store.put(f"{PATH}/below", b"")
     host.reconnect(one.store)
 
-    await asyncio.wait_for(lock.expired, 5)
+    await asyncio.wait_for(lock.expired, WAIT_S_MAX)
 
 
 async def test_locks_are_taken_again_after_a_lost_session(
@@ -213,7 +213,7 @@ async def test_a_lock_taken_by_another_meanwhile_expires(
     await host.expire(one.store)
     other = await two.service.acquire_lock(PATH, b"two")
     host.reconnect(one.store)
-    await asyncio.wait_for(lock.expired, 5)
+    await asyncio.wait_for(lock.expired, WAIT_S_MAX)
 
     assert other.token > lock.token
     assert await one.service.read_lock(PATH) == b"two"
@@ -240,7 +240,7 @@ async def test_a_lock_is_held_while_the_store_is_not_reached(
     lock = await one.service.acquire_lock(PATH, b"one")
     host.disconnect(one.store)
     lock.check()
-    await asyncio.sleep(0.03)
+    await passes(0.03)
     assert lock.is_valid
     with pytest.raises(MetadataUnavailable):
         await lock.update(b"x")
@@ -265,10 +265,9 @@ async def test_a_release_that_failed_can_be_made_again(
 
 
 async def test_a_cancelled_call_leaves_no_lock(host: MetadataHost, one: Member) -> None:
-    for turns in range(6):
+    for begun in range(6):
         call = asyncio.ensure_future(one.service.acquire_lock(PATH, b"x"))
-        for _ in range(turns):
-            await asyncio.sleep(0)
+        await turns(begun)
         call.cancel()
         outcome = (await asyncio.gather(call, return_exceptions=True))[0]
         if isinstance(outcome, ResourceLock):
@@ -280,14 +279,14 @@ async def test_becoming_leader_waits_for_its_turn(one: Member, two: Member) -> N
     first = await one.service.become_leader(PATH, b"one")
     second = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
     third = asyncio.ensure_future(one.service.become_leader(PATH, b"three"))
-    await asyncio.sleep(0.02)
+    await passes(0.02)
     assert not second.done()
     assert not third.done()
     await first.release()
-    done, _ = await asyncio.wait([second, third], timeout=5, return_when="FIRST_COMPLETED")
+    done, _ = await asyncio.wait([second, third], timeout=WAIT_S_MAX, return_when="FIRST_COMPLETED")
     (next_one,) = done
     await next_one.result().release()
-    locks = await asyncio.wait_for(asyncio.gather(second, third), 5)
+    locks = await asyncio.wait_for(asyncio.gather(second, third), WAIT_S_MAX)
 
     assert all(lock.token > first.token for lock in locks)
 
@@ -295,11 +294,11 @@ async def test_becoming_leader_waits_for_its_turn(one: Member, two: Member) -> N
 async def test_who_waits_to_lead_ends_with_the_service(one: Member, two: Member) -> None:
     await one.service.become_leader(PATH, b"one")
     waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     await two.service.close()
 
     with pytest.raises(MetadataClosed):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, WAIT_S_MAX)
     assert await one.service.read_lock(PATH) == b"one"
 
 
@@ -308,12 +307,12 @@ async def test_who_waits_to_lead_outlives_a_lost_session(
 ) -> None:
     first = await one.service.become_leader(PATH, b"one")
     waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     await host.expire(two.store)
     await first.release()
     host.reconnect(two.store)
 
-    assert (await asyncio.wait_for(waiting, 5)).token > first.token
+    assert (await asyncio.wait_for(waiting, WAIT_S_MAX)).token > first.token
 
 
 async def test_counter_values_never_come_again(one: Member, two: Member) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.metadata_store_contract import until
 from tests.coordination.holder import GUARDED, Guarded
 from tests.metadata.servers import Open, expire
 from tests.servers.proxy import Proxy
+from tests.waiting import WAIT_S_MAX, in_time, until
 from tms.coordination import CoordinationService, LeaderState
 from tms.core.errors import LockBusy, MetadataClosed
 from tms.metadata.cache import JsonCodec, MetadataCache
@@ -22,8 +22,11 @@ from tms.metadata.interface import MetadataStore
 pytestmark = pytest.mark.anyio
 
 PATH = "/locks/1"
-SOON_S_MAX = 20
-PROCESS_S_MAX = 60
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 class Member:
@@ -32,6 +35,9 @@ class Member:
     def __init__(self, store: MetadataStore) -> None:
         self.store = store
         self.service = CoordinationService(store)
+
+    def waits_to_lead(self) -> bool:
+        return bool(self.service._waking) and not self.service._tasks
 
 
 @pytest.fixture
@@ -85,13 +91,13 @@ async def test_of_a_lock_that_is_gone_one_becomes_the_holder(one: Member, two: M
     lock = await one.service.acquire_lock(PATH, b"one")
     token = lock.token
     waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
-    await asyncio.sleep(0.05)
+    await until(two.waits_to_lead)
     await expire(one.store)
     await until(lambda: waiting.done() or lock.token > token)
     if not waiting.done():  # the holder before was quicker to put it back
         waiting.cancel()
         return
-    await asyncio.wait_for(lock.expired, SOON_S_MAX)
+    await asyncio.wait_for(lock.expired, WAIT_S_MAX)
     assert waiting.result().token > token
     assert await one.service.read_lock(PATH) == b"two"
 
@@ -106,7 +112,7 @@ async def test_one_leads_and_the_next_takes_over(one: Member, two: Member) -> No
     assert token is not None
     await first.close()
 
-    assert await asyncio.wait_for(second.wait_until_leading(), SOON_S_MAX) > token
+    assert await asyncio.wait_for(second.wait_until_leading(), WAIT_S_MAX) > token
     assert told["one"] == [LeaderState.LEADING, LeaderState.NO_LEADER]
     assert told["two"] == [LeaderState.FOLLOWING, LeaderState.LEADING]
 
@@ -120,13 +126,11 @@ async def test_a_leader_whose_session_ends_stands_again(one: Member, two: Member
     assert old is not None
     await expire(one.store)
 
-    async def settled() -> bool:
+    def settled() -> bool:
         states = {first.state, second.state}
-        return states == {LeaderState.LEADING, LeaderState.FOLLOWING}
+        return first.token != old and states == {LeaderState.LEADING, LeaderState.FOLLOWING}
 
-    async with asyncio.timeout(SOON_S_MAX):
-        while first.token == old or not await settled():
-            await asyncio.sleep(0.01)
+    await until(settled)
     assert max(first.token or 0, second.token or 0) > old
 
 
@@ -150,19 +154,19 @@ async def test_who_waits_to_lead_ends_also_without_a_connection(
 ) -> None:
     kind, _, rest = remote.partition("://")
     host, _, base = rest.partition("/")
-    proxy = Proxy(int(host.rpartition(":")[2]))
-    member = Member(await sessions_at(f"{kind}://{proxy.address}/{base}"))
-    await one.service.become_leader(PATH, b"one")
-    waiting = asyncio.ensure_future(member.service.become_leader(PATH, b"two"))
-    election = member.service.election("/leader")
-    proxy.close()
-    electing = asyncio.ensure_future(election.elect(b"two"))
-    await asyncio.sleep(0.05)
-    await asyncio.wait_for(member.service.close(), SOON_S_MAX)
-
-    for task in (waiting, electing):
-        with pytest.raises(MetadataClosed):
-            await asyncio.wait_for(task, SOON_S_MAX)
+    with Proxy(int(host.rpartition(":")[2])) as proxy:
+        member = Member(await sessions_at(f"{kind}://{proxy.address}/{base}"))
+        await one.service.become_leader(PATH, b"one")
+        waiting = asyncio.ensure_future(member.service.become_leader(PATH, b"two"))
+        await until(member.waits_to_lead)
+        proxy.close()
+        electing = asyncio.ensure_future(member.service.election("/leader").elect(b"two"))
+        await until(lambda: not member.store.is_connected)
+        async with in_time():
+            await member.service.close()
+            for task in (waiting, electing):
+                with pytest.raises(MetadataClosed):
+                    await task
 
 
 class Process:
@@ -178,10 +182,11 @@ class Process:
             )
 
     async def until_it_says(self, start: str) -> None:
-        async with asyncio.timeout(PROCESS_S_MAX):
-            while not any(line.startswith(start) for line in self._log.read_text().splitlines()):
-                assert self.process.poll() is None
-                await asyncio.sleep(0.02)
+        def has_said_it() -> bool:
+            assert self.process.poll() is None
+            return any(line.startswith(start) for line in self._log.read_text().splitlines())
+
+        await until(has_said_it, start)
 
     def end(self) -> None:
         self.process.kill()
@@ -218,9 +223,12 @@ async def test_a_process_that_was_paused_past_its_session_is_refused(
 async def written(cache: MetadataCache[Guarded], times: int) -> Guarded:
     """Return what is guarded once it has been written to some more times."""
     before = await cache.get(GUARDED)
-    async with asyncio.timeout(PROCESS_S_MAX):
-        while True:
-            found = await cache.get(GUARDED)
-            if found is not None and found.writes >= (before.writes if before else 0) + times:
-                return found
-            await asyncio.sleep(0.01)
+    wanted = (before.writes if before else 0) + times
+
+    async def once_written() -> Guarded | None:
+        found = await cache.get(GUARDED)
+        return found if found is not None and found.writes >= wanted else None
+
+    found = await until(once_written)
+    assert found is not None
+    return found
