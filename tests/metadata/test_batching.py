@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.waiting import turns
 from tms.core.errors import MetadataClosed
 from tms.metadata.batching import Batcher
 
@@ -54,7 +55,7 @@ async def test_one_who_leaves_takes_nothing_from_the_others() -> None:
     sent = Sent()
     sent.may_answer.clear()
     first, second = (asyncio.ensure_future(sent.batcher.ask(n)) for n in (2, 4))
-    await asyncio.sleep(0)
+    await turns()
     first.cancel()
     sent.may_answer.set()
 
@@ -66,9 +67,9 @@ async def test_closing_refuses_what_waits_and_lets_the_rest_end() -> None:
     sent = Sent(most=1)
     sent.may_answer.clear()
     under_way, waiting = (asyncio.ensure_future(sent.batcher.ask(n)) for n in (2, 4))
-    await asyncio.sleep(0.01)
+    await turns(3)
     closing = asyncio.ensure_future(sent.batcher.close(MetadataClosed()))
-    await asyncio.sleep(0)
+    await turns()
     sent.may_answer.set()
     await closing
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.metadata_store_contract import until
 from tests.scale import scaled
+from tests.waiting import turns, until
 from tms.core.errors import (
     BadVersion,
     MetadataUnavailable,
@@ -144,7 +144,7 @@ async def test_readers_of_one_path_share_a_load(
     readers = [asyncio.ensure_future(cache.get("/k")) for _ in range(20)]
     await until(lambda: slow.reads > 0)
     readers[0].cancel()
-    await asyncio.sleep(0)
+    await turns()
     slow.may_answer.set()
 
     assert await asyncio.gather(*readers[1:]) == [Thing(1)] * 19

@@ -2,16 +2,14 @@
 
 import json
 import subprocess
-import time
 
 import pytest
 
 from tests.cli.conftest import Outcome, run_command
 from tests.servers.server_process import COMMAND, ROOT, environment
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
-
-S_MAX = 60.0
 
 
 def on(url: str, verb: str, *arguments: str) -> Outcome:
@@ -39,9 +37,12 @@ def test_changes_are_told_as_they_happen(remote: str) -> None:
         env=environment(),
         cwd=ROOT,
     )
-    deadline = time.monotonic() + S_MAX
-    while watching.poll() is None and time.monotonic() < deadline:
+
+    def has_ended() -> bool:
         on(remote, "put", "/a/b", "x")  # again, for it may not watch yet
+        return watching.poll() is not None
+
+    wait_until(has_ended)
     assert watching.poll() == 0
     assert watching.stdout is not None
     told = [json.loads(line) for line in watching.stdout.read().splitlines()]

@@ -9,9 +9,9 @@ import pytest
 
 from dev.processes import Servers, load
 from tests.metadata.needed import needed
+from tests.waiting import WAIT_S_MAX
 
 ROOT = Path(__file__).parents[2]
-COMMAND_S_MAX = 120
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ def tms(*arguments: str) -> str:
 def run(*arguments: str) -> str:
     command = [sys.executable, *arguments]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S_MAX, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

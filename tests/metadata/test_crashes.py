@@ -1,9 +1,10 @@
 """Servers that are killed, of one and of three, while a store is used."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -14,13 +15,13 @@ from dev.processes import Servers
 from dev.zookeeper import servers as zookeeper_servers
 from tests.metadata.needed import needed
 from tests.metadata.servers import Open, fresh_url
+from tests.waiting import in_time, until
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import MetadataStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-BACK_S_MAX = 60
 KINDS: dict[str, ModuleType] = {"zk": zookeeper_servers, "etcd": etcd_servers}
 
 
@@ -57,23 +58,32 @@ class Writer:
     is_done: bool = False
 
     async def run(self) -> None:
-        for number in itertools.count(1):
-            while True:
-                try:
-                    await self.store.put("/count", str(number).encode())
-                except MetadataUnavailable:
-                    self.refused += 1
-                    await asyncio.sleep(0.01)
-                else:
-                    self.acknowledged = number
-                    break
-            if self.is_done:
-                return
+        while not self.is_done:
+            await until(self._has_counted)
+
+    async def _has_counted(self) -> bool:
+        try:
+            await self.store.put("/count", str(self.acknowledged + 1).encode())
+        except MetadataUnavailable:
+            self.refused += 1
+            return False
+        self.acknowledged += 1
+        return True
 
     async def until(self, number: int) -> None:
-        async with asyncio.timeout(BACK_S_MAX):
-            while self.acknowledged < number:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.acknowledged >= number)
+
+    async def end(self, writing: "asyncio.Future[None]", cache: MetadataCache[int]) -> None:
+        """Write no more; then the cache soon has what was acknowledged."""
+        self.is_done = True
+        async with in_time():
+            await writing
+        await until(partial(self._is_in, cache))
+
+    async def _is_in(self, cache: MetadataCache[int]) -> bool:
+        with suppress(MetadataUnavailable):
+            return await cache.get("/count") == self.acknowledged
+        return False
 
 
 async def test_a_killed_server_keeps_what_it_acknowledged(
@@ -93,24 +103,13 @@ async def test_a_killed_server_keeps_what_it_acknowledged(
     known = writer.acknowledged
     servers.start(name)
     await writer.until(known + 20)
-    writer.is_done = True
-    await asyncio.wait_for(writing, BACK_S_MAX)
+    await writer.end(writing, cache)
 
     assert writer.refused
-    async with asyncio.timeout(BACK_S_MAX):
-        while await read(cache) != writer.acknowledged:
-            await asyncio.sleep(0.01)
     found = await store.get("/e")
     assert found is not None
     assert found.stat == mine, "the session has outlived the server"
     await cache.close()
-
-
-async def read(cache: MetadataCache[int]) -> int | None:
-    try:
-        return await cache.get("/count")
-    except MetadataUnavailable:
-        return None
 
 
 async def test_three_go_on_without_any_one(three: tuple[str, Servers], sessions_at: Open) -> None:
@@ -129,12 +128,7 @@ async def test_three_go_on_without_any_one(three: tuple[str, Servers], sessions_
         await writer.until(known + 50)
         servers.start(name)
         await asyncio.to_thread(KINDS[kind].wait_until_serving, servers, name)
-    writer.is_done = True
-    await asyncio.wait_for(writing, BACK_S_MAX)
-
-    async with asyncio.timeout(BACK_S_MAX):
-        while await read(cache) != writer.acknowledged:
-            await asyncio.sleep(0.01)
+    await writer.end(writing, cache)
     await cache.close()
 
 
@@ -153,11 +147,6 @@ async def test_three_go_on_while_one_stands_still(
         await writer.until(known + 20)
     finally:
         servers.resume(name)
-    writer.is_done = True
-    await asyncio.wait_for(writing, BACK_S_MAX)
-
     cache = MetadataCache(store, JsonCodec(int))
-    async with asyncio.timeout(BACK_S_MAX):
-        while await read(cache) != writer.acknowledged:
-            await asyncio.sleep(0.01)
+    await writer.end(writing, cache)
     await cache.close()

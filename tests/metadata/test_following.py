@@ -5,18 +5,19 @@ import logging
 
 import pytest
 
+from tests.virtual_loop import VIRTUAL
+from tests.waiting import WAIT_S_MAX, passes, until
 from tms.core.errors import MetadataUnavailable
 from tms.metadata import following
 from tms.metadata.following import Following
 from tms.metadata.host import MetadataHost
 
 pytestmark = pytest.mark.anyio
-SOON_S = 5.0
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
 class Followed:
@@ -37,7 +38,7 @@ class Followed:
             raise MetadataUnavailable
 
     async def until_called(self) -> None:
-        await asyncio.wait_for(self.called.wait(), SOON_S)
+        await asyncio.wait_for(self.called.wait(), WAIT_S_MAX)
         self.called.clear()
 
 
@@ -51,13 +52,13 @@ async def test_it_is_called_for_what_is_told_and_as_a_connection_comes_back() ->
     await followed.other.put("/b", b"")
     followed.host.disconnect(followed.store)
     await followed.other.put("/a", b"missed")
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     assert followed.times == 3
     followed.host.reconnect(followed.store)
     await followed.until_called()
     await followed.following.close()
     await followed.other.put("/a", b"")
-    await asyncio.sleep(0.01)
+    await passes(0.01)
     assert followed.times == 4
 
 
@@ -70,15 +71,13 @@ async def test_what_failed_is_done_again_and_told_once(
     followed.fails = True
     with caplog.at_level(logging.WARNING):
         followed.following.wake()
-        async with asyncio.timeout(SOON_S):
-            while followed.times < 5:
-                await asyncio.sleep(0.001)
+        await until(lambda: followed.times >= 5)
     assert len(caplog.records) == 1
     followed.fails = False
     followed.called.clear()
     await followed.until_called()
     times = followed.times
-    await asyncio.sleep(0.02)
+    await passes(0.02)
     assert followed.times == times
     await followed.following.close()
 
@@ -91,9 +90,9 @@ async def test_it_ends_even_if_something_happens_at_that_moment() -> None:
     await followed.until_called()
     task = followed.following._task
     assert task is not None
-    await asyncio.sleep(0.01)  # it waits to do it again
+    await passes(0.01)  # it waits to do it again
     followed.following.wake()
     asyncio.get_running_loop().call_soon(task.cancel)
-    await asyncio.wait([task], timeout=SOON_S)
+    await asyncio.wait([task], timeout=WAIT_S_MAX)
     assert task.cancelled()
     await followed.following.close()

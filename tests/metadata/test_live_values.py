@@ -8,6 +8,8 @@ import pytest
 
 from tests.manual_clock import ManualClock
 from tests.metadata.servers import Open, expire
+from tests.virtual_loop import VIRTUAL
+from tests.waiting import in_time, until
 from tms.core.errors import MetadataUnavailable
 from tms.metadata import following
 from tms.metadata.cache import JsonCodec
@@ -19,7 +21,11 @@ from tms.metadata.memory import open_memory
 pytestmark = pytest.mark.anyio
 
 ROOT = "/live"
-SOON_S = 5.0
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
 class Followed:
@@ -35,9 +41,7 @@ class Followed:
         self.told.append(set(names))
 
     async def until(self, **values: int) -> None:
-        async with asyncio.timeout(SOON_S):
-            while self.live.values != values:
-                await asyncio.sleep(0.001)
+        await until(lambda: self.live.values == values)
 
 
 Follow = Callable[[MetadataStore], Awaitable[Followed]]
@@ -145,9 +149,7 @@ async def test_what_changed_while_a_connection_was_lost_is_seen_as_it_comes_back
     assert here.live.values == {"a": 1, "gone": 1}
     host.reconnect(sessions[0])  # type: ignore[attr-defined]
     await here.until(a=2, b=3)
-    async with asyncio.timeout(SOON_S):
-        while here.live.lost_at_ms is not None:
-            await asyncio.sleep(0.001)
+    await until(lambda: here.live.lost_at_ms is None)
 
 
 async def test_changes_are_known_as_of_the_oldest_that_is_not_read(
@@ -166,18 +168,17 @@ async def test_changes_are_known_as_of_the_oldest_that_is_not_read(
     monkeypatch.setattr(following, "RETRY_S", 60.0)
     here.clock.advance(5)
     await sessions[1].put(f"{ROOT}/a", b"1")
-    await asyncio.wait_for(asked.wait(), SOON_S)
+    async with in_time():
+        await asked.wait()
     here.clock.advance(3)
     await sessions[1].put(f"{ROOT}/b", b"1")
     fails.set()
-    async with asyncio.timeout(SOON_S):
-        while here.live.known_at_ms > 8 or not here.live._changed.keys() >= {"a", "b"}:
-            await asyncio.sleep(0.001)
+    await until(lambda: here.live.known_at_ms <= 8 and here.live._changed.keys() >= {"a", "b"})
     here.clock.advance(100)
     assert here.live.known_at_ms == 5
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_it_is_so_on_servers_too(follow: Follow, remote: str, sessions_at: Open) -> None:
     here, elsewhere = [await follow(await sessions_at(remote)) for _ in range(2)]
     await here.live.put("a", 1)
@@ -190,6 +191,5 @@ async def test_it_is_so_on_servers_too(follow: Follow, remote: str, sessions_at:
     await expire(here.store)
     await elsewhere.live.delete("a")
     await elsewhere.live.put("c", 3)
-    async with asyncio.timeout(60):
-        while here.live.values != {"b": 2, "c": 3} or here.live.lost_at_ms is not None:
-            await asyncio.sleep(0.01)
+    await here.until(b=2, c=3)
+    await until(lambda: here.live.lost_at_ms is None)

@@ -11,6 +11,7 @@ from dev.etcd import servers as etcd_servers
 from dev.processes import HOST, CannotStart, Servers, free_ports
 from dev.zookeeper import servers as zookeeper_servers
 from tests.metadata.needed import needed
+from tests.waiting import WAIT_S_MAX
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.interface import MetadataStore
 from tms.server.stores import open_metadata
@@ -23,7 +24,7 @@ QUOTED = "s%2Fcr%3At%40"
 
 def openssl(folder: Path, *arguments: str) -> None:
     command = ["openssl", *arguments]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=WAIT_S_MAX)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """The models of the store, the cache and the lock on ZooKeeper and etcd, real ones."""
 
 import asyncio
-import time
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -13,13 +13,13 @@ from dev.processes import Servers
 from tests.metadata.servers import expire, fresh_url
 from tests.metadata.store_machine import StoreMachine
 from tests.scale import scaled
+from tests.waiting import in_time, until
 from tms.coordination import CoordinationService, ResourceLock
 from tms.core.errors import LockBusy, PathNotFound, Unavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
 from tms.server.stores import open_metadata
 
-TOLD_S_MAX = 20.0
 EXAMPLES = settings(
     max_examples=scaled(6),
     stateful_step_count=12,
@@ -48,7 +48,8 @@ async def expired(store: MetadataStore) -> None:
 
     stop = store.observe_session(happen)
     await expire(store)
-    await asyncio.wait_for(is_back.wait(), TOLD_S_MAX)
+    async with in_time():
+        await is_back.wait()
     stop()
 
 
@@ -73,18 +74,15 @@ class ServerMachine(StoreMachine):
 
     @invariant()
     def a_listing_changes_only_where_it_was_told(self) -> None:
-        deadline = time.monotonic() + TOLD_S_MAX
         for path in ("/", "/a", "/a/b", "/d"):
-            while True:
-                names = self.runner.run(self.watcher.get_children(path))
-                changed = Notification(Change.CHILDREN_CHANGED, path) in self.told
-                is_told = names == self.children.get(path, []) or changed
-                if names == self.names_below(path) and is_told:
-                    break
-                assert time.monotonic() < deadline, (path, names, self.names_below(path), is_told)
-                self.runner.run(asyncio.sleep(0.01))
-            self.children[path] = names
+            self.runner.run(until(partial(self._is_told, path), f"a change of {path}"))
+            self.children[path] = self.names_below(path)
         self.told.clear()
+
+    async def _is_told(self, path: str) -> bool:
+        names = await self.watcher.get_children(path)
+        changed = Notification(Change.CHILDREN_CHANGED, path) in self.told
+        return names == self.names_below(path) and (changed or names == self.children.get(path, []))
 
 
 def test_sessions_against_the_model(servers: tuple[str, Servers]) -> None:
@@ -146,17 +144,19 @@ async def play_with_caches(url: str, steps: list[tuple[int, str, str]]) -> None:
 
 async def until_caches_agree(store: MetadataStore, caches: list[MetadataCache[int]]) -> None:
     """Return when all caches have what the store has; without asking them to look."""
-    async with asyncio.timeout(TOLD_S_MAX):
-        for path in ("/a", "/a/b", "/c"):
-            found = await store.get(path)
-            wanted = None if found is None else int(found.value)
-            for cache in caches:
-                while await cache.get(path) != wanted:
-                    await asyncio.sleep(0.005)
-                while await cache.exists(path) != (found is not None):
-                    await asyncio.sleep(0.005)
-                while await cache.get_children("/") != await store.get_children("/"):
-                    await asyncio.sleep(0.005)
+    for path in ("/a", "/a/b", "/c"):
+        found = await store.get(path)
+        wanted = None if found is None else int(found.value)
+
+        async def has_it(cache: MetadataCache[int], path: str, wanted: int | None) -> bool:
+            return (
+                await cache.get(path) == wanted
+                and await cache.exists(path) == (wanted is not None)
+                and await cache.get_children("/") == await store.get_children("/")
+            )
+
+        for cache in caches:
+            await until(partial(has_it, cache, path, wanted), f"a cache has {path}: {wanted}")
 
 
 LOCK_STEPS = st.lists(
@@ -213,14 +213,14 @@ async def happen(what: str, store: MetadataStore) -> None:
         with suppress(PathNotFound, Unavailable):
             await store.delete("/lock")
     else:
-        await asyncio.sleep(0.02)
+        with suppress(Unavailable):
+            await store.get("/lock")  # the session is told of what was before that, first
 
 
 async def until_one_holds(store: MetadataStore, locks: list[ResourceLock]) -> None:
-    async with asyncio.timeout(TOLD_S_MAX):
-        while True:
-            found = await store.get("/lock")
-            held = [lock.token for lock in locks if lock.is_valid]
-            if held == ([] if found is None else [found.stat.created_revision]):
-                return
-            await asyncio.sleep(0.01)
+    async def holds_it() -> bool:
+        found = await store.get("/lock")
+        held = [lock.token for lock in locks if lock.is_valid]
+        return held == ([] if found is None else [found.stat.created_revision])
+
+    await until(holds_it)
