@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contracts.metadata_store_contract import until
 from tests.metadata.rows import FailingRows
+from tests.virtual_loop import VIRTUAL
+from tests.waiting import passes, until
 from tms.core.errors import (
     InvalidRequest,
     MetadataUnavailable,
@@ -35,12 +36,12 @@ LARGE = NamespaceSettings(message_bytes_max=50, publish_bytes_per_s=7)
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> object:
+    return VIRTUAL
 
 
 @pytest.fixture
-async def host(anyio_backend: str) -> MetadataHost:
+async def host(anyio_backend: object) -> MetadataHost:
     return MetadataHost()
 
 
@@ -172,7 +173,7 @@ async def test_a_connection_lost_while_a_change_is_read_is_waited_for(
     monkeypatch.setattr("tms.metadata.following.RETRY_S", 0.01)
     await there.declare("shop", SMALL)
     host.disconnect(session)
-    await asyncio.sleep(0.05)
+    await passes(0.05)
 
     host.reconnect(session)
 

@@ -1,6 +1,5 @@
 """One master writes: elections by hand, what an earlier master still may, and ids in batches."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -9,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contracts.metadata_store_contract import until
 from tests.manual_clock import ManualClock
 from tests.registry.elected_by_hand import Server
 from tests.registry.registries import Registries, fixed, opened
+from tests.waiting import until
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import MetadataStore
 from tms.registry.ids import StoreIds
@@ -173,9 +172,9 @@ async def test_the_store_elects_who_writes_first(registries: Registries) -> None
         election = StoreElection(store, "/registry", f"http://{name}:1", is_eligible=can)
         servers.append(server := Server(registries, name, is_eligible=can, election=election))
         server.take_part()
-        await asyncio.sleep(0.05)
+        if name == "one":
+            await until(lambda: servers[1].mastership.is_master)
     pure, one, two = servers
-    await until(lambda: one.mastership.is_master)
     await until(lambda: {pure.mastership.master, two.mastership.master} == {one.name})
     found = await stores[0].get("/registry/schema_registry_master")
     assert found is not None

@@ -1,6 +1,6 @@
 """A server's services on a store with several shards, which is on the simulated HBase."""
 
-import asyncio
+from contextlib import suppress
 from typing import Any
 
 import happybase  # noqa: F401  the store needs it imported first
@@ -11,6 +11,7 @@ from tables.hbase import open_marks, opening
 from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.store import METADATA, TRANSACTION
 from tests.simulation.gateway import Call, Rows, SimulatedGateway
+from tests.waiting import until
 from tms.core.clock import SystemClock
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreUnavailable
 from tms.core.message import position_of
@@ -123,13 +124,14 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
         services.messaging.check_ready()
 
     rows.stuck = None
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                await services.messaging.publish(stuck, [b"3"])
-                break
-            except StoreUnavailable:
-                await asyncio.sleep(0.05)
+
+    async def is_published() -> bool:
+        with suppress(StoreUnavailable):
+            await services.messaging.publish(stuck, [b"3"])
+            return True
+        return False
+
+    await until(is_published)
     services.messaging.check_ready()
     for topic, payloads in ((stuck, [b"1", b"3"]), *((each, [b"1"] * 2) for each in others)):
         page = await services.messaging.page(topic, Reading(position_of(None)))

@@ -76,19 +76,18 @@ class Everything:
             self.acts.ask(services)
             self.groups.ask(services.groups)
             self.clients.url = server.url
-            killing = asyncio.create_task(self.kill(server, lasts_s)) if kills else None
+            if kills:
+                asyncio.get_running_loop().call_later(lasts_s, self.kill, server)
             try:
                 await self.acts.check_everything()
                 await self.work(None if kills else time.monotonic() + lasts_s)
             except Killed as error:
-                if killing is None or server.is_running:
+                if not kills or server.is_running:
                     raise Difference(f"it did not answer: {error}") from error
             finally:
                 self.clients.close()
                 await services.close()
-            if killing is not None:
-                await killing
-            elif server.stop() != 0:
+            if not kills and server.stop() != 0:
                 raise Difference(f"it did not stop in order: {server.log}")
             if "Traceback" in server.log:
                 raise Difference(server.log)
@@ -120,8 +119,7 @@ class Everything:
             self.counts[act.__name__] += 1
             await act()
 
-    async def kill(self, server: ServerProcess, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+    def kill(self, server: ServerProcess) -> None:
         self.counts["kills"] += 1
         server.kill()
 

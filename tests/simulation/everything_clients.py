@@ -16,10 +16,10 @@ from typing import Any
 import tms
 from tests.simulation.everything_acts import LOST, Acts, Killed, now_ms
 from tests.simulation.everything_model import Difference, Entry, Publish, TopicModel
+from tests.waiting import WAIT_S_MAX
 from tms.client.client import Client
 from tms.core.errors import OutcomeUnknown
 
-HANG_S = 30.0
 AGAIN_S = 1.0
 SIGNAL_S = 0.02
 """Within so many seconds the signal comes."""
@@ -161,7 +161,7 @@ def _bounded(what: str) -> Iterator[None]:
         raise Difference(f"{what} hangs")
 
     before = signal.signal(signal.SIGALRM, hangs)
-    signal.setitimer(signal.ITIMER_REAL, HANG_S, AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, WAIT_S_MAX, AGAIN_S)
     try:
         yield
     finally:

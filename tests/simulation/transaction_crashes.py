@@ -16,6 +16,7 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
+from tests.waiting import in_time, until
 from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OutcomeUnknown,
@@ -229,9 +230,11 @@ async def writes_of(seed: int) -> int:
 async def check(services: OpenServices, ledger: Ledger, clock: ManualClock) -> None:
     """Check what a reader sees against what was answered, after all timeouts."""
     clock.advance((TIMEOUT_S + 1) * 1000)
-    async with asyncio.timeout(10):
-        while await services.transactions.in_progress():
-            await asyncio.sleep(0.02)
+
+    async def have_ended() -> bool:
+        return not await services.transactions.in_progress()
+
+    await until(have_ended)
     shown = {topic_id: await committed(services, topic_id) for topic_id in TOPICS}
     for topic_id, payloads in shown.items():
         assert payloads[: len(ledger.seen[topic_id])] == ledger.seen[topic_id]
@@ -267,7 +270,7 @@ async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock
     behind_ms = max(0, NOW_MS + clock.steady_ms() - clock.now_ms())
     for by_ms in (0, 51 * HOUR_MS, behind_ms + 120 * HOUR_MS):
         clock.advance(by_ms)
-        async with asyncio.timeout(10):
+        async with in_time():
             await asyncio.to_thread(list, cleaner.steps(is_asked=True))
     assert not (await transactions.invalid_list()).since, "it has forgotten all of them"
     # A snapshot as of now: none is left that knows who was invalid.
