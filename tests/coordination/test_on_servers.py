@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.holder import GUARDED, Guarded
-from tests.metadata.servers import Open, expire
+from tests.metadata.servers import ONE_IN_THE_GATE, Open, expire
 from tests.servers.proxy import Proxy
 from tests.waiting import WAIT_S_MAX, in_time, until
 from tms.coordination import CoordinationService, LeaderState
@@ -193,6 +193,7 @@ class Process:
         self.process.wait()
 
 
+@ONE_IN_THE_GATE
 async def test_a_process_that_was_paused_past_its_session_is_refused(
     remote: str, sessions_at: Open, tmp_path: Path
 ) -> None:

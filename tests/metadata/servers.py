@@ -29,6 +29,12 @@ def remote(request: pytest.FixtureRequest) -> str:
     return fresh_url(request.param, request.getfixturevalue(name))
 
 
+ONE_IN_THE_GATE = pytest.mark.parametrize(
+    "remote", [pytest.param("zk", marks=pytest.mark.slow), "etcd"], indirect=True
+)
+"""For a test that waits for seconds: on both kinds of server only with `--all`."""
+
+
 @pytest.fixture
 async def sessions_at() -> AsyncIterator[Open]:
     """Opens sessions, which are closed at the end."""

@@ -9,7 +9,7 @@ import pytest
 from aetcd import rpc
 
 from dev.processes import Servers
-from tests.metadata.servers import Open, fresh_url
+from tests.metadata.servers import ONE_IN_THE_GATE, Open, fresh_url
 from tests.servers.proxy import Proxy
 from tests.waiting import in_time, turns, until
 from tms.core.errors import MetadataClosed, MetadataUnavailable
@@ -17,7 +17,6 @@ from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.etcd.writes import connect_of
 from tms.metadata.interface import NEW, Change, MetadataStore, Notification, SessionEvent
 from tms.metadata.remote import RemoteStore
-from tms.metadata.session_watch import LOOKS
 
 pytestmark = pytest.mark.anyio
 
@@ -248,6 +247,7 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await cache.close()
 
 
+@ONE_IN_THE_GATE
 @pytest.mark.parametrize("short", [LONGER_S], indirect=True)
 async def test_a_lost_session_is_told_before_others_can_have_what_it_held(short: Behind) -> None:
     await short.store.put("/e", b"", ephemeral=True)
@@ -281,21 +281,23 @@ async def test_a_silent_connection_is_a_lost_one_and_every_call_ends(short: Behi
     await short.store.put("/after", b"")
 
 
+@ONE_IN_THE_GATE
 async def test_a_slow_connection_is_none_that_is_lost(
     short: Behind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short.proxy.delay_s = 0.1
     await asyncio.gather(*(short.store.put(f"/{n}", b"") for n in range(20)))
-    server, answered = server_of(short.store), 0
+    server, loop = server_of(short.store), asyncio.get_running_loop()
     touch = server.touch
+    begun_s = answered_s = loop.time()
 
-    async def counted() -> None:
-        nonlocal answered
+    async def timed() -> None:
+        nonlocal answered_s
         await touch()
-        answered += 1
+        answered_s = loop.time()
 
-    monkeypatch.setattr(server, "touch", counted)
-    await until(lambda: answered > LOOKS)  # which takes longer than the timeout
+    monkeypatch.setattr(server, "touch", timed)
+    await until(lambda: answered_s > begun_s + SHORT_S)
 
     assert len(await short.store.get_children("/")) == 20
     assert short.events == []
