@@ -19,7 +19,7 @@ from tms.core.namespaces import NamespaceSettings
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.store import NamespaceStore
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 LEASE_S = 1.0
 

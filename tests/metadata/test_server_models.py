@@ -28,8 +28,6 @@ EXAMPLES = settings(
 )
 """Not shrunk: each example has a store of its own, and takes a second."""
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(params=["zk", "etcd"])
 def servers(request: pytest.FixtureRequest) -> tuple[str, Servers]:
