@@ -107,7 +107,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(autouse=True)
 def _same_chance(request: pytest.FixtureRequest) -> None:
-    """Let whatever draws without a seed of its own draw the same in each run from one seed."""
+    """Seed the global generator, so that a run with the same seed draws the same."""
     random.seed(f"{scale.seed()} {request.node.nodeid}")
 
 

@@ -5,23 +5,32 @@ runs all of them, from a new seed. tests/conftest.py sets both from pytest's opt
 imports a test, so a module may use them in a decorator.
 """
 
+from dataclasses import dataclass
+
 GATE = 0.2
 """The part of the rounds that the gate runs."""
 GATE_SEED = 20_261_128
 
-_chosen = {"scale": 1.0, "seed": float(GATE_SEED)}
+
+@dataclass
+class _Chosen:
+    scale: float = 1.0
+    seed: int = GATE_SEED
+
+
+_chosen = _Chosen()
 
 
 def choose(scale: float, seed: int) -> None:
     """Set both for this process."""
-    _chosen.update(scale=scale, seed=seed)
+    _chosen.scale, _chosen.seed = scale, seed
 
 
 def scaled(full: int, least: int = 1) -> int:
     """Return how many of `full` rounds or examples to try, at least `least`."""
-    return max(least, round(full * _chosen["scale"]))
+    return max(least, round(full * _chosen.scale))
 
 
 def seed() -> int:
     """Return the seed of this run."""
-    return int(_chosen["seed"])
+    return _chosen.seed

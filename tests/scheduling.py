@@ -42,6 +42,7 @@ IN_TURN = (
     "tests/faults/hbase/",
     "tests/tables/hbase/",
     "tests/spark/",
+    "tests/metadata/test_commands.py",
     "tests/cdap/test_cdap_client.py",
 )
 """What one process runs, in this order, before it takes part in the rest."""

@@ -7,10 +7,10 @@ that the event does not come. Its error names what was awaited, and says that ti
 
 import asyncio
 import inspect
-import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from itertools import chain, repeat
 from typing import Any, TypeVar, overload
 
 from tests.virtual_loop import VirtualLoop
@@ -27,24 +27,24 @@ async def until(condition: Callable[[], Coroutine[Any, Any, T]], what: str | Non
 @overload
 async def until(condition: Callable[[], T], what: str | None = None) -> T: ...
 async def until(condition: Callable[[], Any], what: str | None = None) -> Any:
-    """Return what `condition` returns once that is true; it may be a coroutine function.
+    """Wait until `condition`, a function or coroutine function, returns what is true; return that.
 
     Raises AssertionError after `WAIT_S_MAX`, which passes at once on a virtual loop.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + WAIT_S_MAX
-    for look in itertools.count():
+    pauses = chain(repeat(0.0, _TURNS), repeat(_PAUSE_S))  # what is ready comes without a pause
+    while True:
         found = condition()
         found = await found if inspect.isawaitable(found) else found
         if found:
             return found
         assert loop.time() < deadline, _time_is_up(condition, what)
-        await asyncio.sleep(0 if look < _TURNS else _PAUSE_S)
-    raise AssertionError  # it has returned
+        await asyncio.sleep(next(pauses))
 
 
 def wait_until(condition: Callable[[], T], what: str | None = None) -> T:
-    """Do the same without an event loop."""
+    """Wait in the same way in a thread without an event loop."""
     deadline = time.monotonic() + WAIT_S_MAX
     while not (found := condition()):
         assert time.monotonic() < deadline, _time_is_up(condition, what)
@@ -53,7 +53,7 @@ def wait_until(condition: Callable[[], T], what: str | None = None) -> T:
 
 
 async def turns(count: int = 1) -> None:
-    """Let the event loop run `count` times: what is ready goes on, and no time passes."""
+    """Let the event loop run `count` times, so that what is ready continues; no time passes."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -67,7 +67,7 @@ async def passes(seconds: float) -> None:
 
 @asynccontextmanager
 async def in_time(what: str | None = None) -> AsyncIterator[None]:
-    """Bound what a test awaits, with the ceiling of every wait."""
+    """Bound what a test awaits by `WAIT_S_MAX`. Raises AssertionError."""
     try:
         async with asyncio.timeout(WAIT_S_MAX):
             yield

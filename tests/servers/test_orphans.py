@@ -22,7 +22,7 @@ threading.Event().wait()
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, even if nobody has taken note of that."""
+    """Whether a process has ended; a zombie has."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
     except OSError:
@@ -39,10 +39,12 @@ def test_a_process_in_a_session_of_its_own_ends_with_its_starter(how: signal.Sig
         stderr=subprocess.DEVNULL,
     ) as starter:
         assert starter.stdout is not None
-        pid = int(starter.stdout.readline())
-        assert not has_ended(pid)
+        try:
+            pid = int(starter.stdout.readline())
+            assert not has_ended(pid)
 
-        starter.send_signal(how)
+            starter.send_signal(how)
 
-        wait_until(lambda: has_ended(pid))
-        starter.kill()
+            wait_until(lambda: has_ended(pid))
+        finally:
+            starter.kill()
