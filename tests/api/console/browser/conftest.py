@@ -12,6 +12,7 @@ from tests.api.console.browser.window import Window
 from tests.api.console.site import Site, site
 from tests.api.doors import Doors
 from tests.manual_clock import ManualClock
+from tms.core.limits import Limits
 
 PROGRAM = "chromium"
 
@@ -48,7 +49,8 @@ def shop(portal: BlockingPortal) -> Iterator[Shop]:
 @pytest.fixture(scope="module")
 def open_server(portal: BlockingPortal) -> Iterator[Site]:
     """A server without access control, and without topics."""
-    with portal.wrap_async_context_manager(site()) as served:
+    limits = Limits(cleanup_period_s=3600)  # so that only a test runs a pass
+    with portal.wrap_async_context_manager(site(limits=limits)) as served:
         yield served
 
 
