@@ -11,7 +11,7 @@ from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.context import Context, Options, context_of
 from api.http.endpoint import Endpoint
-from api.http.exchange import Exchange
+from api.http.exchange import Exchange, topic_id_of
 from api.http.metrics import RestMetrics
 from api.http.operation import RESOURCES, Handler, Operation
 from api.http.router import Router
@@ -94,7 +94,14 @@ def _application(
 ) -> Application:
     metrics = RestMetrics()
     context.registry.register(metrics)
-    return Application(context, metrics, operations, forward=forward)
+    app = Application(context, metrics, operations, forward=forward)
+    memory, access = context.memory, context.access
+    memory.show("paths", app.routes.paths_kept)
+    memory.show("topic_names", lambda: topic_id_of.cache_info().currsize)
+    if access is not None:
+        memory.show("decisions", access.decisions_kept)
+        memory.show("sessions", access.sessions_kept)
+    return app
 
 
 def create_storeless(

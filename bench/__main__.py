@@ -6,12 +6,14 @@ import platform
 import sys
 import sysconfig
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from bench import (
     callers,
+    churn,
     cleanup,
     compaction,
     console,
@@ -62,11 +64,12 @@ _SUITES = {
     "strangers": strangers.run,
     "neighbour": neighbour.run,
     "soak": soak.run,
+    "churn": churn.run,
 }
-_UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak")
+_UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak", "churn")
 """What runs only where it is asked for: it needs Java, and Maven or PySpark, or a quarter of an
 hour, or an hour."""
-_WITHOUT_WRK = {"strangers", "neighbour", "soak"}
+_WITHOUT_WRK = {"strangers", "neighbour", "soak", "churn"}
 
 
 def _arguments() -> argparse.Namespace:
@@ -77,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="where data goes, on the disk to be measured"
     )
+    parser.add_argument("--minutes", type=float, help="how long soak and churn go on: 60")
     arguments = parser.parse_args()
     unknown = set(arguments.suites) - set(_SUITES)
     if unknown:
@@ -108,6 +112,8 @@ def main() -> int:
     """Run the suites asked for, or all; return the exit code."""
     arguments = _arguments()
     effort = QUICK if arguments.quick else FULL
+    if arguments.minutes is not None:
+        effort = replace(effort, long_s=60 * arguments.minutes)
     try:
         if not arguments.suites or set(arguments.suites) - _WITHOUT_WRK:
             wrk.check_installed()

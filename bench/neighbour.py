@@ -43,6 +43,8 @@ _FUTURE = 2**41
 """In ms since 1970: nothing is there from then on."""
 _NAMESPACE = "/v1/namespaces/default"
 _EVIL = f"{_NAMESPACE}/topics/evil"
+_POSITIONS = f"{_NAMESPACE}/positions"
+_NAMES = [f"evil-{number}" for number in range(10_000)]
 _TRANSACTIONS = "/v1/transactions"
 _SUBJECTS = "/v1/registry/subjects"
 _COLUMNS = ("eve sends", "requests/s", "answers", "p99 ms", "register ms", "refused", "anonymous")
@@ -136,6 +138,13 @@ def _changes(answer: bytes, token: str) -> bytes:
     return _ask("POST", f"{_TRANSACTIONS}/{name}/can-commit", token, {"changes": changes})
 
 
+def _ask_twice(token: str) -> bytes:
+    """Return a publish whose body names 16,000 fields, and the last of them twice."""
+    fields = json.dumps({f"n{number}": 0 for number in range(16_000)})[:-1] + ', "n15999": 0}'
+    head = _ask("POST", f"{_EVIL}/publish", token).partition(b"Content-Length")[0]
+    return head + f"Content-Length: {len(fields)}\r\n\r\n{fields}".encode()
+
+
 def _pattern(number: int, token: str) -> bytes:
     subject = f"evil-{number % 8}"
     # The first is as it should be, and what comes later is compared to it.
@@ -156,6 +165,10 @@ KINDS: Mapping[str, Kind] = {
     "sequences of Ann's owner": Kind(lambda n, token: _with_owner("till", 10**9 + n, token)),
     "forget Ann's owner": Kind(_forget),
     "patterns that try all": Kind(_pattern),
+    "positions of 10,000 topics": Kind(
+        lambda _, token: _ask("POST", _POSITIONS, token, {"topics": _NAMES}), 8
+    ),
+    "16,000 names, the last twice": Kind(lambda _, token: _ask_twice(token), 8),
     "imported ids": Kind(_imported),
     "topics": Kind(lambda n, token: _ask("PUT", f"{_EVIL}-{n}", token, {})),
     "polls that wait": Kind(

@@ -23,6 +23,8 @@ class Effort:
     whole_topic_bytes: int
     log_edits: int
     cleaned_messages: int
+    long_s: float
+    """How long a run goes on that shows whether something grows with time."""
 
 
 FULL = Effort(
@@ -36,6 +38,7 @@ FULL = Effort(
     whole_topic_bytes=1_000_000_000,
     log_edits=1_000_000,
     cleaned_messages=1_000_000,
+    long_s=3_600.0,
 )
 QUICK = Effort(
     seconds=1,
@@ -48,6 +51,7 @@ QUICK = Effort(
     whole_topic_bytes=100_000_000,
     log_edits=100_000,
     cleaned_messages=200_000,
+    long_s=60.0,
 )
 
 Measure = Callable[[], Run]

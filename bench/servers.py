@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -37,6 +37,10 @@ class Server:
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
         found = re.findall(r"^(VmRSS|VmHWM|RssAnon|RssFile):\s+(\d+) kB$", status, re.MULTILINE)
         return {name: int(number) * 1024 for name, number in found}
+
+    def descriptors(self) -> int:
+        """Return how many descriptors the process has open."""
+        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
 
 
 @contextmanager
@@ -97,6 +101,17 @@ def empty_server() -> Iterator[Server]:
     """Run the endpoint that does nothing."""
     with _running("-m", "bench.empty_endpoint") as server:
         yield server
+
+
+def bytes_in(folder: Path) -> int:
+    """Return how large all files in a folder are."""
+    return sum(_size(each) for each in folder.rglob("*"))
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):  # LevelDB may have deleted it meanwhile
+        return path.stat().st_size
+    return 0
 
 
 def metrics_of(url: str) -> dict[str, float]:

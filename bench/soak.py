@@ -6,20 +6,19 @@ and acknowledge them with the next take. Each ten minutes the server is stopped 
 
 import json
 import time
-from contextlib import suppress
 from pathlib import Path
 from statistics import median, quantiles
 from threading import Event, Thread
 
 from bench.groups import connected, make_group
-from bench.rounds import FULL, Effort
-from bench.servers import Server, tms_server
+from bench.rounds import Effort
+from bench.servers import Server, bytes_in, tms_server
 from bench.table import Table, mebibytes, rate
 from bench.topics import Topic, create
 
 _PER_S, _AT_ONCE, _MEMBERS = 5_000, 50, 4
 _TTL_S = 300
-_PARTS, _PART_S = 6, 600.0
+_PARTS = 6
 _COLUMNS = ("minute", "messages/s", "p50 ms", "p99 ms", "disk", "anonymous", "ms to read again")
 
 
@@ -66,8 +65,8 @@ class _Load:
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Go on for an hour, or for a minute if it is to be quick."""
-    part_s = _PART_S if effort == FULL else _PART_S / 60
+    """Go on for an hour, or as long as it is to be."""
+    part_s = effort.long_s / _PARTS
     table = Table(f"A group at {_PER_S:,} messages/s; messages live {_TTL_S} s", _COLUMNS)
     place = folder / "soak"
     with tms_server(place) as server:
@@ -85,13 +84,12 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
             seconds = time.monotonic() - started
             load.end()
             waits = load.waits_ms
-            size = sum(_size(each) for each in place.rglob("*"))
             table.row(
                 f"{(part + 1) * part_s / 60:.0f}",
                 rate(len(waits) / seconds),
                 f"{median(waits):.2f}",
                 f"{quantiles(waits, n=100)[-1]:.2f}",
-                mebibytes(size),
+                mebibytes(bytes_in(place)),
                 mebibytes(memory),
                 f"{read_ms:.0f}",
             )
@@ -104,9 +102,3 @@ def _first_ms(server: Server, topic: Topic, path: str) -> float:
         started = time.perf_counter()
         ask("POST", f"{path}/settle", {"member": "w", "extend": []})
         return 1000 * (time.perf_counter() - started)
-
-
-def _size(path: Path) -> int:
-    with suppress(OSError):  # LevelDB may have deleted it meanwhile
-        return path.stat().st_size
-    return 0

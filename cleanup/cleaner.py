@@ -91,6 +91,11 @@ class Cleaner:
             except StoreCorrupt:
                 _log.exception("the topic %s is not cleaned up", known.topic.id)
 
+    @property
+    def topic_count(self) -> int:
+        """How many topics it remembers something of."""
+        return len(self._topics)
+
     def close(self) -> None:
         """Do nothing: the store is the server's."""
 
@@ -140,11 +145,16 @@ class Cleaner:
             yield from self._forget(known)
 
     def _forget(self, known: Known) -> Iterator[Step]:
-        """Delete the last row of a deleted topic, and then that of its metadata."""
+        """Delete the last row of a deleted topic, and then that of its metadata.
+
+        If it is too early, the topic waits: nothing else of it is left, and nothing comes any more.
+        """
         topic = known.topic
         greatest = greatest_row(self._store, topic)
         if greatest is not None:
-            if written_ms(greatest) + self._grace_ms > self._clock.deletion_ms():
+            due_ms = written_ms(greatest) + self._grace_ms
+            if due_ms > self._clock.deletion_ms():
+                known.waits_until_ms = due_ms
                 return
             # Created again, the topic begins by the clock, which may go back.
             self._services.keep_keys_from(written_ms(greatest) + 1)

@@ -3,7 +3,7 @@
 For what looks at many entries and must not take away what a transaction in progress still needs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 
 from tms.core.entries import PLAIN
@@ -44,9 +44,7 @@ class Fates:
         Then only the age of a pointer says that it is in progress no more.
         """
         self._listed = listed
-        self._invalids = frozenset(() if listed is None else listed.since)
-        self._seen_by_all = frozenset(() if listed is None else listed.seen_by_all())
-        self._visible_up_to = None if listed is None else listed.visible_up_to
+        self._invalids: Collection[int] = () if listed is None else listed.since
         self.ended_up_to = ended_up_to(listed, limits, now_ms)
 
     def of(self, pointer: int) -> Fate:
@@ -55,11 +53,12 @@ class Fates:
             return Fate.SEEN
         if pointer < PLAIN:
             return Fate.ROLLED_BACK
-        if self._visible_up_to is None:
+        listed = self._listed
+        if listed is None:
             return Fate.UNKNOWN if pointer <= self.ended_up_to else Fate.UNDECIDED
         if pointer in self._invalids:
-            return Fate.UNKNOWN if pointer in self._seen_by_all else Fate.UNDECIDED
-        return Fate.SEEN if pointer <= self._visible_up_to else Fate.UNDECIDED
+            return Fate.UNKNOWN if listed.is_seen_by_all(pointer) else Fate.UNDECIDED
+        return Fate.SEEN if pointer <= listed.visible_up_to else Fate.UNDECIDED
 
     @property
     def are_elsewhere(self) -> bool:

@@ -9,7 +9,8 @@
    which they recorded when they began, to the end of each topic.
 3. The bound is recorded: nothing invalid up to it is left. It is written in a batch made before
    anything was read, which a store refuses where a failed write came to light meanwhile
-   (`tables.store`, 6): what that wrote, this pass has not seen.
+   (`tables.store`, 6): what that wrote, this pass has not seen. Only then does this process forget
+   where it published under what is done.
 4. What is not above the bound, and older than the longest lifetime and a grace, is taken off the
    list. A recorded bound goes before, so that no truncation rests on what a crash takes away.
 
@@ -78,7 +79,7 @@ class InvalidSweep:
             return
         proof = self._store.batch()
         bound = bound_of(self._store)
-        todo = {p for p in listed.seen_by_all() if p > bound} - self._inverted
+        todo = listed.seen_by_all(after=bound) - self._inverted
         known = sorted(p for p in todo if p > listed.knows_publications_after)
         for first in range(0, len(known), _POINTERS_AT_ONCE):
             some = known[first : first + _POINTERS_AT_ONCE]
@@ -124,6 +125,7 @@ class InvalidSweep:
         recorded = Bound(MESSAGE, *WHOLE, up_to, self._clock.now_ms())
         StoreBoundTable(self._store).put(proof, recorded)
         self._store.write(proof)
+        self._services.forget_published(sorted(done))
         self._inverted = {p for p in done if p > up_to and p in listed.since}
 
     def _truncate(self, listed: InvalidList) -> None:

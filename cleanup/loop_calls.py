@@ -28,6 +28,10 @@ class ServiceCalls(Protocol):
         """Invert what this process has published under invalid pointers; return how much."""
         ...
 
+    def forget_published(self, write_pointers: Collection[int]) -> None:
+        """Forget what was published under pointers: all of it is inverted, and none comes late."""
+        ...
+
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
@@ -103,6 +107,10 @@ class MessagingCalls(Protocol):
         """Invert what this process has published under invalid pointers."""
         ...
 
+    async def forget_published(self, write_pointers: Collection[int]) -> None:
+        """Forget what was published under pointers."""
+        ...
+
     async def invert_rows(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
@@ -164,6 +172,10 @@ class LoopServices:
     def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert what this process has published under invalid pointers."""
         return self._call(self._messaging.invert_published(write_pointers))
+
+    def forget_published(self, write_pointers: Collection[int]) -> None:
+        """Forget what was published under pointers."""
+        self._call(self._messaging.forget_published(write_pointers))
 
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]

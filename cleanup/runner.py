@@ -17,7 +17,7 @@ from typing import Protocol
 from cleanup.ranges import Reason, Step
 from tms.core.cleanup import CleanupPass
 from tms.core.clock import Clock
-from tms.core.errors import TmsError
+from tms.core.errors import Stopping, TmsError
 from tms.core.limits import MS_PER_S, Limits
 from tms.core.repeatable import repeatable
 
@@ -166,6 +166,8 @@ class Runner:
                         if self._is_stopped_in_pause(perf_counter() - started):
                             return
                         slice_started = perf_counter()
+        except Stopping:
+            self._stopping = True  # for good: whose loop is closed, it calls nobody any more
         except TmsError as error:
             self._failed(str(error))
             _log.warning("cleanup waits: %s", error)

@@ -98,7 +98,7 @@ class Verification(Inspection):
         except StoreCorrupt as error:
             yield f"the transactions are damaged: {error}"
             return
-        self._invalids = frozenset(state.invalids.by_pointer) if state is not None else frozenset()
+        self._invalids = frozenset(state.invalids) if state is not None else frozenset()
         self._bound = bound
         if state is not None and bound > state.last_write_pointer:
             yield f"the bound {bound} is above the last write pointer {state.last_write_pointer}"
@@ -107,7 +107,7 @@ class Verification(Inspection):
         # What is of a segment before may have come late, and goes with the next snapshot.
         left = [n for n in old if token_of(n) == token_of(oldest)]
         if left:
-            yield f"{len(left)} rows of the log of transactions are older than all snapshots"
+            yield f"older than all snapshots: {len(left)} rows of the log of transactions"
 
     def of_rows(self, table: str, rows: Iterable[Row], *, is_cleaned: bool) -> Iterator[str]:
         """Give what is wrong with rows of a table of `CHECKED_BY_ROW`, once it is `prepared`."""

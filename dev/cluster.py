@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
+from http.client import OK
 from pathlib import Path
+from urllib.request import urlopen
 
 from dev.hbase import servers as hbase
 from dev.processes import HOST, CannotStart, free_ports
@@ -17,6 +19,8 @@ from dev.zookeeper import servers as zookeeper
 
 _TMS = (sys.executable, "-m", "tms")
 _STOP_S_MAX = 20
+_START_S_MAX = 120
+_LOOK_S = 0.2
 
 
 def main() -> None:
@@ -33,11 +37,12 @@ def main() -> None:
             urls = _start(asked, stack)
         except CannotStart as error:
             sys.exit(str(error))
+        tms = f"{Path(sys.executable).parent / 'tms'}"
         print(f"{len(urls)} servers share {asked.shards} shards; logs are in {asked.folder}. Try:")
-        print(f"  tms cluster --shards --url {urls[0]}")
-        print(f"  tms topic create hello --url {urls[0]}")
-        print(f"  tms publish hello world --url {urls[-1]}")
-        print(f"  tms poll hello --url {urls[0]}")
+        print(f"  {tms} cluster --shards --url {urls[0]}")
+        print(f"  {tms} topic create hello --url {urls[0]}")
+        print(f"  {tms} publish hello world --url {urls[-1]}")
+        print(f"  {tms} poll hello --url {urls[0]}")
         print("Stop it with Ctrl-C.", flush=True)
         while True:
             time.sleep(1)
@@ -57,7 +62,7 @@ def _start(asked: argparse.Namespace, stack: ExitStack) -> list[str]:
     )
     if made.returncode:
         raise CannotStart("`tms init` has failed; its message is above")
-    urls = []
+    urls, servers = [], []
     for number, port in enumerate(free_ports(asked.servers), 1):
         address = f"{HOST}:{port}"
         log = stack.enter_context((folder / f"server-{number}.log").open("w"))
@@ -66,7 +71,23 @@ def _start(asked: argparse.Namespace, stack: ExitStack) -> list[str]:
         server = subprocess.Popen((*_TMS, "serve", *shared, *flags), stdout=log, stderr=log)
         stack.callback(_stop, server)
         urls.append(f"http://{address}")
+        servers.append(server)
+    for url, server in zip(urls, servers, strict=True):
+        _until_ready(url, server)
     return urls
+
+
+def _until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
+    """Wait until a server answers requests. Raises `CannotStart`."""
+    deadline_s = time.monotonic() + _START_S_MAX
+    while time.monotonic() < deadline_s:
+        if server.poll() is not None:
+            raise CannotStart(f"the server at {url} has ended; its log says why")
+        with suppress(OSError), urlopen(f"{url}/ready", timeout=1) as answer:
+            if answer.status == OK:
+                return
+        time.sleep(_LOOK_S)
+    raise CannotStart(f"the server at {url} is not ready after {_START_S_MAX} s; see its log")
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

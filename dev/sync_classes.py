@@ -110,12 +110,21 @@ OWN = {
                 yield GroupMessage(each, self._bridge)
         """),
     "TopicGroup.worker": Own("""
-        begin = self._group.begin if transaction else None
+        begin = transactions_of(self._group.begin, transaction_timeout_s, transaction=transaction)
         settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
 
         def worker_of(function: Callable[..., Any]) -> GroupWorker:
             hold = self._group.hold
-            return GroupWorker(hold, self._bridge, function, begin, participants, settings=settings)
+            transactions = self._group.transactions
+            return GroupWorker(
+                hold,
+                self._bridge,
+                function,
+                begin,
+                participants,
+                settings=settings,
+                transactions=transactions,
+            )
 
         return worker_of
         """),
@@ -172,7 +181,8 @@ SENTENCES = {
         "of `os.fork()` a client of a server works anew, in an event loop of the child's own; one "
         "on a store in this process raises `RuntimeError`."
     ): (
-        "Close the client, best by `with`; a program that ends without that closes it as it ends. "
+        "Close the client, best by `with`. One that nobody refers to any more closes itself, with "
+        "a `ResourceWarning`; a program that ends closes those that are left. "
         "In a child of `os.fork()`, a client of a server that was made before works with "
         "connections of its own; one on a store in this process raises `RuntimeError` at once."
     ),

@@ -7,6 +7,7 @@ DATABASE="dbname=postgres" python examples/group_postgresql.py
 import asyncio
 import os
 import threading
+import time
 import uuid
 
 import psycopg
@@ -28,6 +29,14 @@ def connection() -> psycopg.Connection[tuple[str]]:
         _here.connection = psycopg.connect(DATABASE)
     found: psycopg.Connection[tuple[str]] = _here.connection
     return found
+
+
+def recover(client: tms.Client, name: str) -> None:
+    """End what a crash of this program left prepared, as a worker does by itself."""
+    with psycopg.connect(DATABASE) as rows:
+        part = PostgresqlParticipant(rows, name)
+        while part.recover(client.transactions).in_progress:
+            time.sleep(1)  # the transaction of the program that died has not timed out
 
 
 def work_in_threads(client: tms.Client, orders: str, bills: str) -> None:
@@ -102,6 +111,7 @@ def main() -> None:
                 if work == "threads":
                     work_in_threads(client, orders, bills)
                 else:
+                    recover(client, "example-asyncio")
                     asyncio.run(work_in_asyncio(orders, bills))
                 show(client, orders, bills)
             finally:

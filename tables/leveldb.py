@@ -66,6 +66,7 @@ class LevelDBStore:
     atomic = True
     is_embedded = True
     reads_at_once = 1
+    exchanges = 0
 
     def __init__(
         self,
@@ -251,7 +252,11 @@ class LevelDBStore:
                 batch.delete(table, key)
             else:
                 batch.put(table, key, value)
-            self._write(batch.writes)
+            self.exchanges += 1
+            try:
+                self._write(batch.writes)
+            finally:
+                self.exchanges += 1
             return True
 
     def compact(self, table: str, start: bytes, stop: bytes) -> None:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from tables.leveldb_log import entries_of
 from tms.core.errors import StoreFileLost
+from tms.core.varints import read_varint
 
 _CURRENT = "CURRENT"
 _MANIFEST = re.compile(rb"(MANIFEST-\d+)\n")
@@ -33,7 +34,6 @@ _VALUES = {1: "b", _LOG: "n", _NEXT_FILE: "n", _LAST_SEQUENCE: "n", 5: "nb"} | {
     9: "n",
 }
 """The values of a field by its tag: numbers and bytes."""
-_MORE = 0x80
 """The bit of a varint's byte that is not the last."""
 
 
@@ -91,26 +91,15 @@ def _fields(edit: bytes) -> Iterator[tuple[int, list[int]]]:
     """Give the tag and the numbers of each field. Raises `LookupError` if it is none."""
     at = 0
     while at < len(edit):
-        tag, at = _varint(edit, at)
+        tag, at = read_varint(edit, at)
         numbers = []
         for kind in _VALUES[tag]:
-            number, at = _varint(edit, at)
+            number, at = read_varint(edit, at)
             if kind == "n":
                 numbers.append(number)
             else:
                 at += number
         yield tag, numbers
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at`, seven bits a byte, the lowest first; and where it ends."""
-    number = shift = 0
-    while True:
-        byte = data[at]
-        number |= (byte & ~_MORE) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & _MORE:
-            return number, at
 
 
 def _table(leveldb: Path, number: int) -> Path:

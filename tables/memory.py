@@ -51,6 +51,7 @@ class MemoryStore:
     is_embedded = True
     is_raised = True
     reads_at_once = 1
+    exchanges = 0
 
     def __init__(self) -> None:
         self._tables: dict[str, SortedDict] = {
@@ -127,7 +128,9 @@ class MemoryStore:
         with self._lock:
             if self._open_table(table).get(key) != expected:
                 return False
+            self.exchanges += 1
             self._put(table, key, value)
+            self.exchanges += 1
             return True
 
     def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002

@@ -5,14 +5,22 @@ in the Message table stands for one contiguous run. A rollback leaves them: noth
 any more, and TTL removes them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
 
 from tables.keys import FRAMED_END, after_prefix, payload_key_of, payload_prefix
 from tables.rows_to_items import read_payloads
-from tables.store import PAYLOAD, Store
+from tables.store import PAYLOAD, Row, Store
 from tms.core.frame import framed_of
 from tms.core.message import MessageBlock
+from tms.core.stored_runs import ReadRun, Reference
 from tms.core.tables import Batch
+
+_GAP_ROWS_MAX = 64
+"""Behind so many rows in a row that are not wanted, a new scan begins at the next that are."""
+_NOTHING = MessageBlock(0, b"")
 
 
 class StorePayloadTable:
@@ -54,6 +62,71 @@ class StorePayloadTable:
         stop = after_prefix(start) if stop_key is None else start + stop_key
         with self._store.scan(PAYLOAD, start + first_key, stop, limit=limit + 1) as rows:
             return read_payloads(rows, message_key, len(start), limit=limit, bytes_max=bytes_max)
+
+    def read_runs(
+        self, topic_prefix: bytes, references: Sequence[Reference], *, limit: int, bytes_max: int
+    ) -> list[ReadRun]:
+        """Return what is stored for the first references, whose pointers ascend, in few scans."""
+        if len(references) == 1:
+            [only] = references
+            key, pointer, first_key = only
+            part = self.read(
+                topic_prefix, pointer, key, first_key, limit=limit, bytes_max=bytes_max
+            )
+            return [ReadRun(*only, *part)]
+        runs: list[ReadRun] = []
+
+        def add(block: MessageBlock, next_key: bytes | None) -> None:
+            runs.append(ReadRun(*references[len(runs)], block, next_key))
+
+        prefixes = [payload_prefix(topic_prefix, each.write_pointer) for each in references]
+        ranges = [
+            (start + each.first_key, after_prefix(start))
+            for start, each in zip(prefixes, references, strict=True)
+        ]
+        with closing(self._rows(ranges)) as found:
+            for index, rows in groupby(found, key=itemgetter(0)):
+                while len(runs) < index:
+                    add(_NOTHING, None)
+                block, next_key = read_payloads(
+                    map(itemgetter(1), rows),
+                    references[index].message_key,
+                    len(prefixes[index]),
+                    limit=limit,
+                    bytes_max=bytes_max,
+                )
+                add(block, next_key)
+                limit -= block.count
+                bytes_max -= len(block.items)
+                if limit <= 0 or bytes_max <= 0:
+                    return runs
+        while len(runs) < len(references):
+            add(_NOTHING, None)
+        return runs
+
+    def _rows(
+        self, ranges: Sequence[tuple[bytes, bytes]]
+    ) -> Generator[tuple[int, Row], None, None]:
+        """Give the rows of ranges, which ascend, each with the index of its range.
+
+        By one scan over all of them, unless much lies between two.
+        """
+        index = 0
+        while index < len(ranges):
+            gap = 0
+            with self._store.scan(PAYLOAD, ranges[index][0], ranges[-1][1]) as rows:
+                for row in rows:
+                    while row[0] >= ranges[index][1]:
+                        index += 1
+                    if row[0] >= ranges[index][0]:
+                        gap = 0
+                        yield index, row
+                        continue
+                    gap += 1
+                    if gap > _GAP_ROWS_MAX:
+                        break
+                else:
+                    return
 
     def size_bytes(
         self, topic_prefix: bytes, write_pointer: int, first_key: bytes, stop_key: bytes

@@ -69,6 +69,15 @@ class Store(Protocol):
         ...
 
     @property
+    def exchanges(self) -> int | None:
+        """How many writes of `compare_and_put` have begun, and have ended, in all.
+
+        The Metadata table of a store that is served changes by nothing else: as long as the number
+        stays, so do the rows that were read after it. None: another process may change them too.
+        """
+        ...
+
+    @property
     def reads_at_once(self) -> int:
         """How many reads may wait for it at a time, each in a thread."""
         ...

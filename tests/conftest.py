@@ -15,14 +15,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests import scale
 from tests.scheduling import InTurn
 from tests.servers import orphans
-from tests.servers.metadata_servers import end_unused, etcd, zookeeper
+from tests.servers.shared_servers import end_unused, etcd, hbase, zookeeper
 from tests.taskless_guard import taskless_guard
 
-__all__ = ["etcd", "zookeeper"]
+__all__ = ["etcd", "hbase", "zookeeper"]
 
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 
@@ -55,7 +57,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if option.seed is None:
         option.seed = random.randrange(2**32) if option.all_tests else scale.GATE_SEED
     scale.choose(option.scale, option.seed)
-    option.hypothesisseed = str(option.seed)
+    assert hasattr(option, "hypothesis_seed"), "Hypothesis takes its seed elsewhere"
+    option.hypothesis_seed = str(option.seed)
+    if not option.all_tests:
+        # Those of the modules that are imported, which other tests decide.
+        providers._get_local_constants = Constants
     hypothesis_settings.register_profile(
         "tms",
         database=None,
@@ -128,7 +134,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
         gc.freeze()
 
 
@@ -137,8 +142,9 @@ def _closed() -> Iterator[None]:
     """Have what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
-    if not gc.get_freeze_count():  # a test had to thaw all, and each file after it would pay
-        gc.freeze()
+    # What lives on (caches, modules) need not be looked through again, nor what a server that ran
+    # in this process has thawed.
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -29,14 +29,6 @@ ON_METADATA_SERVERS = (
 )
 """The files that use ZooKeeper and etcd (tests/metadata/servers.py)."""
 
-
-def uses_metadata_servers(item: pytest.Item | None) -> bool:
-    """Whether a test is in one of those files, or in the folder with clusters on HBase."""
-    return item is not None and item.nodeid.startswith(
-        (*ON_METADATA_SERVERS, "tests/faults/hbase/")
-    )
-
-
 IN_TURN = (
     *ON_METADATA_SERVERS,
     "tests/faults/hbase/",
@@ -76,8 +68,28 @@ class InTurn(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
             self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 
-    def remove_node(self, node: Any) -> Any:
-        """Let another process run the rest of `IN_TURN` if this one crashed."""
+    def remove_node(self, node: Any) -> str | None:
+        """Return the test in which `node` crashed; the others that it did not run are run.
+
+        That test is a failed one, and is not run again: it may have waited for ten minutes. The
+        scheduler of pytest-xdist runs it again, and then gives out what the process had finished
+        too: the process that takes its place waits for ever when it is given only such a unit.
+        """
         if node is self._runs_in_turn:
             self._runs_in_turn = None
-        return super().remove_node(node)
+        work = self.assigned_work.pop(node)
+        crashed = next(
+            (test for unit in work.values() for test, is_done in unit.items() if not is_done), None
+        )
+        if crashed is not None:
+            work[self._split_scope(crashed)][crashed] = True
+            left = {scope: unit for scope, unit in work.items() if not all(unit.values())}
+            self.workqueue.update(left)
+            for other in self.nodes:
+                self._reschedule(other)
+        return crashed
+
+    def _reschedule(self, node: Any) -> None:
+        """Give `node` work until it has two tests, before which it begins none, or let it end."""
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)

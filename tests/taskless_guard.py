@@ -63,8 +63,10 @@ def _held_to_rule(
             return
         finally:
             thrown = None  # its frames keep this one
-        if not exchange.body_unread:
-            awaits += 2 if awaited is None else 1  # behind a turn of the loop it has a task
+        if awaited is None:
+            awaits += 2  # behind a turn of the loop it has a task
+        elif not exchange.body_unread:
+            awaits += 1
         try:
             yield awaited
         except BaseException as error:  # it is the request's, whatever it is

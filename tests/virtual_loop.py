@@ -1,4 +1,8 @@
-"""An event loop whose time goes by hand: it goes on at once to when something is due."""
+"""An event loop whose time goes by hand: it goes on at once to when something is due.
+
+Calls that it makes of threads are made in it. What has threads of its own holds time while they
+work (`hold_time_while`), or else a timeout would be over before a thread has answered.
+"""
 
 import asyncio
 import selectors
@@ -8,6 +12,7 @@ from typing import Any, TypeVar
 from tms.core.clock import Clock
 
 T = TypeVar("T")
+_ANSWER_S_MAX = 120.0
 
 
 class _Hurried(selectors.DefaultSelector):
@@ -16,15 +21,20 @@ class _Hurried(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 0.0
+        self.holds: list[Callable[[], object]] = []
 
     def select(self, timeout: float | None = None) -> Any:
+        if timeout != 0 and any(works() for works in self.holds):
+            answers = super().select(_ANSWER_S_MAX)
+            assert answers, "time was up: no thread has answered"
+            return answers
         assert timeout is not None, "nothing is due any more, and nothing can come"
         self.now_s += timeout
         return super().select(0)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose time passes only while nothing can be done. Calls of threads are made in it."""
+    """A loop whose time passes only while nothing can be done."""
 
     def __init__(self) -> None:
         self._hurried = _Hurried()
@@ -34,6 +44,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the seconds since its start."""
         return self._hurried.now_s
+
+    def hold_time_while(self, works: Callable[[], object]) -> None:
+        """Let no time pass while `works` returns what is true: threads will wake this loop."""
+        self._hurried.holds.append(works)
 
     def run_in_executor(  # type: ignore[override]
         self, _: Any, call: Callable[..., T], *arguments: Any

@@ -1,7 +1,7 @@
 """PostgreSQL rows and messages together: a participant of a transaction, without an outbox.
 
     part = PostgresqlParticipant(connection, "shop")
-    part.recover(client.transactions)          # when the program starts
+    part.recover(client.transactions)          # when the program starts; a worker does it itself
     with client.transaction(participants=[part]) as tx:
         connection.execute("INSERT INTO orders …")
         topic.publish(b"…", tx)
@@ -36,6 +36,7 @@ a connection in pipeline mode, because nothing waits for its answers there.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from time import monotonic, sleep
 from typing import Any, LiteralString, NamedTuple, TypeVar
 
@@ -44,7 +45,13 @@ from psycopg.pq import PipelineStatus
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Composed, Literal
 
-from tms.client.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
+from tms.client.database_recovery import (
+    KnownOutcomes,
+    PartEnd,
+    Recover,
+    Recovered,
+    end_prepared,
+)
 from tms.core.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
@@ -178,6 +185,22 @@ class PostgresqlParticipant:
             commit=lambda transaction_id: self._try("COMMIT", transaction_id),
             roll_back=lambda transaction_id: self._try("ROLLBACK", transaction_id),
         )
+
+    def recovery(self) -> Recover:
+        """Return what does the same as `recover` by a connection of its own, made like this one.
+
+        A group's worker runs it, so this connection may be in use at that time.
+        """
+        info = self._connection.info
+        parameters: dict[str, Any] = {"connect_timeout": "10", **info.get_parameters()}
+        if info.password:
+            parameters["password"] = info.password
+
+        def recover(outcomes: KnownOutcomes) -> Recovered:
+            with closing(Connection.connect(**parameters)) as connection:
+                return PostgresqlParticipant(connection, self.name).recover(outcomes)
+
+        return recover
 
     def _try(self, verb: LiteralString, transaction_id: int) -> PartEnd:
         try:

@@ -18,6 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
 
 from api.cluster.break_off import BreakOff
+from api.cluster.forward_shares import ForwardShares
+from api.cluster.held_requests import read_kept
 from api.cluster.upstream import NotSent, Upstream
 from api.cluster.upstream_connection import Answer
 from api.http.access_control import CHECK_S
@@ -25,7 +27,7 @@ from api.http.answer import lines
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
-from api.http.request_body import check_announced
+from api.http.request_body import check_announced, read_whole
 from tms.core.cluster import LEADER
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.core.http_connections import reason_of
@@ -38,7 +40,7 @@ _is_target = re.compile(rb"[!-~]+").fullmatch
 Headers = list[tuple[bytes, bytes]]
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer, names in lower case, before that is passed on."""
-GRACE_S = 1.0
+GRACE_S = 3.0
 """How long a leader that was left may take to answer what it had taken."""
 _KEPT_BYTES_MAX = 64 * 1024
 """A body that is kept until the other server has taken the seal, if its boot is not known."""
@@ -109,6 +111,7 @@ class Forwarder:
         self._sealer = sealer
         self._id = b"%d" % instance_id
         self._way: _Way | None = None
+        self._shares = ForwardShares()
         self._left: set[_Way] = set()
         """Ways to servers that lead no more, for requests that are on them."""
 
@@ -161,8 +164,10 @@ class Forwarder:
         """Have the leader answer, at `path` if it is not the request's own.
 
         `before_answer` is given the headers of the answer, and waited for before that is passed on.
-        It needs a task. Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`, and of a body that the
-        leader need not see `TooLarge`, `InvalidRequest` (body_too_slow).
+        It needs a task. The body of a caller who is not known is read first, so that it holds no
+        connection to the leader. Raises `NoLeader`, `OutcomeUnknown`, `TooManyConnections`,
+        `ClientGone`, and of a body that the leader need not see `TooLarge`, `QueueFull`,
+        `InvalidRequest` (body_too_slow).
         """
         way = self._way
         if way is None or FORWARDED_BY in exchange.headers:
@@ -175,7 +180,24 @@ class Forwarder:
         may_wait = MAY_WAIT in exchange.query
         loop = way.client.loop
         with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
-            await forwarded.run(before_answer)
+            is_known, sharer = _sharer_of(exchange)
+            if not is_known and exchange.body_unread:
+                await read_whole(exchange)
+            await self._shares.enter(sharer)
+            try:
+                await forwarded.run(before_answer)
+            finally:
+                self._shares.leave(sharer)
+
+
+def _sharer_of(exchange: Exchange) -> tuple[bool, str]:
+    """Return whether it is known who asks, and who has a share of its own for the request."""
+    if exchange.context.access is None:
+        return True, f"address {exchange.address}"
+    admission = exchange.admission
+    if admission is None or admission.session is None:
+        return False, f"address {exchange.address}"
+    return True, f"principal {admission.session.identity.principal}"
 
 
 class _Forwarded:
@@ -192,15 +214,17 @@ class _Forwarded:
     ) -> None:
         self._sealer = sealer
         self._way = way
-        self._whole = exchange.whole_body
-        """The body, if all of it is there."""
         self._exchange = exchange
         self._path = path
         self._told = told
         """Headers that are added to the answer."""
+        self._whole: bytes | None = None
+        """The body, if all of it is there."""
         self._body = _Body(exchange)
 
     async def run(self, before_answer: Before | None) -> None:
+        """Send it, and pass the answer on."""
+        self._whole = self._exchange.whole_body
         answer = await self._answer()
         try:
             if before_answer is not None:
@@ -227,6 +251,7 @@ class _Forwarded:
             # It may have to be sent once more.
             self._whole = self._whole or b"".join([part async for part in self._body])
         is_whole = self._whole is not None or not exchange.body_unread
+        is_whole = is_whole or exchange.kept is not None
         while True:
             boot = way.boot
             answer = await self._send(boot)
@@ -241,6 +266,9 @@ class _Forwarded:
             if way.boot == boot or not is_whole:
                 _unsealed.add(f"{way.address}: its audit says why")
                 raise NoLeader(reason="the other server refuses the seals of this one")
+            if exchange.kept is not None:
+                await read_kept(exchange)
+                self._whole = exchange.whole_body
 
     async def _send(self, boot: str) -> Answer:
         exchange, client = self._exchange, self._way.client

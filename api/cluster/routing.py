@@ -4,8 +4,13 @@
    of the shard, one hop. What names no shard is answered by the server that is asked.
 2. If nobody leads the shard just then, the request waits for the next leader, for `hold_s` at most.
    So it is if a leader says that it leads no more, before it has done anything. Only such requests
-   wait of which nothing was done, at most `HELD_MAX` at once, with `held_bytes_max` of bodies.
-3. A request that another server has forwarded is never forwarded again, and does not wait.
+   wait of which nothing was done, at most `HELD_MAX` at once, with `held_bytes_max` of bodies. A
+   large body is kept from its first byte on for that, if there is room.
+3. A list over all shards waits in the same way until each has a leader, unless one has been without
+   for longer. So it does not say that a shard is away, or fail, only because the shard moves.
+4. A server that gives a shard back first lets the requests end that it has for it (`leave`), for
+   `DRAIN_S` at most: so no answer is cut, and what was taken of a group is written.
+5. A request that another server has forwarded is never forwarded again, and does not wait.
 
 Used from the event loop's thread alone.
 """
@@ -17,14 +22,23 @@ from contextlib import suppress
 from prometheus_client import Counter, Histogram
 
 from api.cluster.forwarding import MAY_WAIT, Forwarder
+from api.cluster.held_requests import KEPT_BYTES_MAX, HeldRequests, read_kept
 from api.http.application import Application
 from api.http.endpoint import FORWARDED_BY, Endpoint
 from api.http.exchange import Exchange, topic_id_of
 from api.http.metrics import SECONDS
+from api.http.numbers import whole_number
 from api.http.operation import Operation
 from api.http.query_parameters import values_of
 from tms.core.caller import AUDIT_TOPIC
-from tms.core.errors import InvalidRequest, NoLeader, Stopping
+from tms.core.errors import (
+    InvalidRequest,
+    NoLeader,
+    OutcomeUnknown,
+    ServerUnreachable,
+    Stopping,
+    StoreUnavailable,
+)
 from tms.core.shards import ShardBy, Sharding
 
 LeftOfLease = Callable[[], float]
@@ -32,15 +46,18 @@ LeftOfLease = Callable[[], float]
 Place = Callable[[Exchange], int | None]
 """Returns the shard that a request is for; None: it names none."""
 
-HELD_MAX = 10_000
-_KEPT_BYTES_MAX = 64 * 1024
-"""A body that is read before the request is forwarded, so that it can wait, and be sent again."""
+DRAIN_S = 1.0
 _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
 _OUTCOMES = ("answered", "no_leader", "broken")
 _OF_HOME = ("publishAll", "startTransaction")
+_READ = ("poll", "getPositions")
+"""Operations that change nothing, though they are no GET."""
 _OF_NAMESPACE = ("listTopics", "getPositions")
 """Operations on all topics of a namespace."""
+_CONSOLE_OF_NAMESPACE = ("/console/topics", "/console/namespaces/{namespace}/topics")
+_CONSOLE_OF_SHARD = ("/console/cleanup", "/console/cleanup/run")
+"""Pages whose shard is not in their paths. Topics by name are asked for wherever they are."""
 
 
 class ShardRouting:
@@ -59,13 +76,19 @@ class ShardRouting:
         self._sharding = sharding
         self._forwarders = forwarders
         self._hold_s = hold_s
-        self._held_bytes_max = held_bytes_max
+        self.waiting = HeldRequests(held_bytes_max)
+        self._reads: set[object] = set()
+        """The endpoints of operations that change nothing."""
         self._leases: dict[int, LeftOfLease] = {}
+        self.at_work: list[set[Exchange]] = [set() for _ in forwarders]
+        """The requests that are answered here, by their shards."""
+        now_s = asyncio.get_running_loop().time()
+        self._has_ended = asyncio.Event()
+        """Set whenever one of them has ended."""
+        self._away_from_s: dict[int, float] = dict.fromkeys(range(sharding.shards), now_s)
+        """Since when shards have no leader that is known."""
         self._news = [asyncio.Event() for _ in forwarders]
         """An event for each shard: set, and made anew, when its leader has changed."""
-        self.held = 0
-        """How many requests wait for a leader."""
-        self._held_bytes = 0
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
@@ -78,24 +101,57 @@ class ShardRouting:
         for route in app.routes.routes:
             place = self._place_of(route.template, route.target.operation)
             if place is not None:
-                route.target.routing = _Routed(self, place)
+                is_of_all = place == self._of_query and route.template not in _CONSOLE_OF_SHARD
+                operation = route.target.operation
+                if operation is not None and (operation.method == "GET" or operation.name in _READ):
+                    self._reads.add(route.target)
+                route.target.routing = _Routed(self, place, is_of_all=is_of_all)
         return app
+
+    @property
+    def held(self) -> int:
+        """How many requests wait for a leader."""
+        return self.waiting.count
 
     # Who leads.
 
     def lead(self, shard: int, left_s: LeftOfLease) -> None:
         """Answer for a shard here while there is something left of its lease."""
         self._leases[shard] = left_s
+        self._away_from_s.pop(shard, None)
         self._tell(shard)
 
     def follow(self, shard: int) -> None:
         """Answer for a shard here no more."""
         self._leases.pop(shard, None)
+        self._note_away(shard)
+
+    async def leave(self, shard: int, stop_waiting: Callable[[], None]) -> None:
+        """Answer for a shard here no more, and let the requests end that are at work for it.
+
+        `stop_waiting` makes those answer that wait for something. Returns after `DRAIN_S`, too.
+        """
+        self.follow(shard)
+        stop_waiting()
+        at_work = self.at_work[shard]
+        ending = {each for each in at_work if not each.body_unread}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while ending & at_work:
+                    self._has_ended.clear()
+                    await self._has_ended.wait()
+
+    def _note_away(self, shard: int) -> None:
+        if shard not in self._leases and self._forwarders[shard].address is None:
+            self._away_from_s.setdefault(shard, asyncio.get_running_loop().time())
 
     def heard(self, shard: int, address: str | None, boot: str) -> None:
         """Forward what is for a shard to another leader, or to none."""
         self._forwarders[shard].forward_to(address, boot)
-        if address is not None:
+        if address is None:
+            self._note_away(shard)
+        else:
+            self._away_from_s.pop(shard, None)
             self._tell(shard)
 
     def _tell(self, shard: int) -> None:
@@ -121,6 +177,11 @@ class ShardRouting:
             place = self._of_transaction
         elif operation.name in _OF_HOME or is_of_namespace:
             place = self._of_home
+        elif template in _CONSOLE_OF_NAMESPACE:
+            if self._sharding.by is ShardBy.NAMESPACE:
+                place = self._of_home
+        elif template in _CONSOLE_OF_SHARD:
+            place = self._of_query
         elif template == "/console/audit":
             place = self._of_audit
         elif "shard" in known:
@@ -140,13 +201,12 @@ class ShardRouting:
 
     def _of_home(self, exchange: Exchange) -> int:
         values = values_of(exchange.query) if exchange.query else {}
-        namespace = exchange.names.get("namespace") or values.get("namespace", "default")
+        namespace = exchange.names.get("namespace") or values.get("namespace") or "default"
         return self._sharding.home(namespace, values.get("topic"))
 
     def _of_query(self, exchange: Exchange) -> int | None:
         given = values_of(exchange.query).get("shard", "") if exchange.query else ""
-        is_number = given.isascii() and given.isdigit() and len(given) < len("1000")
-        return int(given) if is_number and int(given) < self._sharding.shards else None
+        return whole_number(given, self._sharding.shards - 1)
 
     # Having it answered there.
 
@@ -173,68 +233,116 @@ class ShardRouting:
             try:
                 await self._forwarders[shard].forward(exchange)
             except NoLeader as error:
-                if left_s <= 0 or not self._may_wait(exchange):
+                if left_s <= 0 or not self.waiting.may_wait(exchange):
                     self._no_leader.inc()
                     error.detail = {**error.detail, "shard": shard}
                     raise
-            except Exception:
-                self._broken.inc()
-                raise
+            except Exception as error:
+                # A read that was broken off, because another server leads now, is done again.
+                is_read = isinstance(error, OutcomeUnknown) and exchange.endpoint in self._reads
+                if left_s <= 0 or not is_read or not self.waiting.may_wait(exchange):
+                    self._broken.inc()
+                    raise
             else:
                 self._answered.inc()
                 if MAY_WAIT not in exchange.query:
                     self._seconds.observe(loop.time() - until_s + self._hold_s)
                 return True
-            await self._wait(exchange, news, min(left_s, _RETRY_S))
+            if exchange.bytes_in:
+                await read_kept(exchange)
+            await self.waiting.wait(exchange, news, min(left_s, _RETRY_S))
         return False
 
-    def _may_wait(self, exchange: Exchange) -> bool:
-        """Whether nothing of a request was sent, and there is room for it."""
-        has_all = exchange.whole_body is not None or exchange.bytes_in == 0
-        size = len(exchange.whole_body or b"")
-        has_room = self.held < HELD_MAX and self._held_bytes + size <= self._held_bytes_max
-        return has_all and has_room and not exchange.is_begun
+    def end(self, shard: int, exchange: Exchange) -> None:
+        """Count a request out that was answered here."""
+        self.at_work[shard].discard(exchange)
+        self._has_ended.set()
 
-    async def _wait(self, exchange: Exchange, news: asyncio.Event, wait_s: float) -> None:
-        size = len(exchange.whole_body or b"")
-        self.held += 1
-        self._held_bytes += size
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await news.wait()
-        finally:
-            self.held -= 1
-            self._held_bytes -= size
+    @property
+    def is_any_away(self) -> bool:
+        """Whether a shard has no leader that is known."""
+        return bool(self._away_from_s)
+
+    async def all_led(self, exchange: Exchange, until_s: float) -> None:
+        """Wait until each shard has a leader, or has had none for `hold_s`, or until a time."""
+        loop = asyncio.get_running_loop()
+        while self._away_from_s:
+            shard = max(self._away_from_s, key=self._away_from_s.__getitem__)
+            left_s = min(self._away_from_s[shard] + self._hold_s, until_s) - loop.time()
+            if left_s <= 0 or not self.waiting.may_wait(exchange):
+                return
+            await self.waiting.wait(exchange, self._news[shard], left_s)
+
+    async def pause(self, exchange: Exchange, until_s: float) -> bool:
+        """Wait before a list is asked for again; False: not again, a shard is away for long."""
+        now_s = asyncio.get_running_loop().time()
+        is_long = any(now_s - away_s >= self._hold_s for away_s in self._away_from_s.values())
+        if is_long or now_s >= until_s or not self.waiting.may_wait(exchange):
+            return False
+        await self.waiting.wait(exchange, asyncio.Event(), min(until_s - now_s, _RETRY_S))
+        return True
 
 
 class _Routed:
     """The routing of one operation. Fulfils `api.http.endpoint.Routing`."""
 
-    __slots__ = ("_place", "_routing")
+    __slots__ = ("_is_of_all", "_place", "_routing")
 
-    def __init__(self, routing: ShardRouting, place: Place) -> None:
+    def __init__(self, routing: ShardRouting, place: Place, *, is_of_all: bool) -> None:
+        """Ask `place` for the shard; if it names none, `is_of_all` says whether all are meant."""
         self._routing = routing
         self._place = place
+        self._is_of_all = is_of_all
 
     async def answer(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Have another server answer a request, or `endpoint`. Raises what either raises."""
+        if exchange.body_unread:
+            with self._routing.waiting.keeping(exchange):
+                await self._answer(exchange, endpoint)
+        else:
+            await self._answer(exchange, endpoint)
+
+    async def _answer(self, exchange: Exchange, endpoint: Endpoint) -> None:
         until_s: float | None = None
         while True:
-            shard = self._elsewhere(exchange)
+            shard = self._shard_of(exchange)
             if shard is None:
+                return await self._answer_of_all(exchange, endpoint)
+            if self._routing.is_here(shard):
+                self._routing.at_work[shard].add(exchange)
                 try:
                     return await endpoint.answer(exchange)
-                except (NoLeader, Stopping):
+                except (NoLeader, Stopping, StoreUnavailable):
                     # It was refused as this server stopped leading the shard: nothing was done.
-                    has_all = exchange.whole_body is not None and not exchange.is_begun
-                    shard = self._elsewhere(exchange) if has_all else None
-                    if shard is None:
+                    has_all = exchange.whole_body is not None or exchange.kept is not None
+                    has_all = has_all or (not exchange.body_unread and not exchange.bytes_in)
+                    if not has_all or exchange.is_begun or self._routing.is_here(shard):
                         raise
+                finally:
+                    self._routing.end(shard, exchange)
+                if exchange.bytes_in:
+                    await read_kept(exchange)
             if until_s is None:
                 until_s = self._routing.held_until_s()
             if await self._forwards(shard, exchange, endpoint, until_s):
                 return None
+
+    async def _answer_of_all(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Have an endpoint answer for all shards, or for none that it is known to be of."""
+        if not self._is_of_all or FORWARDED_BY in exchange.headers:
+            return await endpoint.answer(exchange)
+        until_s = self._routing.held_until_s()
+        while True:
+            if self._routing.is_any_away:
+                await asyncio.sleep(0)  # from here on in a task
+                await self._routing.all_led(exchange, until_s)
+            try:
+                return await endpoint.answer(exchange)
+            except (NoLeader, OutcomeUnknown, ServerUnreachable) as error:
+                is_safe = exchange.method == "GET" or isinstance(error, NoLeader)
+                if not is_safe or not await self._routing.pause(exchange, until_s):
+                    raise
+            exchange.operation, exchange.admission = endpoint.operation, None
 
     async def _forwards(
         self, shard: int, exchange: Exchange, endpoint: Endpoint, until_s: float
@@ -247,6 +355,7 @@ class _Routed:
         if await self._routing.forward(shard, exchange, until_s):
             return True
         exchange.operation, exchange.admission = endpoint.operation, None
+        await read_kept(exchange)
         return False
 
     def leader_elsewhere(self, exchange: Exchange) -> str | None:
@@ -256,16 +365,20 @@ class _Routed:
 
     def _elsewhere(self, exchange: Exchange) -> int | None:
         """Return the shard of a request that this server does not lead; None: answer it here."""
-        try:
-            shard = self._place(exchange)
-        except InvalidRequest:
-            return None  # the operation says why
+        shard = self._shard_of(exchange)
         return None if shard is None or self._routing.is_here(shard) else shard
+
+    def _shard_of(self, exchange: Exchange) -> int | None:
+        """Return the shard of a request; None if it has none, or the operation says why not."""
+        try:
+            return self._place(exchange)
+        except InvalidRequest:
+            return None
 
 
 async def _read_small(exchange: Exchange) -> None:
     """Read a small body whole, as it came."""
-    if exchange.body_unread and 0 < exchange.fields.body_bytes <= _KEPT_BYTES_MAX:
+    if exchange.body_unread and 0 < exchange.fields.body_bytes <= KEPT_BYTES_MAX:
         parts = []
         while exchange.body_unread:
             parts.append(await exchange.receive())

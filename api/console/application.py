@@ -87,12 +87,13 @@ def beside(
 
     `registry` is that of the server, and asks nobody who they are; None: it has none.
     """
-    context = app.context
+    context, sessions = app.context, BrowserSessions(app.context.clock)
+    context.memory.show("console_sessions", lambda: len(sessions))
     console = Console(
         clock=context.clock,
         is_read_only=is_read_only,
         asks_who=context.access is not None,
-        sessions=BrowserSessions(context.clock),
+        sessions=sessions,
     )
 
     def endpoint(*arguments: Any) -> ConsoleEndpoint:

@@ -4,24 +4,17 @@
    it (its time, a revocation, a changed password) ends what the cookie can do, too.
 2. An id is kept by its SHA-256, for `LIFE_S` at most. At most `SESSIONS_MAX` are kept, and
    `OWN_MAX` of a principal: of too many the oldest goes, of a principal's the oldest of its own.
-3. After `FAILURES_MAX` failed attempts within a minute from an address, or with a name, the next
-   ones are refused.
 """
 
 import hashlib
 import secrets
-from collections import deque
 from dataclasses import dataclass
 
 from tms.core.clock import Clock
-from tms.core.errors import RateExceeded
 
 LIFE_S = 12 * 3600
 SESSIONS_MAX = 1_024
 OWN_MAX = 16
-FAILURES_MAX = 10
-_MINUTE_MS = 60_000
-_SOURCES_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +35,9 @@ class BrowserSessions:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._by_digest: dict[bytes, BrowserSession] = {}
-        self._failures: dict[str, deque[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_digest)
 
     def begin(self, authorization: bytes, principal: str, ends_ms: int) -> str:
         """Return the id of a new session, which ends at `ends_ms` at the latest."""
@@ -69,26 +64,6 @@ class BrowserSessions:
     def end(self, session_id: str) -> None:
         """End a session, if there is one."""
         self._by_digest.pop(_digest(session_id), None)
-
-    def check_attempt(self, source: str) -> None:
-        """Raise `RateExceeded` if too many attempts from an address, or with a name, failed."""
-        failures = self._failures.get(source)
-        if failures is None:
-            return
-        now_ms = self._clock.keys_ms()
-        while failures and failures[0] <= now_ms - _MINUTE_MS:
-            failures.popleft()
-        if len(failures) >= FAILURES_MAX:
-            left_s = 1 + (failures[0] + _MINUTE_MS - now_ms) // 1000
-            raise RateExceeded("principal_rate_exceeded", setting="sign-ins", retry_after_s=left_s)
-
-    def failed(self, source: str) -> None:
-        """Take note of a failed attempt from an address, or with a name."""
-        failures = self._failures.pop(source, None) or deque(maxlen=FAILURES_MAX)
-        failures.append(self._clock.keys_ms())
-        self._failures[source] = failures
-        if len(self._failures) > _SOURCES_MAX:
-            del self._failures[next(iter(self._failures))]
 
 
 def _digest(session_id: str) -> bytes:

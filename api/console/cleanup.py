@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from api.console.row import Row
 from api.console.visit import Answer, Done, ShownPage, Visit, place
+from api.http.numbers import whole_number
 from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
 from tms.core.shards import SHARDS_MAX
@@ -18,9 +19,10 @@ def _cleanup_of(visit: Visit, given: Mapping[str, str]) -> Cleanup | None:
     shard = given.get("shard", "")
     if not shard:
         return visit.services.cleanup
-    if not (shard.isascii() and shard.isdecimal() and int(shard[:9]) < SHARDS_MAX):
+    number = whole_number(shard, SHARDS_MAX - 1)
+    if number is None:
         raise InvalidRequest("invalid_query", shard=shard[:20])
-    return visit.services.in_shard(int(shard[:9])).cleanup
+    return visit.services.in_shard(number).cleanup
 
 
 async def cleanup(visit: Visit) -> Answer:

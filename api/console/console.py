@@ -8,13 +8,13 @@
 4. Nothing in a page comes from another host, and nothing in it runs that is not one of `assets`.
 """
 
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from hmac import compare_digest
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
@@ -43,6 +43,8 @@ from tms.core.clock import Clock
 from tms.core.errors import InternalError, NotAuthenticated, NotPermitted, TmsError
 
 COOKIE = "tms_console"
+_COOKIE = re.compile(rb"(?:^|;)[ \t]*tms_console=([A-Za-z0-9_-]{1,128})[ \t]*(?:;|$)")
+"""The cookie among others. `http.cookies` takes time that grows with the square of some headers."""
 _HERE = Path(__file__).parent
 _HTML = b"text/html; charset=utf-8"
 _DETAIL_CHARS = 2_000
@@ -69,7 +71,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("number", "size", "span", "moment", "text", "payload")
+    names = ("number", "size", "span", "moment", "text", "prose", "payload")
     environment.filters |= {name: getattr(shown, name) for name in names}
     environment.globals |= {"place": place, "version": __version__}
     Thread(target=_compile, args=(environment,), name="console-templates", daemon=True).start()
@@ -128,7 +130,8 @@ class Console:
         """Send what a handler gave."""
         exchange = visit.exchange
         if isinstance(answer, ShownPage):
-            body = self.html(visit, answer).encode("utf-8", "replace")
+            told = visit.query.get("told", "") if _is_led_here(exchange) else ""
+            body = self.html(visit, answer, told).encode("utf-8", "replace")
             await exchange.answer(OK, body, _HTML, _HEADERS)
         elif isinstance(answer, Download):
             name = "".join(each if each.isalnum() or each in "._-" else "_" for each in answer.name)
@@ -148,15 +151,16 @@ class Console:
         location = (b"location", f"{root_of(exchange)}{to}".encode())
         await exchange.answer(SEE_OTHER, b"", _HTML, (*_HEADERS, location, *headers))
 
-    def html(self, visit: Visit, page: ShownPage) -> str:
-        """Return a page as HTML."""
-        session = visit.session
+    def html(self, visit: Visit, page: ShownPage, told: str = "") -> str:
+        """Return a page as HTML; `told` is what the console did before it led here."""
+        session, who = visit.session, _who(visit)
         values: dict[str, Any] = {
             "visit": visit,
             "root": visit.root,
             "csrf": self.csrf if session is None else session.csrf,
-            "told": visit.query.get("told", "") if _is_led_here(visit.exchange) else "",
-            "who": _who(visit),
+            "told": told,
+            "who": who,
+            "is_known": who is not None or not self.asks_who,
             "now_ms": self.clock.now_ms(),
             **page.values,
         }
@@ -194,7 +198,7 @@ class Console:
         """Raise `NotPermitted` if everybody may do everything, and it is asked from elsewhere."""
         if self.asks_who:
             return
-        address = exchange.peer.address
+        address = exchange.address
         try:
             is_here = not address or ip_address(address.partition("%")[0]).is_loopback
         except ValueError:
@@ -223,8 +227,5 @@ def cookie_of(exchange: Exchange) -> str | None:
     header = exchange.headers.get(b"cookie")
     if header is None:
         return None
-    try:
-        found = SimpleCookie(header.decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+    found = _COOKIE.search(header)
+    return None if found is None else found[1].decode()

@@ -7,11 +7,12 @@ from api.console.row import Row
 from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from api.http.guarded import DecidedBy
+from api.http.numbers import whole_number
 from tms.core.errors import InvalidRequest
 from tms.core.namespaces import NamespaceSettings
 from tms.security.resources import Action
 
-_DIGITS_MAX = 16
+_SETTING_MAX = 10**16 - 1
 _SETTINGS = tuple(field.name for field in fields(NamespaceSettings))
 
 
@@ -50,11 +51,12 @@ async def declare(visit: Visit) -> Answer:
     for setting in _SETTINGS:
         text = visit.form.get(setting, "").strip()
         if text:
-            if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
+            number = whole_number(text, _SETTING_MAX)
+            if number is None:
                 raise InvalidRequest(
                     "invalid_namespace_settings", setting=setting, value=text[:100]
                 )
-            given[setting] = int(text)
+            given[setting] = number
     await visit.services.namespaces.declare(name, NamespaceSettings(**given))
     return Done(place("namespaces", name), "Changed.")
 

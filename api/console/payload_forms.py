@@ -1,5 +1,6 @@
 """How payloads and keys are shown: as text, JSON, hexadecimal digits, or by their schemas."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -15,6 +16,9 @@ from tms.core.topic_schemas import TopicSchemas
 
 _JSON_BYTES_MAX = 64 * 1024
 _INDENTED_BYTES_MAX = 16 * 1024
+_INDENTS_BYTES_MAX = 1024 * 1024
+_BESIDE_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[^]["{},]+', re.DOTALL)
+"""Texts, an unfinished one to its end, and all else that begins no line of JSON."""
 INDENT = 2
 _DECODED_BYTES_MAX = 256 * 1024
 """Larger payloads are not decoded by their schemas here."""
@@ -86,16 +90,28 @@ def shown_payload(
 def in_lines(value: bytes, bytes_max: int, indent: int = INDENT) -> bytes:
     """Return JSON with a line for each of its parts, or in one line without an indent.
 
-    What is not JSON, or has more than `bytes_max` bytes, is returned as it is: of deep JSON each
-    part gets a long indent.
+    What is not JSON, or has more than `bytes_max` bytes, is returned as it is. So is deep JSON,
+    whose parts would get long indents.
     """
-    if len(value) > bytes_max:
+    if len(value) > bytes_max or (indent and _indents(value) * indent > _INDENTS_BYTES_MAX):
         return value
     try:
         value.decode()
         return msgspec.json.format(value, indent=indent)
     except (ValueError, RecursionError):
         return value
+
+
+def _indents(value: bytes) -> int:
+    """Return how many indents JSON gets, if it has a line for each of its parts."""
+    depth = indents = 0
+    for byte in _BESIDE_PARTS.sub(b"", value):
+        if byte in b"[{":
+            depth += 1
+        elif byte in b"]}":
+            depth -= 1
+        indents += depth
+    return indents
 
 
 def as_hex(value: bytes, chars_max: int) -> str:

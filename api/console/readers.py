@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
 from api.http.guarded import DecidedBy
+from api.http.numbers import whole_number
 from tms.core.lags import ReaderLag
 from tms.security.resources import Action, topic_resource
 
 _PAGE = 100
+_PASSED_MAX = 9_999_999
 _ASKED_AT_ONCE = 200
 """After so many decisions who may see what the event loop has a turn."""
 
@@ -18,7 +20,7 @@ async def readers(visit: Visit) -> Answer:
     """Show a page of readers, those first that are behind longest."""
     query = visit.query
     wanted, passed = query.get("search", ""), query.get("from", "")
-    start = int(passed[:7]) if passed.isascii() and passed.isdecimal() else 0
+    start = whole_number(passed, _PASSED_MAX) or 0
     lags = await visit.exchange.context.watch.lags()
     ordered = sorted(lags, key=lambda each: (-each.seconds, -each.messages))
     found, is_more = await _seen(visit, ordered, wanted, start)

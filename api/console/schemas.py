@@ -18,6 +18,7 @@ from api.console.payload_forms import in_lines
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
 from api.http.guarded import DecidedBy
+from api.http.numbers import whole_number
 from tms.core.errors import InvalidRequest, SchemaRefused
 from tms.core.extras import install_command
 from tms.core.schema_types import SCHEMA_TYPES
@@ -31,7 +32,9 @@ _DIFFERENCE_CHARS, _LINE_CHARS = 10_000, 200
 _REASONS_MAX, _REASON_CHARS = 20, 300
 _GIVEN_CHARS = 15_000
 """Longer texts are not shown again in the form that checked them."""
-_COMPARED_LINES_MAX = 2_000
+_COMPARED_LINES_MAX = 500
+_COMPARISONS_MAX = 4_000_000
+"""The most that comparing two texts may take, as `_comparisons` estimates it: about 0.1 s."""
 _OTHER_NAMES = (":.:", ":*:")
 """How names begin that mean a subject of another name, or several."""
 
@@ -130,9 +133,9 @@ async def _version(
     """Return a version of the subject in the path. Raises `InvalidRequest`, `NotPermitted`."""
     number = otherwise
     if given:
-        if not (given.isascii() and given.isdecimal() and 0 < int(given[:11]) <= NUMBER_MAX):
+        number = whole_number(given, NUMBER_MAX) or 0
+        if not number:
             raise InvalidRequest("invalid_query", version=given[:20])
-        number = int(given[:11])
     try:
         found = await schemas.version(visit.names["subject"], number)
     except SchemaRefused:
@@ -187,8 +190,19 @@ def _difference(before: str, after: str) -> list[Line] | None:
     are_whole = max(len(before), len(after)) > _JSON_BYTES_MAX and len(old) == len(new) == 1
     if are_whole or max(len(old), len(new)) > _COMPARED_LINES_MAX:
         return None
+    if _comparisons(old, new) > _COMPARISONS_MAX:
+        return None
     lines = difflib.unified_diff(old, new, lineterm="", n=3)
     return list(_lines(lines))
+
+
+def _comparisons(old: list[str], new: list[str]) -> int:
+    """Return how many comparisons of lines `difflib` may make.
+
+    It looks at all pairs of equal lines for each run of lines that it finds in both texts.
+    """
+    places = difflib.SequenceMatcher(None, old, new).b2j  # type: ignore[attr-defined]  # documented
+    return min(len(old), len(new)) * sum(len(places.get(line, ())) for line in old)
 
 
 def _lines(lines: Iterator[str]) -> Iterator[Line]:

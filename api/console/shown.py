@@ -4,9 +4,12 @@ Templates escape everything. What cannot be seen (control characters, marks that
 of text) is shown as its code, so that no payload can look like something else.
 """
 
-import re
-import unicodedata
 from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from api.http.prose import html_of
+from tms.core.printable import printable
 
 _NOTHING = "-"
 _DIGITS_BELOW = 10
@@ -15,8 +18,6 @@ _KILO = 1000
 _LONG = 100
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_MAYBE_UNSEEN = re.compile(r"[^\x20-\x7e\n\t]")
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def number(value: float | None) -> str:
@@ -60,13 +61,12 @@ def moment(ms: float | None) -> str:
 
 def text(value: str) -> str:
     """Return a text in which all can be seen."""
-    return _MAYBE_UNSEEN.sub(_seen, value)
+    return printable(value, kept="\n\t")
 
 
-def _seen(found: re.Match[str]) -> str:
-    character = found[0]
-    is_unseen = unicodedata.category(character) in _UNSEEN
-    return f"\\u{ord(character):04x}" if is_unseen else character
+def prose(value: str) -> Markup:
+    """Return a text in which all can be seen, and with what is between backticks as code."""
+    return Markup(html_of(text(value)))  # noqa: S704  html_of has escaped it
 
 
 def payload(value: bytes, chars_max: int = 4_000) -> str:

@@ -8,11 +8,14 @@ from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit, fields_of
 from api.http.access_control import AccessControl
 from api.http.exchange import Exchange
-from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.http.request_body import read_body
 from tms.core.errors import NotAuthenticated
+from tms.security.credentials import Scheme
+from tms.security.sessions import NEVER_MS
 
+_FORM_BYTES_MAX = 64 * 1024
+"""The largest form that a stranger may send."""
 _PLACE_CHARS_MAX = 2_000
-_NAME_CHARS_MAX = 255
 
 
 async def form(visit: Visit) -> Answer:
@@ -21,21 +24,19 @@ async def form(visit: Visit) -> Answer:
 
 
 async def sign_in(console: Console, access: AccessControl | None, exchange: Exchange) -> None:
-    """Check a credential, and begin a session. Raises `RateExceeded`."""
-    given = fields_of(await read_body(exchange, SMALL_BODY_BYTES_MAX))
-    back, address = _back_of(given.get("back", "")), exchange.peer.address
+    """Check a credential, and begin a session. Raises `RateExceeded`.
+
+    Attempts have the limits that passwords have everywhere (`tms.security.passwords`).
+    """
+    given = fields_of(await read_body(exchange, _FORM_BYTES_MAX))
+    back = _back_of(given.get("back", ""))
     if access is None:
         await console.go(exchange, back)
         return
-    attempted = _attempted(given, address)
-    for each in attempted:
-        console.sessions.check_attempt(each)
     header = _header_of(given)
     try:
         session = await access.identify(exchange, header)
     except NotAuthenticated as error:
-        for each in attempted:
-            console.sessions.failed(each)
         problem = f"{error.problem.message} {error.detail.get('reason', '')}"
         page = ShownPage("sign_in.html", {"back": back, "problem": problem})
         await console.answer(Visit(exchange, None, {}, console.is_read_only), page)
@@ -43,7 +44,9 @@ async def sign_in(console: Console, access: AccessControl | None, exchange: Exch
     before = cookie_of(exchange)
     if before is not None:
         console.sessions.end(before)  # a session that somebody else may have put there
-    session_id = console.sessions.begin(header, session.identity.principal, session.ends_ms)
+    # What was verified of a password holds for a minute, but the door verifies it again each time.
+    ends_ms = NEVER_MS if session.mechanism is Scheme.BASIC else session.ends_ms
+    session_id = console.sessions.begin(header, session.identity.principal, ends_ms)
     await console.go(exchange, back, [_cookie(exchange, session_id, "")])
 
 
@@ -53,13 +56,6 @@ async def sign_out(console: Console, exchange: Exchange) -> None:
     if session_id is not None:
         console.sessions.end(session_id)
     await console.go(exchange, "/sign-in", [_cookie(exchange, "", "; Max-Age=0")])
-
-
-def _attempted(given: Mapping[str, str], address: str) -> tuple[str, ...]:
-    """Return by what failed attempts are counted: the address, and the name beside a password."""
-    name = given.get("name", "").strip()
-    is_by_name = name and not given.get("token", "").strip()
-    return (address, f"name {name[:_NAME_CHARS_MAX]}") if is_by_name else (address,)
 
 
 def _header_of(given: Mapping[str, str]) -> bytes:

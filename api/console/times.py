@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from api.http.numbers import whole_number
 from tms.core.errors import InvalidRequest
 from tms.core.message import check_start_ms
 
@@ -12,8 +13,9 @@ def time_of(text: str) -> int:
     Raises `InvalidRequest` (invalid_start_time, start_time_in_seconds).
     """
     given = text.strip()
-    if given.isascii() and given.isdecimal() and len(given) <= len(str(2**63)):
-        return check_start_ms(int(given))
+    number = whole_number(given)
+    if number is not None:
+        return check_start_ms(number)
     try:
         time = datetime.fromisoformat(given)
     except ValueError:

@@ -97,7 +97,7 @@ async def create(visit: Visit) -> Answer:
     """Create a topic."""
     exchange = visit.exchange
     topic_id = exchange.topic_of(visit.form.get("name", ""))
-    exchange.touches(Action.MANAGE, [topic_id])
+    await exchange.touches(Action.MANAGE, [topic_id])
     properties = settings_of(visit.form)
     if exchange.use is not None:
         exchange.use.take_topic()

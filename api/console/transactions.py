@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from api.console.row import Row
 from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit
+from api.http.numbers import whole_number
 from tms.core.cleanup import InvalidState
 from tms.core.errors import TmsError
 from tms.core.groups import LimitedBy
@@ -24,11 +25,13 @@ async def transactions(visit: Visit) -> Answer:
     """Show a page of those in progress, and one of the invalid ones."""
     query = visit.query
     from_open, from_invalid = (_number(query.get(name, "")) for name in ("open", "invalid"))
-    service, watch = visit.services.transactions, visit.exchange.context.watch
+    services, missing = visit.services.present()
+    service, watch = services.transactions, visit.exchange.context.watch
     in_progress = await service.in_progress()
     invalid = await service.invalid(from_invalid + _PAGE + 1)
     cleanup = await watch.cleanup()
     values = {
+        "missing": missing,
         "in_progress": in_progress[from_open : from_open + _PAGE],
         "count": len(in_progress),
         "from_open": from_open,
@@ -45,7 +48,7 @@ async def transactions(visit: Visit) -> Answer:
 
 
 def _number(given: str) -> int:
-    return min(int(given), _PASSED_MAX) if given.isascii() and given.isdecimal() else 0
+    return min(whole_number(given) or 0, _PASSED_MAX)
 
 
 def _next(passed: int, found: Sequence[object]) -> str:

@@ -12,12 +12,13 @@
 Used from the event loop's thread alone.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Never
 
 from api.http.admitted import Admitted
-from api.http.audit_trail import AuditTrail
+from api.http.audit_trail import CHECKS_A_TURN, AuditTrail
 from api.http.guarded import DecidedBy, Guarded
 from api.http.request import Request, Use
 from tms.core.caller import ANYBODY, ASKING, Caller
@@ -87,6 +88,14 @@ class AccessControl:
         """
         grants.on_change.append(self._decisions.clear)
 
+    def decisions_kept(self) -> int:
+        """Return how many decisions are remembered."""
+        return len(self._decisions)
+
+    def sessions_kept(self) -> int:
+        """Return how many sessions are remembered."""
+        return len(self._sessions)
+
     def guards(self, operation: Guarded | None) -> bool:
         """Whether anything is asked of who wants an operation; None: what is none."""
         if operation is None:
@@ -126,7 +135,7 @@ class AccessControl:
                 return self._opened(request, self._opener)
             header = request.authorization
             assert header is not None, "what is known without waiting is known by now"
-            return await self._sessions.of_header(header, request.connection.peer.address)
+            return await self._sessions.of_header(header, request.address)
         except TmsError as error:
             self.trail.unknown(request, error)
 
@@ -155,7 +164,7 @@ class AccessControl:
         """
         request.admission = request.admission or Admitted()  # none: everybody may ask
         try:
-            return await self._sessions.of_header(header, request.connection.peer.address)
+            return await self._sessions.of_header(header, request.address)
         except TmsError as error:
             self.trail.unknown(request, error)
 
@@ -245,7 +254,11 @@ class AccessControl:
                 self.refuse(request, action, topic_resource(namespace, None))
             return
         subscription = request.names.get("subscription")
-        self.check(request, action, operation.resource_of(request.names), subscription)
+        resource = operation.resource_of(request.names)
+        other = operation.or_action
+        if other is not None and not self.may(request, action, resource, subscription):
+            action = other if self.may(request, other, resource, subscription) else action
+        self.check(request, action, resource, subscription)
 
     def check(
         self,
@@ -265,15 +278,20 @@ class AccessControl:
             self._refuse(request, use, resource, is_hidden=is_hidden)
         self.trail.used(request, _use(action, resource, ruling.rule, subscription))
 
-    def check_topics(
+    async def check_topics(
         self,
         request: Request,
         action: Action,
         topics: Sequence[TopicId],
         subscriptions: Sequence[str] = (),
     ) -> None:
-        """Check topics that a body names, each with its subscription if there are any."""
+        """Check topics that a body names, each with its subscription if there are any.
+
+        Others have a turn after each `CHECKS_A_TURN`.
+        """
         for at, topic in enumerate(topics):
+            if at % CHECKS_A_TURN == CHECKS_A_TURN - 1:
+                await asyncio.sleep(0)
             subscription = subscriptions[at] if subscriptions else None
             self.check(request, action, topic_resource(topic.namespace, topic.name), subscription)
 

@@ -9,6 +9,7 @@
 Used from the event loop's thread alone; but a caller may say from any what it acts on.
 """
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import Never
@@ -24,6 +25,8 @@ from tms.security.credentials import tried_by
 from tms.security.resources import Action
 from tms.security.rules import Effect
 
+CHECKS_A_TURN = 256
+"""After that many checks, or uses reported, of one request others have a turn."""
 _PATH_CHARS_TOLD = 200
 _REFUSALS = (401, 403)
 
@@ -41,9 +44,8 @@ class AuditTrail:
         if self._audit is None:
             return
         if request.uses is None:
-            request.uses = [use]
-        elif use not in request.uses:
-            request.uses.append(use)
+            request.uses = {}
+        request.uses[use.action, use.resource, id(use.rule), use.about] = use
 
     def noting(self, request: Request, caller: Caller) -> Caller:
         """Return a caller of whom it is noted what he acts on that is another's."""
@@ -54,14 +56,16 @@ class AuditTrail:
     def _acts_on(self, request: Request, what: str) -> None:
         self.used(request, Use(Action.TRANSACT_ANY, what))
 
-    def tell_uses(self, request: Request) -> None:
+    async def tell_uses(self, request: Request) -> None:
         """Tell what was used, now that there is an answer or its beginning."""
         uses, audit, status = request.uses, self._audit, request.status
         if uses is None or audit is None or status in _REFUSALS:
             return
         request.uses = None
         always = request.operation is not None and request.operation.is_always_audited
-        for use in uses:
+        for at, use in enumerate(uses.values()):
+            if at % CHECKS_A_TURN == CHECKS_A_TURN - 1:
+                await asyncio.sleep(0)
             record = self._record(request, use, Effect.ALLOW, status or None)
             if always or audit.is_wanted(record.principal, use.action, use.resource, Effect.ALLOW):
                 audit.add(record)
@@ -124,7 +128,7 @@ class AuditTrail:
             time_ms=self._clock.now_ms(),
             principal=None if session is None else session.identity.principal,
             mechanism=None if session is None else session.mechanism,
-            address=request.connection.peer.address,
+            address=request.address,
             via=admission.via,
             action=use.action,
             resource=use.resource,

@@ -16,7 +16,9 @@ import socket
 from collections.abc import Iterable
 
 from api.http.head import Fields
+from api.http.proxies import TrustedProxies
 from tms.core.errors import InvalidRequest
+from tms.core.hosts import Network
 
 _LOOPBACK = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 _HOST_BYTES_MAX = 300
@@ -28,8 +30,12 @@ _SHOWN_CHARS = 100
 class Callers:
     """Checks who calls."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """Allow `names` besides the loopback names, IP addresses and the machine's own name."""
+    def __init__(self, names: Iterable[str] = (), proxies: Iterable[Network] = ()) -> None:
+        """Allow `names` besides the loopback names, IP addresses and the machine's own name.
+
+        `proxies` are the networks of those that say whose requests they pass on.
+        """
+        self.proxies = TrustedProxies(proxies)
         own = socket.gethostname()
         short = own.partition(".")[0]
         self._names = {name.lower() for name in (*_LOOPBACK, own, short, *names) if name}

@@ -40,14 +40,17 @@ from api.http.head import Head
 from api.http.head_cache import HeadReader
 from api.http.incoming_body import IncomingBody
 from api.http.taskless import TasklessCall
-from tms.core.errors import InvalidRequest, TmsError
+from tms.core.errors import InternalError, InvalidRequest, TmsError
+from tms.core.rare_log import RareLog
 
 _HELD_BYTES_MAX = 64 * 1024
 """The most bytes after the running request before reading is paused."""
 _REQUESTS_A_TURN = 16
 """So many of one connection begin before others have their turn."""
 
-_log = logging.getLogger("tms.api")
+_PATH_CHARS_LOGGED = 200
+
+_broken_off = RareLog(logging.getLogger("tms.api"), "answers broken off", logging.ERROR)
 
 
 class HttpConnection(ClientWire):
@@ -118,6 +121,9 @@ class HttpConnection(ClientWire):
                 begun += 1
         except TmsError as error:
             self.refuse(error)
+        except Exception as error:
+            _broken_off.add("the head of a request", error)
+            self.refuse(InternalError())
         else:
             if data and self._state not in ENDING:
                 self._hold(data)
@@ -183,8 +189,8 @@ class HttpConnection(ClientWire):
         """Have the endpoint answer; if it does not, close the connection."""
         try:
             await endpoint.serve(exchange)
-        except Exception:
-            _log.exception("an answer was broken off")
+        except Exception as error:
+            _broken_off.add(exchange.path[:_PATH_CHARS_LOGGED], error)
         finally:
             if not exchange.is_answered:
                 self.close()

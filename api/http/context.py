@@ -12,10 +12,12 @@ from api.http.callers import Callers
 from api.http.clock_metrics import ClockMetrics
 from api.http.endings import Endings
 from api.http.errors import ErrorForm, answer_of
+from api.http.memory_metrics import MemoryMetrics
 from api.http.no_services import NoServices, not_ready
 from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
+from tms.core.memory_kinds import MemoryEntries
 from tms.core.services import ServerServices
 from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock, trusted
@@ -36,6 +38,8 @@ class Context:
     limits: Limits
     clock: TrustedClock
     registry: CollectorRegistry
+    memory: MemoryEntries
+    """Counts what the server keeps in memory."""
     topic_info: TopicInfo
     body_memory: BodyMemory
     openapi: Callable[[], bytes]
@@ -49,6 +53,8 @@ class Context:
     """The way in which the store is divided; None if it has one shard."""
     wish: MakeWish | None
     """None if no shards are shared."""
+    instance_id: int | None
+    """The number of this server in its cluster; None if it is alone."""
     access: AccessControl | None
     """None where everybody may do everything."""
     watch: Watch
@@ -68,6 +74,8 @@ class Options(TypedDict, total=False):
     """The way in which the store is divided; None if it has one shard."""
     wish: MakeWish | None
     """None if no shards are shared."""
+    instance_id: int | None
+    """The number of this server in its cluster; None if it is alone."""
     access: AccessControl | None
     certificates: Sequence[str]
     """Files whose certificates the server uses."""
@@ -92,6 +100,7 @@ def context_of(
     registry = options.get("registry") or CollectorRegistry()
     clock = trusted(options.get("clock"), limits)
     ClockMetrics(registry, clock)
+    cluster = options.get("cluster")
     access, served = options.get("access"), services or NoServices()
     endings = Endings(access, options.get("certificates", ()))
     return Context(
@@ -100,14 +109,16 @@ def context_of(
         limits=limits,
         clock=clock,
         registry=registry,
+        memory=MemoryMetrics(registry).entries,
         topic_info=options.get("topic_info", "seed"),
         body_memory=BodyMemory(limits.queue_bytes_max),
         openapi=openapi,
         callers=options.get("callers") or Callers(),
         error_form=error_form,
-        cluster=options.get("cluster"),
+        cluster=cluster,
         sharding=options.get("sharding"),
         wish=options.get("wish"),
+        instance_id=options.get("instance_id"),
         access=access,
-        watch=Watch(served, registry, clock, endings),
+        watch=Watch(served, registry, clock, endings, cluster),
     )

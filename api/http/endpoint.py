@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection
+from functools import cache
 from time import perf_counter
 from typing import Protocol
 
@@ -23,6 +24,15 @@ _PATH_CHARS_LOGGED = 200
 _log = logging.getLogger("tms.api")
 _cut_off = RareLog(_log, "answers cut off", logging.WARNING)
 """Whoever revokes something cuts off all that goes on by it."""
+
+
+@cache
+def _failures_of(kind: str) -> RareLog:
+    """Return the log of one kind of error: anybody may be able to repeat it as often as they like.
+
+    There are as many as classes of exceptions.
+    """
+    return RareLog(_log, f"requests failed by {kind}", logging.ERROR)
 
 
 class Routing(Protocol):
@@ -105,7 +115,7 @@ class Endpoint:
         except Exception as error:
             await self._fail(exchange, error)
         if exchange.uses is not None and access is not None:
-            access.trail.tell_uses(exchange)
+            await access.trail.tell_uses(exchange)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
@@ -138,9 +148,13 @@ class Endpoint:
                 raise error
             _cut_off.add(f"{path}: {error}")
             return
-        status, body, content_type, headers, is_our_fault = self.error_form(exchange, error)
+        try:
+            form = self.error_form(exchange, error)
+        except Exception as second:  # a page that cannot be made leaves no request unanswered
+            form = self.context.error_form(second)
+        status, body, content_type, headers, is_our_fault = form
         if is_our_fault:
-            _log.exception("a request failed: %s", path)
+            _failures_of(type(error).__name__).add(path, error)
         await exchange.answer(status, body, content_type, headers)
 
 

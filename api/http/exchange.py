@@ -95,6 +95,7 @@ class Exchange(Request):
         "context",
         "endpoint",
         "is_answered",
+        "kept",
         "late_headers",
         "waited",
     )
@@ -126,6 +127,8 @@ class Exchange(Request):
         self.headers = fields.values
         self.authorization = authorization
         self.whole_body = whole_body
+        self.kept: list[bytes] | None = None
+        """The parts of the body as they came, if it may have to be sent again."""
         self.status = 0
         self.is_answered = False
         """Whether the whole answer has been given to the connection."""
@@ -162,6 +165,11 @@ class Exchange(Request):
         return self.connection.peer
 
     @property
+    def address(self) -> str:
+        """The IP address of the caller, as its connection or a trusted proxy says it."""
+        return self.context.callers.proxies.address_of(self.peer.address, self.headers)
+
+    @property
     def caller(self) -> Caller:
         """Who asks."""
         access, admission = self.endpoint.access, self.admission
@@ -169,7 +177,7 @@ class Exchange(Request):
             return self.fields.caller
         return access.trail.noting(self, admission.caller)
 
-    def touches(
+    async def touches(
         self, action: Action, topics: Sequence[TopicId], subscriptions: Sequence[str] = ()
     ) -> None:
         """Tell the door of the topics that the body names, and of a subscription of each.
@@ -177,7 +185,7 @@ class Exchange(Request):
         Raises `NotPermitted`, `TopicNotFound` if who asks may not do the action to all of them.
         """
         if self.endpoint.access is not None:
-            self.endpoint.access.check_topics(self, action, topics, subscriptions)
+            await self.endpoint.access.check_topics(self, action, topics, subscriptions)
 
     def may(self, action: Action, resource: Resource, subscription: str | None = None) -> bool:
         """Whether who asks may do an action to something, or everybody may do everything."""
@@ -265,6 +273,8 @@ class Exchange(Request):
         self.bytes_in += len(part)
         if self.admission is not None:
             self.admission.take_part(part, is_last=not self.body_unread)
+        if self.kept is not None:
+            self.kept.append(part)
         return part
 
     async def gone(self) -> None:
@@ -332,7 +342,7 @@ class Exchange(Request):
                 more += _IS_GZIP
         await self._start(OK, content_type, more, is_counted=False)
         if self.endpoint.access is not None:
-            self.endpoint.access.trail.tell_uses(self)  # it may go on for long
+            await self.endpoint.access.trail.tell_uses(self)  # it may go on for long
 
     async def start_forwarded(self, status: int, headers: Headers) -> None:
         """Start the answer that another server gives; `send_part` gives its body.

@@ -26,6 +26,8 @@ class Guarded:
     """The operationId, and the metrics' label."""
     action: Action | None
     """The action that the caller must be allowed; None: everybody may, authenticated or not."""
+    or_action: Action | None = None
+    """Another action that allows it as well."""
     decided_by: DecidedBy = DecidedBy.PATH
     resource: Callable[[Mapping[str, str]], Resource] | None = None
     """The resource, from the decoded parts of the path; None: the default of the action's kind."""

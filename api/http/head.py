@@ -21,6 +21,7 @@ from typing import NamedTuple
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from api.http.media_types import takes_gzip
+from api.http.numbers import whole_number
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TooLarge
@@ -158,7 +159,7 @@ class HeadParser:
         fields = Fields(
             values,
             tuple(line for line in seen.lines if line[0] not in _CREDENTIALS),
-            int(values.get(b"content-length", b"0")),
+            _body_bytes(values.get(b"content-length", b"0")),
             is_chunked=encoding is not None,
             is_http_10=is_http_10,
             keep_alive=not is_http_10 and not _says_close(values.get(b"connection", b"")),
@@ -170,6 +171,13 @@ class HeadParser:
         )
         method = self._parser.get_method().decode()
         return _in_origin_form((method, bytes(seen.target), fields, authorization))
+
+
+def _body_bytes(given: bytes) -> int:
+    size = whole_number(given.strip(b" \t").decode("latin-1"))
+    if size is None:
+        raise malformed("Content-Length is not a number of bytes")
+    return size
 
 
 def _bearer(token: bytes) -> bytes:

@@ -4,6 +4,7 @@ Headers repeat, so what each short value says is kept.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.util import find_spec
 
 from api.http.header_values import MediaType, kept, media_type_of, media_types_of
 from tms.core.credentials import shortened
@@ -146,6 +147,11 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     if version not in FORMATS:
         raise InvalidRequest("not_acceptable", accept=_shown(accept))
     return FORMATS[version]
+
+
+def has_arrow() -> bool:
+    """Whether messages may travel as Arrow, without loading it."""
+    return find_spec("pyarrow") is not None
 
 
 @kept

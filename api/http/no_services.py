@@ -1,8 +1,10 @@
 """The services of an application that has none: another server has them, or nobody."""
 
+from collections.abc import Sequence
 from typing import Never
 
 from tms.core.errors import NoLeader
+from tms.core.findings import Finding
 from tms.core.lags import ReaderLag
 
 
@@ -48,6 +50,14 @@ class NoServices:
     def warnings(self) -> list[str]:
         """Return nothing: nothing fills up here."""
         return []
+
+    def findings(self) -> list[Finding]:
+        """Return nothing: no shard is here."""
+        return []
+
+    def present(self) -> "tuple[NoServices, Sequence[int]]":
+        """Return this, and no shard."""
+        return self, ()
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from urllib.parse import parse_qs
 
 from api.http.header_values import kept
+from api.http.numbers import whole_number
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
-from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
 from tms.core.messaging import EMPTY, NO_ENTRIES
 from tms.core.transactions import check_transaction_id
@@ -22,7 +22,6 @@ from tms.core.transactions import check_transaction_id
 PARAMETERS_MAX = 100
 _CHARS_SHOWN = 80
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,7 +74,7 @@ def limit_of(values: Mapping[str, str]) -> int | None:
     given = values.get("limit")
     if given is None:
         return None
-    limit = _number(given)
+    limit = whole_number(given)
     if not limit:
         raise InvalidRequest("invalid_limit", limit=shortened(given, _CHARS_SHOWN))
     return limit
@@ -93,7 +92,7 @@ def whole_number_of(
     given = values.get(name)
     if given is None:
         return None
-    number = _number(given)
+    number = whole_number(given)
     if number is None:
         raise invalid(name, given, expected)
     return number
@@ -103,12 +102,6 @@ def invalid(name: str, given: str, expected: str) -> InvalidRequest:
     """Return the error of a parameter that has another value than is expected."""
     shown = shortened(given, _CHARS_SHOWN)
     return InvalidRequest("invalid_query", name=name, given=shown, expected=expected)
-
-
-def _number(text: str) -> int | None:
-    """Return the number, None if it is none of 0 to 2**63 - 1."""
-    number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
-    return number if number is not None and number <= INT64_MAX else None
 
 
 def id_of(values: Mapping[str, str], name: str) -> bytes:
@@ -143,9 +136,10 @@ def flag_of(values: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 def transaction_id_of(text: str) -> int:
     """Return the id that a path or query has. Raises `InvalidRequest` (invalid_transaction_id)."""
-    if not _WHOLE_NUMBER.fullmatch(text):
+    number = whole_number(text)
+    if number is None:
         raise InvalidRequest("invalid_transaction_id", transaction_id=shortened(text, _CHARS_SHOWN))
-    return check_transaction_id(int(text))
+    return check_transaction_id(number)
 
 
 def polled_transaction_of(values: Mapping[str, str]) -> int | None:

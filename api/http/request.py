@@ -3,6 +3,7 @@
 It has no way to answer: that is the exchange's (`api.http.exchange`), which fills this.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -64,9 +65,14 @@ class Request:
     """The status of the answer; 0 before there is one."""
     admission: Admitted | None
     """How it was let in; None where everybody may do everything."""
-    uses: list[Use] | None
-    """The allowed uses that are not reported to the audit yet."""
+    uses: dict[object, Use] | None
+    """The allowed uses that are not reported to the audit yet, each once, in their order."""
     refusal: Exception | None
     """The error that was reported as a refusal."""
     about: str | None
     """The thing that the audit reports besides the resource."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """The IP address of the caller, as its connection or a trusted proxy says it."""

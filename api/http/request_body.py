@@ -37,6 +37,15 @@ async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
     return gunzip.finish()
 
 
+async def read_whole(exchange: Exchange) -> None:
+    """Read the body as it comes, compressed or not: then it is there whole. Raises as `read_body`.
+
+    Its memory counts while it arrives.
+    """
+    bytes_max = exchange.context.limits.request_bytes_max
+    exchange.whole_body = await _collect(exchange, bytes_max, is_compressed=False)
+
+
 def check_announced(exchange: Exchange, bytes_max: int) -> None:
     """Raise `TooLarge` (request_too_large) where the body is announced as larger than it may be."""
     announced = exchange.fields.body_bytes

@@ -12,12 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Never, TypeVar
 from urllib.parse import unquote, unquote_to_bytes
 
+from cachetools import FIFOCache
+
 from tms.core.errors import InvalidRequest
 
 T = TypeVar("T")
 Unmatched = Callable[[str, Mapping[str, Any]], T]
 """Returns the target of a request that no route matches, by the error's code and detail."""
 _KEPT = 16_384
+"""Paths whose matches are kept: up to 900 bytes each, so 15 MB."""
+_ASKED_ONCE = 1_024
+"""Paths that were asked for once and are remembered: a second request has a path kept."""
 _KEPT_CHARS_MAX = 600
 
 
@@ -64,7 +69,13 @@ class Router(Generic[T]):
         self._root: _Node[T] = _Node()
         self._known: dict[str, dict[str, RouteMatch[T]]] = {}
         """The matches of paths; if there are too many, the oldest are dropped."""
+        self._asked_once: FIFOCache[str, None] = FIFOCache(_ASKED_ONCE)
+        """Paths that are not kept yet: so what is asked for once drops no match."""
         self.mount("", routes)
+
+    def paths_kept(self) -> int:
+        """Return how many paths are remembered with their matches."""
+        return len(self._known)
 
     def mount(self, prefix: str, routes: Iterable[Route[T]]) -> None:
         """Add routes behind a prefix. No two may have the same method and path."""
@@ -120,15 +131,26 @@ class Router(Generic[T]):
         node = None if not parts or parts[0] else _walk(self._root, parts, 1, values)
         if node is None:
             return {}
+        by_names = {
+            names: dict(zip(names, values, strict=True)) for _, names in node.methods.values()
+        }
         known = {
-            method: RouteMatch(target, dict(zip(names, values, strict=True)))
+            method: RouteMatch(target, by_names[names])
             for method, (target, names) in node.methods.items()
         }
         if len(path) <= _KEPT_CHARS_MAX:  # clients ask again
-            if len(self._known) == _KEPT:
-                del self._known[next(iter(self._known))]
-            self._known[path] = known
+            self._keep(path, known)
         return known
+
+    def _keep(self, path: str, known: dict[str, RouteMatch[T]]) -> None:
+        """Keep the matches of a path that was asked for before."""
+        if path not in self._asked_once:
+            self._asked_once[path] = None
+            return
+        del self._asked_once[path]
+        if len(self._known) == _KEPT:
+            del self._known[next(iter(self._known))]
+        self._known[path] = known
 
     def _nowhere(self, method: str, path: str, known: Collection[str]) -> RouteMatch[T]:
         """Return the match of a request without a route; `known` are the path's methods."""

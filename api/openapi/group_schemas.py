@@ -163,6 +163,8 @@ OPEN_CONTENT = json_content(
             "state": "leased",
             "member": "w-1",
             "until_ms": TIMESTAMP + 30_000,
+            "last_member": "w-1",
+            "reason": None,
         }
     ],
 )

@@ -6,7 +6,6 @@ and for `ANSWERED_S_MAX` at most; then it may be done or not (50003).
 """
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
@@ -15,6 +14,7 @@ from api.cluster.forwarding import Forwarder
 from api.http.answer import Headers
 from api.http.endpoint import FORWARDED_BY
 from api.http.exchange import Exchange
+from api.http.numbers import whole_number
 from api.http.operation import Handler, Operation
 from tms.core.errors import NoLeader, OutcomeUnknown
 from tms.registry.log import REACHED_S_MAX
@@ -28,7 +28,6 @@ PREFIX = "/v1/registry"
 """Below it the registry is, beside other paths of a server."""
 ANSWERED_S_MAX = 3 * REACHED_S_MAX
 """How long a master may take: to check schemas, to read the log, and to write it."""
-_SEQUENCE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SILENT = f"there was no answer in {ANSWERED_S_MAX:g} s"
 _WRITING_POSTS = frozenset(("register_schema", "write_tags"))
 
@@ -106,7 +105,7 @@ class MasterForwarding:
     async def _caught_up(self, headers: Mapping[str, str]) -> None:
         """Return when this server has read what the master wrote, or too long after that."""
         told = str(headers.get(SEQUENCE.decode()))
-        sequence = int(told) if _SEQUENCE.fullmatch(told) else 0
+        sequence = whole_number(told) or 0
         try:
             async with asyncio.timeout(REACHED_S_MAX):
                 while self._registry.state.last_sequence < sequence:

@@ -31,7 +31,7 @@ from tms.core.schema_types import SCHEMA_TYPES
 from tms.registry import lookup
 from tms.registry.state import Version
 from tms.registry.subjects import context_of
-from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
+from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody, VersionBody
 
 TAG = "Schemas"
 _AT_ONCE = 500
@@ -122,10 +122,16 @@ class SchemaHandlers(Handlers):
         reads = reader_of(exchange).reads
         seen = [version for version in all_found if reads(version.subject)]
         found = page(exchange, seen)
+        aliases = lookup.aliases(self._registry.state) if flag(exchange, "aliases") else {}
+
+        def told(version: Version) -> VersionBody:
+            names = [each for each in aliases.get(version.subject, ()) if reads(each)]
+            return msgspec.structs.replace(version_body(version), aliases=names)
+
         if len(found) <= _AT_ONCE:
-            await answer(exchange, [version_body(version) for version in found])
+            await answer(exchange, [told(version) for version in found])
         else:
-            await answer_in_parts(exchange, found, version_body, _AT_ONCE)
+            await answer_in_parts(exchange, found, told, _AT_ONCE)
 
     @staticmethod
     async def types(exchange: Exchange) -> None:
@@ -213,7 +219,14 @@ class SchemaHandlers(Handlers):
                 summary="The versions of all subjects",
                 description="They are in the order of subject and number; by default from the "
                 "default context.",
-                query=(p.SUBJECT_PREFIX_OF_SCHEMAS, p.DELETED, p.LATEST_ONLY, p.RULE_TYPE, *p.PAGE),
+                query=(
+                    p.SUBJECT_PREFIX_OF_SCHEMAS,
+                    p.DELETED,
+                    p.LATEST_ONLY,
+                    p.RULE_TYPE,
+                    p.ALIASES,
+                    *p.PAGE,
+                ),
                 success="The versions.",
                 answer=p.bodies("Version"),
             ),

@@ -14,11 +14,14 @@ from api.registry import parameters as p
 from api.registry.requests import Handlers, answer, flag, read_json
 from api.registry.resources import in_context, writable
 from tms.registry import setting_commands as commands
+from tms.registry.decision import Decided
+from tms.registry.knowledge import Knowledge
+from tms.registry.records import Purged
 from tms.registry.refusal import INVALID_MODE, RegistryError
 from tms.registry.settings import Config
 from tms.registry.state import State
 from tms.registry.subjects import DEFAULT_SCOPE
-from tms.security.resources import Action
+from tms.security.resources import Action, subject_resource
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 
 A = TypeVar("A")
@@ -71,8 +74,17 @@ class SettingHandlers(Handlers):
 
     async def delete_mode(self, exchange: Exchange) -> None:
         """Give the mode up."""
-        scope = _scope(exchange)
-        was = await self._registry.write(lambda known: commands.delete_mode(known.state, scope))
+        scope, recursive = _scope(exchange), flag(exchange, "recursive")
+
+        def command(known: Knowledge) -> Decided[str]:
+            decided = commands.delete_mode(known.state, scope, recursive=recursive)
+            for record in decided.records if exchange.admission is not None else ():
+                if isinstance(record, Purged):
+                    resource = subject_resource(record.key.subject or None)
+                    exchange.check_access(Action.COMPATIBILITY, resource)
+            return decided
+
+        was = await self._registry.write(command)
         await answer(exchange, ModeBody(was))
 
     def operations(self) -> tuple[Operation, ...]:
@@ -139,6 +151,7 @@ class SettingHandlers(Handlers):
             ),
             delete(
                 handler=self.delete_mode,
+                query=(p.RECURSIVE,),
                 summary=f"Remove the mode {where}",
                 success="The removed mode.",
                 errors=errors,

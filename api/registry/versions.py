@@ -97,7 +97,12 @@ class VersionHandlers(Handlers):
     async def referrers(self, exchange: Exchange) -> None:
         """Answer with the ids of the schemas that refer to a version."""
         subject = subject_of(exchange)
-        look = partial(lookup.referrers, given=subject, token=exchange.names["version"])
+        look = partial(
+            lookup.referrers,
+            given=subject,
+            token=exchange.names["version"],
+            deleted=flag(exchange, "deleted"),
+        )
         referring = await self._registry.list(readable(exchange, subject, look))
         reads = reader_of(exchange).reads
         found = sorted({each.id for each in referring if reads(each.subject)})
@@ -170,8 +175,8 @@ class VersionHandlers(Handlers):
                 path=f"{VERSION}/referencedby",
                 handler=self.referrers,
                 summary="The schemas that refer to a version",
-                description="Soft-deleted ones are left out.",
-                query=p.PAGE,
+                description="Soft-deleted ones are left out, if they are not asked for.",
+                query=(p.DELETED, *p.PAGE),
                 success="The ids of the schemas.",
                 answer=p.NUMBERS,
             ),

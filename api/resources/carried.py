@@ -5,7 +5,7 @@ from tms.core.commits import NOTHING, CommitRequest
 from tms.security.resources import Action
 
 
-def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
+async def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
     """Tell the door of the topics and subscriptions that a commit's other work names.
 
     Raises `NotPermitted`, `TopicNotFound`.
@@ -13,8 +13,10 @@ def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
     if request is NOTHING:
         return
     moved, acks = request.advances, request.acks
-    exchange.touches(
+    await exchange.touches(
         Action.SUBSCRIBE, [each.topic_id for each in moved], [each.name for each in moved]
     )
-    exchange.touches(Action.TAKE, [each.topic_id for each in acks], [each.name for each in acks])
-    exchange.touches(Action.PUBLISH, [each.topic_id for each in request.publish])
+    await exchange.touches(
+        Action.TAKE, [each.topic_id for each in acks], [each.name for each in acks]
+    )
+    await exchange.touches(Action.PUBLISH, [each.topic_id for each in request.publish])

@@ -38,6 +38,12 @@ _STATE = answer_of(
             "Since when it reaches the store, in milliseconds since 1970; null if it does not, or "
             "if its version cannot tell."
         ),
+        "Instance.is_stopping": "Whether it closes what it leads, and ends.",
+        "Instance.agreed": "The settings in which the servers of a cluster agree, by name.",
+        "Instance.unreached_servers": "The servers that it does not reach at their addresses.",
+        "Instance.unopened_shards": (
+            "The shards that it could not open, and that no server has served since."
+        ),
         "Instance.boot": "An id of the process; empty without authentication.",
     },
 )
@@ -46,6 +52,10 @@ _FORMAT = {
     "features": ["groups"],
     "reaches_store_since_ms": TIMESTAMP,
     "boot": "0f3a5c7e9b1d2468",
+    "agreed": {"transactions": "own", "transaction_lifetime_s_max": 90000},
+    "is_stopping": False,
+    "unreached_servers": [],
+    "unopened_shards": [],
 }
 _EXAMPLE = {
     "id": 7,
@@ -99,10 +109,10 @@ async def wish(exchange: Exchange) -> None:
     if make is None:
         raise InvalidRequest("invalid_wish", expected="a store with shards, in a cluster")
     sharding = exchange.context.sharding
-    known = {str(shard) for shard in range(0 if sharding is None else sharding.shards)}
-    for shard in given.keys() - known:
+    known = {str(shard): shard for shard in range(0 if sharding is None else sharding.shards)}
+    for shard in given.keys() - known.keys():
         raise InvalidRequest("invalid_wish", shard=shard, expected=f"0 to {len(known) - 1}")
-    wishes = await make({int(shard): instance for shard, instance in given.items()})
+    wishes = await make({known[shard]: instance for shard, instance in given.items()})
     told = {str(shard): instance for shard, instance in sorted(wishes.items())}
     await exchange.answer(OK, encode(told), JSON_TYPE)
 

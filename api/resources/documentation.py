@@ -14,6 +14,7 @@ from api.http.exchange import Exchange
 from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.pages import page_of
+from api.http.prose import html_of
 from tms.security.resources import Action
 
 _STYLE = """
@@ -31,7 +32,7 @@ def page(document: dict[str, Any]) -> str:
     head = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(info['title'])}</title>"
         f"<style>{_STYLE}</style><h1>{escape(info['title'])}</h1>"
-        f"<p>Version {escape(info['version'])}. {escape(info['description'])} "
+        f"<p>Version {escape(info['version'])}. {html_of(info['description'])} "
         "The same for programs: <a href=openapi.json>openapi.json</a>.</p>"
     )
     return head + "".join(_sections(document))
@@ -51,21 +52,21 @@ def _operation(
 ) -> Iterator[str]:
     yield (
         f"<details id={escape(operation['operationId'])}><summary>"
-        f"<code>{method} {escape(path)}</code> {escape(operation['summary'])}</summary>"
-        f"<p>{escape(operation['description'])}</p><dl>"
+        f"<code>{method} {escape(path)}</code> {html_of(operation['summary'])}</summary>"
+        f"<p>{html_of(operation['description'])}</p><dl>"
     )
     for given in operation["parameters"]:
         parameter = _resolved(document, given)
         yield (
             f"<dt><code>{escape(parameter['name'])}</code> in the {escape(parameter['in'])}</dt>"
-            f"<dd>{escape(parameter.get('description', ''))}</dd>"
+            f"<dd>{html_of(parameter.get('description', ''))}</dd>"
         )
     body = operation.get("requestBody", {}).get("content", {})
     if body:
         yield f"<dt>Body</dt><dd>{escape(', '.join(body))}</dd>"
     for status, given in operation["responses"].items():
         response = _resolved(document, given)
-        lines = escape(response["description"]).replace("\n", "<br>")
+        lines = html_of(response["description"]).replace("\n", "<br>")
         yield f"<dt>{escape(status)}</dt><dd>{lines}</dd>"
     yield "</dl></details>"
 

@@ -52,7 +52,7 @@ async def settings(exchange: Exchange) -> None:
 
 async def take(exchange: Exchange) -> None:
     """Lease messages to a member."""
-    body = await read_body(exchange)
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     is_avro = _wants_avro(exchange.headers.get(b"accept", b""))
     body_format = exchange.body_format() if is_avro else exchange.json_format()
     if not isinstance(body_format, JsonFormat):
@@ -151,7 +151,7 @@ def _in_json(taken: Taken, body_format: JsonFormat) -> bytes:
 
 async def settle(exchange: Exchange) -> None:
     """Acknowledge, fail, release or extend what a member has."""
-    body = await read_body(exchange)
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format()
     member, asked = json_takes.decode_settle(body)
     done = await exchange.context.services.groups.settle(

@@ -11,8 +11,10 @@ from prometheus_client.registry import Collector
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.guarded import DecidedBy
+from api.http.media_types import has_arrow
 from api.http.operation import Operation
 from tms import __version__
+from tms.core.cluster import INSTANCE
 from tms.core.errors import TmsError
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.supervision import failing
@@ -66,6 +68,7 @@ async def welcome(exchange: Exchange) -> None:
     told = {
         "name": "TMS, a transactional messaging service",
         **version,
+        "arrow": has_arrow(),
         "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",
@@ -83,7 +86,9 @@ async def welcome(exchange: Exchange) -> None:
 
 async def health(exchange: Exchange) -> None:
     """Answer that the process is up."""
-    await exchange.answer(OK, b'{"status": "up"}', JSON_TYPE)
+    instance_id = exchange.context.instance_id
+    headers = () if instance_id is None else ((INSTANCE.encode(), b"%d" % instance_id),)
+    await exchange.answer(OK, b'{"status": "up"}', JSON_TYPE, headers)
 
 
 async def ready(exchange: Exchange) -> None:
@@ -91,7 +96,10 @@ async def ready(exchange: Exchange) -> None:
     told: dict[str, object] = {}
     if failing():
         told["failing"] = [each._asdict() for each in failing()]
-    if warnings := exchange.context.services.warnings():
+    services, cluster = exchange.context.services, exchange.context.cluster
+    found = [*services.findings(), *(() if cluster is None else cluster.findings())]
+    away = [f"{each.where}: {each.text}" for each in found]
+    if warnings := [*away, *services.warnings()]:
         told["warnings"] = warnings
     try:
         exchange.context.check_ready()
@@ -154,8 +162,8 @@ OPERATIONS = (
         description="The status is 503 if it would not: then send no requests to this server for "
         "the moment. "
         "`failing` lists tasks of the server that an unexpected error ended in the last minute; "
-        "they are started again. `warnings` say which resources become scarce. Both are left out "
-        "if they are empty.",
+        "they are started again. `warnings` say which resources become scarce, and which shards of "
+        "the store are away: the others are served. Both are left out if they are empty.",
         success="The server would accept it.",
         answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full"),

@@ -28,7 +28,7 @@ from api.resources.carried import touch_carried
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
-from tms.core.messaging import NO_IDS
+from tms.core.messaging import NO_IDS, too_many_topics_at_once
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, PublishRequest
 from tms.wire.json_bodies import encode_written
@@ -114,9 +114,11 @@ async def publish_all(exchange: Exchange) -> None:
     body = await read_body(exchange)
     body_format = exchange.body_format()
     request = body_format.decode_publish_all(body, context.limits.request_messages_max)
+    if len(request.topics) > context.limits.topics_in_memory_max:
+        raise too_many_topics_at_once(len(request.topics), context.limits.topics_in_memory_max)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
-    exchange.touches(Action.PUBLISH, list(topics))
-    touch_carried(exchange, request.carried)
+    await exchange.touches(Action.PUBLISH, list(topics))
+    await touch_carried(exchange, request.carried)
     _take(exchange, [each for messages in topics.values() for each in messages])
     published = await context.services.messaging.publish_all(
         topics,

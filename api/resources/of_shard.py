@@ -1,8 +1,10 @@
 """The services that a request is for: of the shard that its query names, or of all."""
 
+from api.http.answer import Headers
 from api.http.exchange import Exchange
 from api.http.query_parameters import values_of, whole_number_of
 from api.openapi.parts import parameter
+from tms.core.cluster import MISSING_SHARDS
 from tms.core.services import ServerServices
 from tms.core.shards import SHARDS_MAX
 
@@ -12,6 +14,13 @@ SHARD_PARAMETER = parameter(
     {"type": "integer", "minimum": 0, "maximum": SHARDS_MAX - 1},
 )
 
+MISSING_HEADER = {
+    "TMS-Missing-Shards": {
+        "description": "The shards that the answer leaves out, because no server leads them now.",
+        "schema": {"type": "string", "examples": ["3,7"]},
+    }
+}
+
 
 def services_of(exchange: Exchange) -> ServerServices:
     """Return the services. Raises `InvalidRequest` (invalid_query) if there is no such shard."""
@@ -20,3 +29,17 @@ def services_of(exchange: Exchange) -> ServerServices:
         return services
     shard = whole_number_of(values_of(exchange.query), "shard", "number of a shard")
     return services if shard is None else services.in_shard(shard)
+
+
+def present_of(exchange: Exchange) -> tuple[ServerServices, Headers]:
+    """Return the services for a list, and a header that names the shards that it leaves out.
+
+    Raises as `services_of`.
+    """
+    services = services_of(exchange)
+    if services is not exchange.context.services:
+        return services, ()
+    services, missing = services.present()
+    if not missing:
+        return services, ()
+    return services, ((MISSING_SHARDS.encode(), ",".join(map(str, missing)).encode()),)

@@ -9,7 +9,7 @@ from api.openapi.transaction_schemas import (
     OWNERS_LIMIT_PARAMETER,
     OWNERS_PRINCIPAL_PARAMETER,
 )
-from api.resources.of_shard import SHARD_PARAMETER, services_of
+from api.resources.of_shard import MISSING_HEADER, SHARD_PARAMETER, present_of, services_of
 from api.resources.paths import TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import InvalidRequest
@@ -24,10 +24,11 @@ _PATH = f"{TRANSACTIONS}/owners"
 async def list_owners(exchange: Exchange) -> None:
     """Answer with the owners that are remembered."""
     values = values_of(exchange.query)
-    owners = await services_of(exchange).transactions.owners(
+    services, headers = present_of(exchange)
+    owners = await services.transactions.owners(
         limit_of(values) or OWNERS_LISTED, principal=values.get("principal")
     )
-    await exchange.answer(OK, encode_owners(owners), JSON_TYPE)
+    await exchange.answer(OK, encode_owners(owners), JSON_TYPE, headers)
 
 
 async def forget_owner(exchange: Exchange) -> None:
@@ -54,6 +55,7 @@ OPERATIONS = (
         query=(OWNERS_LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER, SHARD_PARAMETER),
         success="The owners.",
         answer=OWNERS_CONTENT,
+        answer_headers=MISSING_HEADER,
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
         is_compressed=True,
     ),

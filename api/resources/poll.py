@@ -30,6 +30,7 @@ from api.resources.paths import TOPIC
 from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer, encoded_parts
 from api.resources.values import DecodedAnswer
 from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
+from tms.core.loop_turns import LoopTurns
 from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
 from tms.core.rare_log import RareLog
@@ -114,6 +115,7 @@ class _Poll:
         self._reading = reading
         self._joined_messages = joined_messages
         self.is_done = False
+        self._turns: LoopTurns | None = None
 
     async def page(
         self,
@@ -122,6 +124,10 @@ class _Poll:
         stopped: Stopped | None = None,
     ) -> Page:
         """Return the next page and go on behind it."""
+        if self._turns is None:
+            self._turns = LoopTurns()
+        else:
+            await self._turns.give()  # pages in memory wait for nothing
         reading = self._reading
         left = reading.limit or 0
         limit = min(left, messages_max or self._joined_messages or left)

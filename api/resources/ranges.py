@@ -3,9 +3,12 @@
 Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
+import asyncio
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any, TypeVar
 
-from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
 from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
@@ -22,10 +25,13 @@ from api.openapi.range_schemas import (
 )
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import NAMESPACE, TOPIC
+from tms.core.ranges import check_topics_asked
 from tms.core.reading import Isolation
 from tms.core.topic import check_namespace
 from tms.security.resources import Action
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
+
+Result = TypeVar("Result")
 
 
 async def ranges(exchange: Exchange) -> None:
@@ -33,8 +39,10 @@ async def ranges(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     check_namespace(exchange.namespace)
     names, isolation = decode_asked(body)
-    topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
-    exchange.touches(Action.CONSUME, topic_ids)
+    distinct = dict.fromkeys(names)
+    check_topics_asked(len(distinct))
+    topic_ids = [exchange.topic_of(name) for name in distinct]
+    await exchange.touches(Action.CONSUME, topic_ids)
     found = await services_of(exchange).ranges.ranges(topic_ids, isolation)
     await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
 
@@ -45,7 +53,8 @@ async def splits(exchange: Exchange) -> None:
     start, end, parts = id_of(values, "start"), id_of(values, "end"), 1
     if (asked := whole_number_of(values, "parts")) is not None:
         parts = asked
-    found = await exchange.context.services.ranges.splits(exchange.topic_id, start, end, parts)
+    splitting = exchange.context.services.ranges.splits(exchange.topic_id, start, end, parts)
+    found = await _unless_ended(exchange, splitting)
     await exchange.answer(OK, encode_splits(found), JSON_TYPE)
 
 
@@ -53,7 +62,7 @@ async def reach(exchange: Exchange) -> None:
     """Answer with how far so many messages reach."""
     values = values_of(exchange.query)
     isolation = choice_of(values, "isolation", ("committed", "all"), "committed")
-    found = await exchange.context.services.ranges.reach(
+    reaching = exchange.context.services.ranges.reach(
         exchange.topic_id,
         id_of(values, "start"),
         id_of(values, "end"),
@@ -61,7 +70,23 @@ async def reach(exchange: Exchange) -> None:
         payload_bytes=whole_number_of(values, "bytes"),
         isolation=Isolation(isolation),
     )
+    found = await _unless_ended(exchange, reaching)
     await exchange.answer(OK, encode_reach(found), JSON_TYPE)
+
+
+async def _unless_ended(exchange: Exchange, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of long work, which ends if the client leaves. Raises `ClientGone`."""
+    working, ended = asyncio.create_task(work), asyncio.create_task(exchange.ended())
+    try:
+        await asyncio.wait((working, ended), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGone
+        return working.result()
+    finally:
+        working.cancel()
+        ended.cancel()
+        await asyncio.gather(working, ended, return_exceptions=True)
+        del working  # its error keeps this frame, which must not keep the task
 
 
 _RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")

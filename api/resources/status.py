@@ -32,6 +32,8 @@ _STATE = answer_of(
     {
         "ServerStatus.time_ms": "Milliseconds since 1970.",
         "ServerStatus.findings": "The things that are wrong now, the urgent ones first.",
+        "ServerStatus.missing_shards": "The shards whose transactions are left out, because no "
+        "server leads them now.",
         "ServerStatus.next_reader": "`readers_from` of the next page; null: this is the last one.",
         "Finding.where": "The thing that it is about.",
         "Finding.advice": "A way to mend it.",
@@ -39,6 +41,7 @@ _STATE = answer_of(
         "ReaderLag.seconds": "The age of the oldest of them.",
         "ReaderLag.is_at_least": "Whether there may be more messages.",
         "ReaderLag.open": "Open messages of a group.",
+        "ReaderLag.hindrances": "The things that keep a group from its work; findings too.",
         "ServerStatus.messages_in_s": "Each second of about the last minute; as the next ones.",
         "ServerStatus.oldest_transaction": {
             **one_of(POINTER, NULL),
@@ -85,9 +88,11 @@ _EXAMPLE = {
             "seconds": 7200.0,
             "is_at_least": False,
             "open": 0,
+            "hindrances": [],
         }
     ],
     "next_reader": None,
+    "missing_shards": [],
 }
 
 

@@ -119,6 +119,7 @@ OPERATIONS = (
     ),
     _get(
         name="getSubscription",
+        or_action=Action.TAKE,  # a member asks for the order of its group
         path=SUBSCRIPTION,
         handler=show,
         summary="Show a subscription's position",

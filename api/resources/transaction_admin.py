@@ -20,7 +20,7 @@ from api.openapi.transaction_schemas import (
     TRUNCATE_CONTENT,
     TRUNCATED_CONTENT,
 )
-from api.resources.of_shard import SHARD_PARAMETER, services_of
+from api.resources.of_shard import MISSING_HEADER, SHARD_PARAMETER, present_of, services_of
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
@@ -53,7 +53,8 @@ async def show(exchange: Exchange) -> None:
 
 async def list_transactions(exchange: Exchange) -> None:
     """Answer with the transactions in progress, or the invalid ones, oldest first."""
-    transactions = services_of(exchange).transactions
+    services, headers = present_of(exchange)
+    transactions = services.transactions
     values = values_of(exchange.query)
     status = choice_of(values, "status", _LISTED, TransactionStatus.IN_PROGRESS)
     limit = limit_of(values)
@@ -61,7 +62,7 @@ async def list_transactions(exchange: Exchange) -> None:
         infos = await transactions.invalid(limit)
     else:
         infos = (await transactions.in_progress())[:limit]
-    await exchange.answer(OK, encode_infos(infos), JSON_TYPE)
+    await exchange.answer(OK, encode_infos(infos), JSON_TYPE, headers)
 
 
 async def invalid_size(exchange: Exchange) -> None:
@@ -102,6 +103,7 @@ OPERATIONS = (
         query=(STATUS_PARAMETER, LIMIT_PARAMETER, SHARD_PARAMETER),
         success="The transactions.",
         answer=INFOS_CONTENT,
+        answer_headers=MISSING_HEADER,
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
         is_compressed=True,
     ),

@@ -81,7 +81,7 @@ async def commit(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
     request = bodies.decode_commit(body)
-    touch_carried(exchange, request)
+    await touch_carried(exchange, request)
     await exchange.context.services.transactions.commit(
         exchange.transaction_id, request, caller=exchange.caller
     )
@@ -223,10 +223,10 @@ OPERATIONS = (
         name="abortTransaction",
         path=f"{TRANSACTION}/abort",
         handler=abort,
-        summary="Abort a transaction whose writes were rolled back",
+        summary="Abort a transaction",
         description=(
-            "It is aborted if all its publishes were rolled back. Otherwise, or if it is a long "
-            "transaction, it becomes invalid, so that readers skip its messages."
+            "Publishes that were not rolled back are rolled back now. If that is not possible, or "
+            "if it is a long transaction, it becomes invalid, and readers skip its messages."
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,

@@ -34,6 +34,9 @@ class TableServices:
         """Return 0: this process has published nothing."""
         return 0
 
+    def forget_published(self, write_pointers: Collection[int]) -> None:
+        """Do nothing: this process knows nothing of it."""
+
     def invert(
         self,
         topic_id: TopicId,  # noqa: ARG002  the rows have all that in them

@@ -67,6 +67,12 @@ class Created:
     sharding: Sharding | None = None
     """None: the store has no shards."""
 
+    @property
+    def regions(self) -> int:
+        """How many regions the store has once all of its tables are split, without groups."""
+        each = sum(len(Salt(table, self.buckets).split_keys()) + 1 for table in TABLES)
+        return each if self.sharding is None else each * self.sharding.shards + 1
+
 
 def create_as_told(
     place: Place,

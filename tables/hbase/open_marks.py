@@ -49,6 +49,11 @@ def closed_alone() -> Run:
     return _put(OPEN_KEY, b"")
 
 
+def closed(token: int) -> list[Run]:
+    """Return what says that the leader with a token, or with 0 a server alone, has closed it."""
+    return [closed_alone(), *([taken_away({key_of(token): b""}, token)] if token else ())]
+
+
 def left_by_cluster() -> Run:
     """Return what has the next server, if alone, wait as after one that died alone."""
     return _put(OPEN_KEY, json.dumps({"released": SystemClock().now_ms() // MS_PER_S}).encode())

@@ -19,6 +19,7 @@ from tables.hbase.store import HBaseStore
 from tables.store import METADATA
 from tables.store_format import keys_of
 from tms.core.errors import StoreFormatUnknown, StoreSharded
+from tms.core.limits import INT64_MAX
 from tms.core.shards import OneShard, Sharding
 from tms.core.store_url import url_of_shard
 
@@ -34,6 +35,7 @@ def open_store(
     takes_over: bool = False,
     token: int = 0,
     is_last: Callable[[], bool] = lambda: True,
+    on_fenced: Callable[[], object] = lambda: None,
     **options: Any,
 ) -> HBaseStore:
     """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
@@ -50,7 +52,7 @@ def open_store(
         if shard != ANY_SHARD:
             _check_shard(place, store.shard, shard)
         if takes_over:
-            store.take_over(token=token, is_last=is_last)
+            store.take_over(token=token, is_last=is_last, on_fenced=on_fenced)
             if not token:
                 store.raise_format()
     except BaseException:
@@ -111,13 +113,14 @@ def shards_within(url: str, **options: Any) -> list[str]:
 
 def release_store(url: str, **options: Any) -> bool:
     """Have a store be no cluster's any more (`HBaseStore.release`). Raises as `open_store`."""
-    return True in [_release(each, options) for each in shards_within(url, **options)]
+    return True in [release_shard(each, **options) for each in shards_within(url, **options)]
 
 
-def _release(url: str, options: dict[str, Any]) -> bool:
+def release_shard(url: str, through: int = INT64_MAX, **options: Any) -> bool:
+    """Do that for a store that has no shards, or one shard, and leaders up to a token."""
     store = open_store(url, shard=ANY_SHARD, **options)
     try:
-        return store.release()
+        return store.release(through)
     finally:
         store.close()
 

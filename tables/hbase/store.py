@@ -22,7 +22,8 @@ from typing import Any, NoReturn
 
 from tables.hbase import format_row, intents, open_marks, taking_over
 from tables.hbase.connections import CallFailed, Gateway, Refused
-from tables.hbase.failed_writes import FailedWrites, refused_write
+from tables.hbase.failed_writes import FailedWrites, Step, refused_write
+from tables.hbase.fence import Fence
 from tables.hbase.layout import FORMAT_KEY, Place, Recorded, Salt, recorded_format
 from tables.hbase.regions import Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
@@ -33,6 +34,7 @@ from tables.raising import raise_rows
 from tables.shared_lock import SharedLock
 from tables.store import ALL_TABLES, METADATA, TABLES_OF_FEATURES, TRANSACTION, Row
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
+from tms.core.limits import INT64_MAX
 from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
 
@@ -46,7 +48,7 @@ class HBaseStore:
     """The tables under one prefix, through one gateway."""
 
     atomic = False
-    is_embedded = False
+    is_embedded, exchanges = False, None
 
     def __init__(self, place: Place, gateway: Gateway) -> None:
         """Open the store that `create` made. The gateway's connections close with the store.
@@ -72,6 +74,8 @@ class HBaseStore:
         """Whether the latest would be finished by who takes over."""
         self._is_server = False
         self._opened_token = 0
+        self._check: Callable[[], None] = self._call
+        """Finds out whether HBase answers; in a leader, whether it leads yet by the fence."""
         self._is_last: Callable[[], bool] = lambda: True
         self._closed = False
 
@@ -81,27 +85,30 @@ class HBaseStore:
         *,
         token: int = 0,
         is_last: Callable[[], bool] = lambda: True,
+        on_fenced: Callable[[], object] = lambda: None,
     ) -> None:
         """Be the store's one server: finish what the last one left, and write intents from now on.
 
-        The `token` is that of a lease, 0 where there is none. `is_last` says, when the store is
-        closed, whether no other server of a cluster is left. Blocks while a call of a server that
-        was alone, and did not close the store, may still be under way: `wait` is called with so
-        many seconds. Raises `StoreUnavailable`, also where a later leader has had the store;
-        `StoreLocked`; `StoreCorrupt`.
+        The `token` is that of a lease, 0 where there is none; `on_fenced` is called, in any thread,
+        when a later one is found. `is_last` says, when the store is closed, whether no other server
+        of a cluster is left. Blocks while a call of a server that was alone, and did not close the
+        store, may still be under way: `wait` is called with so many seconds. Raises `StoreLocked`;
+        `StoreUnavailable`, also where a later leader has had the store; `StoreCorrupt`.
         """
         with repeatable(), self._open(), self._intents:
             self._token, self._intent = taking_over.take_over(self, wait, token)
             self._is_server, self._is_last, self._opened_token = True, is_last, token
+            if token:
+                self._check = Fence(self._gateway, self._names[TRANSACTION], token, on_fenced).check
             self.recorded()
 
-    def release(self) -> bool:
-        """Take away what says that a cluster has the store; return whether there was anything.
+    def release(self, through: int = INT64_MAX) -> bool:
+        """Take away what says that leaders up to a token have the store; return whether any had it.
 
-        Only for when none of its servers runs. Raises `StoreUnavailable`.
+        Only for when none of them runs. Raises `StoreUnavailable`.
         """
         with repeatable(), self._open():
-            return taking_over.release(self)
+            return taking_over.release(self, through)
 
     def special_rows(
         self, start: bytes, stop: bytes, row_filter: bytes | None = None
@@ -136,29 +143,15 @@ class HBaseStore:
             )
 
     @contextmanager
-    def scan(
-        self,
-        table: str,
-        start: bytes,
-        stop: bytes,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
-    ) -> Iterator[Iterator[Row]]:
-        """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
-        with self._scanned(table, start, stop, reverse=reverse, limit=limit) as rows:
-            yield rows
-
-    @contextmanager
     def filtered(
         self, table: str, start: bytes, stop: bytes, row_filter: bytes
     ) -> Iterator[Iterator[Row]]:
         """Open an iterator, ascending, over what a filter of HBase's gives of these rows."""
-        with self._scanned(table, start, stop, row_filter=row_filter) as rows:
+        with self.scan(table, start, stop, row_filter=row_filter) as rows:
             yield rows
 
     @contextmanager
-    def _scanned(
+    def scan(
         self,
         table: str,
         start: bytes,
@@ -168,6 +161,7 @@ class HBaseStore:
         limit: int | None = None,
         row_filter: bytes | None = None,
     ) -> Iterator[Iterator[Row]]:
+        """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
         with self._open():
             ranges = [] if limit == 0 else self._salts[table].ranges(start, stop)
             name = self._names[table]
@@ -226,26 +220,35 @@ class HBaseStore:
                     self._carry_out_whole(batch.runs)
             else:
                 self._retire_intent()
-                self.carry_out(batch.runs)
+                self.carry_out(batch.runs, is_fenced=self._opened_token > 0)
 
-    def carry_out(self, runs: Sequence[Run], *, announcing: int = 0) -> None:
-        """Carry out runs, the first of which, so many, are of no effect by themselves."""
-        for number, run in enumerate(runs):
+    def carry_out(
+        self, runs: Sequence[Run], announced: Sequence[Run] = (), *, is_fenced: bool = False
+    ) -> None:
+        """Carry out runs, after those `announced`, which are of no effect by themselves.
+
+        A write that `is_fenced` passes the fence as soon as a leader that begins would finish it.
+        """
+        steps: list[Step] = [partial(self._sender.send, run) for run in (*announced, *runs)]
+        if is_fenced:
+            steps.insert(len(announced) or len(steps), self._check)
+        first = len(steps) - len(runs) if announced else 0
+        for number, step in enumerate(steps):
             try:
-                self._sender.send(run)
+                step()
             except CallFailed as failure:
-                left = [partial(self._sender.send, run) for run in runs[number:]]
-                self._fail(failure, left, is_begun=number > 0 or failure.is_in_doubt)
+                self._fail(failure, steps[number:], is_begun=number > 0 or failure.is_in_doubt)
             except Refused as refusal:
-                is_begun = number > announcing or (number == announcing and refusal.is_in_doubt)
-                raise refused_write(refusal, run.table, is_begun=is_begun) from None
+                is_begun = number > first or (number == first and refusal.is_in_doubt)
+                tables = [*[TRANSACTION] * first, *(run.table for run in runs), TRANSACTION]
+                raise refused_write(refusal, tables[number], is_begun=is_begun) from None
 
-    def _fail(self, failure: CallFailed, left: Sequence[Any], *, is_begun: bool) -> NoReturn:
+    def _fail(self, failure: Exception, left: Sequence[Any], *, is_begun: bool) -> NoReturn:
         """Have what is left of a write that may be begun done later; the process may end before.
 
         One of which nothing was sent is given up. Others are refused until a call succeeds.
         """
-        self._failed_writes.add(str(failure), left if is_begun else [self._call])
+        self._failed_writes.add(str(failure), [*(left if is_begun else ()), self._check])
         error = OutcomeUnknown if is_begun else StoreUnavailable
         raise error(reason=str(failure)) from None
 
@@ -264,7 +267,7 @@ class HBaseStore:
                 break
         self._intent, self._counts = number, True
         try:
-            self.carry_out([*announced, *runs], announcing=len(announced))
+            self.carry_out(runs, announced, is_fenced=self._opened_token > 0)
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" in error.detail:
                 with suppress(OutcomeUnknown):  # it will be done, and what is to be told is `error`
@@ -311,24 +314,21 @@ class HBaseStore:
         cell = self._gateway.read(lambda client: cell_of(client, self._names[table], row))
         if cell is None or cell.value != expected:
             return cell is None and expected is None
-        remove = partial(self._sender.remove, table, row, cell.timestamp)
-        try:
-            remove()
-        except CallFailed as failure:
-            self._fail(failure, [remove], is_begun=failure.is_in_doubt)
-        except Refused as refusal:
-            raise refused_write(refusal, table, is_begun=refusal.is_in_doubt) from None
+        self._do(partial(self._sender.remove, table, row, cell.timestamp), table)
         return True
 
     def swap(self, swap: Swap) -> bool:
         """Put a value that is due; return whether it was. Nobody may write meanwhile."""
+        return bool(self._do(partial(self._sender.swap, swap), swap.table))
+
+    def _do(self, step: Step, table: str) -> object:
+        """Return what a step returns that is a write by itself."""
         try:
-            return self._sender.swap(swap)
+            return step()
         except CallFailed as failure:
-            left = [partial(self._sender.swap, swap)]
-            self._fail(failure, left, is_begun=failure.is_in_doubt)
+            self._fail(failure, [step], is_begun=failure.is_in_doubt)
         except Refused as refusal:
-            raise refused_write(refusal, swap.table, is_begun=refusal.is_in_doubt) from None
+            raise refused_write(refusal, table, is_begun=refusal.is_in_doubt) from None
 
     def raise_format(self) -> None:
         """Rename properties and record the present format, where an older one is recorded."""
@@ -393,8 +393,7 @@ class HBaseStore:
         token = self._opened_token
         try:
             if not self._sender.unanswered.are_left and (not token or self._is_last()):
-                self._sender.send(open_marks.closed_alone())
-                if token:
-                    self._sender.send(open_marks.taken_away({open_marks.key_of(token): b""}, token))
+                for run in open_marks.closed(token):
+                    self._sender.send(run)
         except (CallFailed, Refused) as failure:
             _log.warning("the store could not be marked as closed: %s", failure)

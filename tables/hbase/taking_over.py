@@ -10,27 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tables.hbase import intents, open_marks
+from tables.hbase.fence import HAD_BY_LATER, FencedRows, raise_fence
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.writes import Run
 from tables.store import TRANSACTION
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
-from tms.core.limits import INT64_MAX
-
-_HAD_BY_LATER = "a later leader has used this store: was the metadata store replaced?"
 
 _log = logging.getLogger(__name__)
 
 
-class StoreRows(Protocol):
+class StoreRows(FencedRows, Protocol):
     """The rows of a store that servers keep for one another. All methods may fail as writes do."""
 
     @property
     def timeout_s(self) -> float:
         """After so many seconds no call that was sent is under way any more."""
-        ...
-
-    def stored(self, table: str, row: bytes) -> bytes | None:
-        """Return the value of a row, None where there is none."""
         ...
 
     def special_rows(
@@ -58,12 +52,14 @@ def take_over(rows: StoreRows, wait: Callable[[float], object], token: int) -> T
 
     Raises as `HBaseStore.take_over`.
     """
+    if token:
+        raise_fence(rows, token)
     marks = rows.special_rows(*open_marks.RANGE)
     _wait_for_the_last(marks, wait, rows.timeout_s, token)
     found = list(rows.special_rows(*intents.RANGE, KEYS_ONLY))
     last = max(map(intents.token_of, found), default=0)
     if 0 < token < last:
-        raise StoreUnavailable(reason=_HAD_BY_LATER, token=token, later_token=last)
+        raise StoreUnavailable(reason=HAD_BY_LATER, token=token, later_token=last)
     left = intents.latest(rows.stored, last)
     if left.runs:
         _finish(rows, left, last)
@@ -105,13 +101,15 @@ def _finish(rows: StoreRows, left: intents.Intent, token: int) -> None:
     rows.carry_out([intents.done(left.number, token)])
 
 
-def release(rows: StoreRows) -> bool:
-    """Take away what says that a cluster has the store; return whether there was anything.
+def release(rows: StoreRows, through: int) -> bool:
+    """Take away what says that leaders up to a token have the store; return whether any had it.
 
-    Whoever opens it next waits as after a server that died.
+    Whoever opens it next waits as after a server that died. A later leader keeps it.
     """
     marks = open_marks.of_clusters(rows.special_rows(*open_marks.RANGE))
-    if marks:
-        rows.carry_out([open_marks.left_by_cluster()])
-        rows.carry_out([open_marks.taken_away(marks, INT64_MAX)])
-    return bool(marks)
+    taken = open_marks.taken_away(marks, through)
+    if not marks or len(taken.rows) < len(marks):
+        return False
+    rows.carry_out([open_marks.left_by_cluster()])
+    rows.carry_out([taken])
+    return True

@@ -116,6 +116,7 @@ class SealedStore:
         """The same with all that is hidden."""
         self.atomic = store.atomic
         self.is_embedded = store.is_embedded
+        self.exchanges = None
         self.reads_at_once = store.reads_at_once
         self.check_writable = store.check_writable
         self.is_behind = store.is_behind
@@ -300,6 +301,8 @@ class SealedStore:
         if (None if stored is None else topic_row(stored)) != expected:
             return False
         seal = Seal() if stored is None else seal_of(stored)
+        if self._lease is not None and seal.token > self._lease.token:
+            raise StoreUnavailable(reason=_SEALED_LATER, later_token=seal.token)
         if value is None or (self._lease is None and seal == Seal()):
             return self.beneath.compare_and_put(METADATA, key, stored, value)
         start = _prefix(key, value)

@@ -1,13 +1,17 @@
 """The tables of a store whose topics are sealed."""
 
+from collections.abc import Sequence
+
 from tables.keys import metadata_key, payload_prefix
 from tables.message_table import StoreMessageTable
+from tables.payload_table import StorePayloadTable
 from tables.sealing.groups import SealedGroupTable
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.store import SealedBatch, SealedStore
 from tables.store_tables import StoreTables
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY
+from tms.core.stored_runs import ReadRun, Reference
 from tms.core.tables import Batch, LastKeys
 from tms.core.topic import TopicId
 
@@ -37,6 +41,25 @@ class SealedMessageTable(StoreMessageTable):
         super().append_reference(batch, topic_prefix, key, write_pointer)
 
 
+class SealedPayloadTable(StorePayloadTable):
+    """The Payload table, whose runs are sealed before they are read."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self._sealed = store
+
+    def read_runs(
+        self, topic_prefix: bytes, references: Sequence[Reference], *, limit: int, bytes_max: int
+    ) -> list[ReadRun]:
+        """Return what is shown of the first references' runs, all sealed before the scan.
+
+        A scan over several runs seals each when it meets it, and may have read its rows by then.
+        """
+        for each in references:
+            self._sealed.runs.hidden(payload_prefix(topic_prefix, each.write_pointer))
+        return super().read_runs(topic_prefix, references, limit=limit, bytes_max=bytes_max)
+
+
 class SealedTables(StoreTables):
     """All tables on a sealed store, which closes with them."""
 
@@ -44,5 +67,6 @@ class SealedTables(StoreTables):
         super().__init__(store)
         self.sealed = store
         self.messages = SealedMessageTable(store)
+        self.payloads = SealedPayloadTable(store)
         self.subscriptions = SealedSubscriptionTable(store)
         self.groups = SealedGroupTable(store, self.subscriptions)

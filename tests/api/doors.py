@@ -8,7 +8,7 @@ from tms.metadata.host import MetadataHost
 from tms.security.grants import GrantOptions, Grants
 from tms.security.resources import ACTIONS_OF, Action, Kind
 from tms.security.rules import Effect, Rule
-from tms.security.sessions import Sessions
+from tms.security.sessions import Sessions, VerifyPassword
 from tms.security.tokens import new_token
 
 ROOT = "root"
@@ -18,13 +18,13 @@ ROOT = "root"
 class Doors:
     """Grants in memory, and tokens by principal."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, passwords: VerifyPassword | None = None) -> None:
         self.clock = clock or SystemClock()
         token, kept = new_token(ROOT)
         self.tokens = {ROOT: token}
         options = GrantOptions(superusers=frozenset([ROOT]), tokens=(kept,))
         self.grants = Grants(options, self.clock)
-        self._sessions = Sessions(self.grants, self.clock)
+        self._sessions = Sessions(self.grants, self.clock, passwords=passwords)
 
     async def open(self) -> None:
         await self.grants.open(MetadataHost().open_session())

@@ -23,6 +23,9 @@ class NoServices:
     def invert_published(self, write_pointers: Collection[int]) -> int:
         raise AssertionError(write_pointers)
 
+    def forget_published(self, write_pointers: Collection[int]) -> None:
+        raise AssertionError(write_pointers)
+
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:

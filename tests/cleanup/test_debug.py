@@ -89,7 +89,7 @@ def test_rows_decoded(store: str, filled: tuple[list[str], int]) -> None:
     assert len(lines(store, "rows", "--limit", "2")) == 2
     assert lines(store, "rows", "--topic", "orders", "--from", str(NOW_MS + 1)) == []
     code, out, err = debug(store, "rows", "--topic", "other")
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert "no topic other" in err
     [payload] = lines(store, "rows", "--table", "payload")
     assert payload["payload"] == "c3RvcmVk"
@@ -108,7 +108,7 @@ def test_a_message_explained(store: str, filled: tuple[list[str], int]) -> None:
     assert "transaction is invalid" in debug(store, "explain", "orders", dead)[1]
     assert "There is no such row" in debug(store, "explain", "orders", unknown)[1]
     code, out, err = debug(store, "explain", "other", plain)
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert "no topic other" in err
 
 
@@ -256,7 +256,7 @@ def test_a_publish_of_no_messages_is_no_damage(store: str) -> None:
     assert code == 0
     held, counted = out.splitlines()
     assert held == "All tables are consistent."
-    assert counted.startswith("1 references have no payloads: no messages were stored for them")
+    assert counted.startswith("Without payloads: 1 reference; no messages were stored for them")
 
 
 def test_an_export_is_a_line_of_json_a_row(store: str, filled: tuple[list[str], int]) -> None:
@@ -283,7 +283,7 @@ def test_what_does_not_hold_together_is_found(store: str) -> None:
 
     assert code == 1
     assert len(out.splitlines()) == 4
-    for part in ("1 references have no payloads", "does not exist yet", "no metadata", "store"):
+    for part in ("without payloads: 1 reference;", "does not exist yet", "no metadata", "store"):
         assert part in out.lower()
 
 

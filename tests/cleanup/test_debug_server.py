@@ -69,7 +69,7 @@ def test_rows_of_a_server(server: ServerProcess) -> None:
     assert [row["kind"] for row in rows] == ["plain", "transactional", "transactional"]
     assert len(lines(server, "rows", "--limit", "2")) == 2
     code, out, err = debug(server, "rows", "--topic", "other")
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert "no topic other" in err
     assert lines(server, "export", "--table", "message") == rows
 
@@ -80,10 +80,32 @@ def test_a_message_of_a_server_explained(server: ServerProcess) -> None:
     assert "no transaction" in debug(server, "explain", "orders", rows[0]["id"])[1]
     assert "committed" in debug(server, "explain", "orders", rows[1]["id"])[1]
     assert "transaction is invalid" in debug(server, "explain", "orders", rows[2]["id"])[1]
-    assert debug(server, "explain", "orders", "12")[0] == 1
+    assert debug(server, "explain", "orders", "12")[0] == 4
     code, out, err = debug(server, "explain", "other", rows[0]["id"])
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert "no topic other" in err
+
+
+def test_a_message_is_explained_by_how_it_stands_in_groups(server: ServerProcess) -> None:
+    with connect(server.url) as client:
+        topic = client.topic("jobs")
+        topic.create()
+        first, second = topic.publish([b"1", b"2"])
+        group = topic.group("workers")
+        group.create(retry_s=3600, retry_s_max=3600)
+        taken = group.take()
+        next(taken).nack(reason="no such customer")
+        told = debug(server, "explain", "jobs", first.hex())[1]
+        assert "In group workers it is open (waiting); 1 attempt failed; " in told
+        assert " held it last; the last one failed because: no such customer." in told
+        next(taken).ack()
+        told = debug(server, "explain", "jobs", second.hex())[1]
+        assert "In group workers it is not open: it is settled" in told
+        group.set(paused=True)
+        [third] = topic.publish([b"3"])
+        told = debug(server, "explain", "jobs", third.hex())[1]
+        assert "In group workers it is not read yet." in told
+        topic.delete()
 
 
 def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerProcess) -> None:
@@ -104,7 +126,7 @@ def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerP
 
 
 def test_bounds_and_a_check_of_a_server(server: ServerProcess) -> None:
-    assert "1 write pointers are on the invalid list" in debug(server, "bounds")[1]
+    assert "On the invalid list: 1 write pointer." in debug(server, "bounds")[1]
     assert debug(server, "verify")[:2] == (0, "All tables are consistent.\n")
 
 
@@ -120,7 +142,7 @@ async def test_commands_at_once_wait_for_each_other(server: ServerProcess) -> No
 def test_a_server_that_is_not_there() -> None:
     code, _, err = run_command("debug", "tables", "--url", "http://127.0.0.1:9")
 
-    assert code == 1
+    assert code == 6
     assert "127.0.0.1:9" in err
     assert run_command("debug", "tables", "--url", "127.0.0.1")[0] == 2
 

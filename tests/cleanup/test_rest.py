@@ -127,7 +127,7 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
         code, out, _ = run_command("cleanup", "run")
         assert code == 0
         assert out.startswith("1 passes, 0 not finished")
-        assert "0 write pointers are on the invalid list." in out
+        assert "On the invalid list: 0 write pointers." in out
         shown = json.loads(run_command("cleanup", "show", "--json")[1])
         assert server.stop() == 0
 

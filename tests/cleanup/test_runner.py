@@ -16,7 +16,7 @@ from cleanup.runner import Runner
 from tests.cleanup.twins import NOW_MS
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import Stopping, StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.reading import Isolation, Reading
@@ -227,3 +227,14 @@ def test_without_inversion_the_invalid_list_stays() -> None:
         assert state.invalid.not_inverted == 1
 
     asyncio.run(run())
+
+
+def test_the_thread_ends_where_its_service_is_stopping(
+    cleaner: Scripted, runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One whose loop was closed once warned at each pass for as long as the process lived."""
+    cleaner.error = Stopping()
+    runner.run_pass(LONG_S)
+    runner._thread.join(LONG_S)
+    assert not runner._thread.is_alive()
+    assert caplog.text == ""

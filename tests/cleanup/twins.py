@@ -172,6 +172,9 @@ class Twin:
     def invert_published(self, write_pointers: Collection[int]) -> int:
         return self.await_(self.services.messaging.invert_published(write_pointers))
 
+    def forget_published(self, write_pointers: Collection[int]) -> None:
+        self.await_(self.services.messaging.forget_published(write_pointers))
+
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:

@@ -15,7 +15,7 @@ from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.tls import TlsFiles, server_context
 from tms.security.tokens import KeptToken, is_token
-from tms.settings import load
+from tms.settings import Settings, load
 
 CREATED = (0, "Created topic hello.\n", "")
 FILES = ("ca-key.pem", "ca.pem", "server-key.pem", "server.pem", "tms.toml", "token")
@@ -45,6 +45,13 @@ def test_what_it_writes_is_its_owners_alone(folder: Path) -> None:
     assert names_in(folder) == list(FILES)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {(folder / name).stat().st_mode & 0o777 for name in FILES} == {0o600}
+
+
+def test_it_says_where_the_store_will_be(tmp_path: Path) -> None:
+    _, out, _ = run_command("auth", "init", str(tmp_path / "own"))
+
+    assert load({}, tmp_path / "own/tms.toml").settings.store == Settings().store
+    assert Settings().store.removeprefix("leveldb:") in out
 
 
 def test_it_shows_no_secret(tmp_path: Path) -> None:
@@ -201,7 +208,7 @@ def test_refused_credentials_are_told_with_what_to_do(guard: Guard, tmp_path: Pa
 
     code, out, err = run_command("topic", "list", "--url", guard.url, "--token-file", str(file))
 
-    assert (code, out) == (1, "")
+    assert (code, out) == (5, "")
     assert "--token-file" in err
     assert err.count("\n") == 1
     assert "CANARY" not in err
@@ -212,7 +219,7 @@ def test_a_token_does_not_go_unencrypted(monkeypatch: pytest.MonkeyPatch) -> Non
 
     code, _, err = run_command("topic", "list", "--url", "http://tms.example:1")
 
-    assert code == 1
+    assert code == 4
     assert "http://tms.example:1" in err
     assert "https://" in err
     assert "CANARY" not in err

@@ -89,13 +89,13 @@ def test_json_lines_say_what_is_not_text_in_base64(orders: Run, tmp_path: Path) 
     assert (first["payload"], len(first["id"])) == ("text", 40)
     assert first["timestamp"] == int(first["id"][:16], 16)
     assert base64.b64decode(second["payload_base64"]) == b"\xff\x00\n"
-    assert orders("poll", "orders")[1].splitlines()[1].endswith(r"  \xff\x00\n")
+    assert orders("poll", "orders")[1].splitlines()[1].endswith(r"  \xff\u0000\n")
 
 
 def test_a_terminal_is_not_sent_what_it_would_obey(orders: Run) -> None:
     orders("publish", "orders", "\x1b[2J\r\nno")
 
-    assert orders("poll", "orders")[1].endswith("  \\x1b[2J\\r\\nno\n")
+    assert orders("poll", "orders")[1].endswith("  \\u001b[2J\\r\\nno\n")
 
 
 def test_lines_come_from_standard_input(orders: Run) -> None:
@@ -110,6 +110,22 @@ def test_lines_come_from_standard_input(orders: Run) -> None:
         json.loads(line)["payload"] for line in orders("poll", "orders", "--json")[1].splitlines()
     ]
     assert payloads == [*map(str, range(2500)), "", "last"]
+
+
+@pytest.mark.parametrize("form", [(), ("--lines",)])
+def test_a_hyphen_is_standard_input(orders: Run, form: tuple[str, ...]) -> None:
+    code, out, err = run_command("publish", "orders", *form, "-", given=b"a\nb\n")
+    assert (code, out, err) == (0, "", "Published 2 messages.\n")
+    polled = orders("poll", "orders", "--json")[1].splitlines()
+    assert [json.loads(line)["payload"] for line in polled] == ["a", "b"]
+
+
+def test_topics_are_listed_in_the_order_of_their_numbers(run: Run) -> None:
+    for name in ("t10", "t2", "T3", "2", "10", "t"):
+        run("topic", "create", name)
+    names = ["2", "10", "t", "t2", "T3", "t10"]
+    assert run("topic", "list")[1].split() == names
+    assert json.loads(run("topic", "list", "--json")[1]) == names
 
 
 def test_lines_and_whole_files_are_published_in_order(orders: Run, tmp_path: Path) -> None:
@@ -220,7 +236,7 @@ def test_a_topic_is_trimmed(orders: Run) -> None:
     )
     assert second in ids(orders)
     code, _, err = orders("topic", "trim", "orders", "--before", "2100-01-01")
-    assert (code, "must be in the past" in err) == (1, True)
+    assert (code, "must be in the past" in err) == (4, True)
     assert orders("topic", "trim", "orders", "--before", "start")[0] == 2
     assert orders("topic", "trim", "orders")[0] == 2
 
@@ -232,8 +248,8 @@ def test_what_is_there_may_be_asked_for_again(run: Run) -> None:
     assert run(*created, "owner=shop") == (0, "Topic orders exists already.\n", "")
     assert "owner" not in run("topic", "show", "orders")[1]
     assert json.loads(run(*created, "--json")[1]) == {"created": None, "exists": "orders"}
-    assert run("topic", "create", "orders")[0] == 1
-    assert run("topic", "create", "a.b", "--if-absent")[0] == 1
+    assert run("topic", "create", "orders")[0] == 4
+    assert run("topic", "create", "a.b", "--if-absent")[0] == 4
     assert "give --if-absent" in run("topic", "create", "new", "exist_ok=1")[2]
 
     subscribed = ("subscription", "create", "orders", "billing", "--if-absent")
@@ -288,9 +304,23 @@ def test_who_is_sure_and_who_is_not_a_person_are_not_asked(orders: Run) -> None:
 def test_rows_of_a_topic_that_never_was_are_not_found(orders: Run) -> None:
     for table in ("message", "payload", "metadata", "subscription"):
         code, out, err = orders("debug", "rows", "--topic", "nosuch", "--table", table)
-        assert (code, out) == (1, "")
+        assert (code, out) == (3, "")
         assert err.startswith("There is no topic nosuch in namespace ")
     assert orders("debug", "rows", "--topic", "orders") == (0, "", "")
     orders("publish", "orders", "x")
     orders("topic", "delete", "orders")
     assert orders("debug", "rows", "--topic", "orders")[0] == 0
+
+
+def test_all_lists_are_in_the_order_of_numbers(run: Run) -> None:
+    run("topic", "create", "t")
+    for name in ("a10", "a2", "A3"):
+        run("group", "create", "t", name)
+        run("namespace", "set", f"sorted_{name}", "--ttl-max", "1d")
+    lists = (("group", "list", "t"), ("subscription", "list", "t"), ("namespace", "list"))
+    for command in lists:
+        names = [each["name"] for each in json.loads(run(*command, "--json")[1])]
+        names = [name.removeprefix("sorted_") for name in names if name.endswith(("2", "3", "10"))]
+        assert names == ["a2", "A3", "a10"], command
+    for name in ("a10", "a2", "A3"):
+        assert run("namespace", "delete", f"sorted_{name}")[0] == 0

@@ -13,7 +13,7 @@ ID = "0" * 40
 def test_no_server(run: Run) -> None:
     code, out, err = run_command("--url", "http://127.0.0.1:1", "topic", "list")
 
-    assert (code, out) == (1, "")
+    assert (code, out) == (6, "")
     assert err.startswith("No server at http://127.0.0.1:1 (")
     assert "`tms serve`" in err
     assert "--url" in err
@@ -29,7 +29,7 @@ def test_no_topic(run: Run) -> None:
         ("publish", "none", "--stdin"),
     ):
         code, out, err = run(*command)
-        assert (code, out) == (1, "")
+        assert (code, out) == (3, "")
         assert err.startswith("There is no topic none in namespace c")
         assert "`tms topic create none`" in err
 
@@ -53,7 +53,7 @@ def test_no_subscription(run: Run) -> None:
         ("poll", "orders", "--subscription", "billing"),
     ):
         code, out, err = run(*command)
-        assert (code, out) == (1, "")
+        assert (code, out) == (3, "")
         assert ":orders has no subscription billing" in err
         assert "`tms subscription create orders billing`" in err
 
@@ -77,7 +77,7 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
 
     code, _, err = run("publish", "orders", "--file", str(small), str(large), str(small))
 
-    assert code == 1
+    assert code == 4
     assert err.startswith("Published 1 message before this:\nA message is over the cap")
 
 

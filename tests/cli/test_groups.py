@@ -1,7 +1,9 @@
 """What the commands of groups do and print."""
 
 import json
+import os
 
+import tms
 from tests.cli.conftest import Run
 
 GROUPS = ("early", "late")
@@ -11,6 +13,8 @@ def test_a_group_from_its_creation_to_its_end(run: Run) -> None:
     run("topic", "create", "orders")
     created = run("group", "create", "orders", "billing", "--order", "key", "--lease", "20")
     assert created[1] == "Created group billing of topic orders.\n"
+    again = run("group", "create", "orders", "billing", "--order", "key", "--lease", "30")
+    assert again[1] == "Group billing of topic orders exists, and keeps its settings: lease_s 20.\n"
     run("publish", "orders", "one", "two", "three")
 
     taken = run("group", "take", "orders", "billing", "--limit", "2", "--ack")[1].splitlines()
@@ -27,7 +31,9 @@ def test_a_group_may_begin_at_a_time(run: Run) -> None:
     run("topic", "create", "orders")
     run("publish", "orders", "one")
     run("group", "create", "orders", "early", "--after", "2020-01-01T00:00:00Z")
-    run("group", "create", "orders", "late", "--after", "2100-01-01T00:00:00Z")
+    run("group", "create", "orders", "late", "--after", "end")
+    code, *_ = run("group", "create", "orders", "ahead", "--after", "2100-01-01T00:00:00Z")
+    assert code != 0
     left = [json.loads(run("group", "show", "orders", name, "--json")[1]) for name in GROUPS]
     assert [each["state"]["unread"] for each in left] == [1, 0]
 
@@ -41,6 +47,20 @@ def test_what_is_not_acknowledged_is_given_back(run: Run) -> None:
     assert taken[0] == taken[1]
     opened = json.loads(run("group", "open", "orders", "billing", "--json")[1])
     assert [(each["state"], each["attempts"]) for each in opened] == [("available", 0)]
+
+
+def test_a_group_shows_which_messages_have_failed_and_why(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing", "--retry", "3600", "--retry-max", "3600")
+    run("publish", "orders", "one")
+    with tms.connect(os.environ["TMS_URL"], os.environ["TMS_NAMESPACE"]) as client:
+        next(client.topic("orders").group("billing").take()).nack(reason="no such customer")
+
+    told = run("group", "show", "orders", "billing")[1]
+    assert "in 1 attempt, last by" in told
+    assert ": no such customer" in told
+    [failed] = json.loads(run("group", "show", "orders", "billing", "--json")[1])["failed"]
+    assert (failed["attempts"], failed["reason"]) == (1, "no such customer")
 
 
 def test_a_group_is_set_paused_resumed_moved_and_deleted(run: Run) -> None:
@@ -58,8 +78,17 @@ def test_a_group_is_set_paused_resumed_moved_and_deleted(run: Run) -> None:
     assert "one" in run("group", "take", "orders", "billing", "--limit", "1", "--ack")[1]
     assert "HOLDS" in run("group", "members", "orders", "billing")[1]
     refused = run("subscription", "delete", "orders", "billing")
-    assert refused[0] == 1
+    assert refused[0] == 4
     assert "deleted as one" in refused[2]
     told = run("group", "delete", "orders", "billing")[1]
     assert told == "Deleted group billing of topic orders.\n"
-    assert run("group", "show", "orders", "billing")[0] == 1
+    assert run("group", "show", "orders", "billing")[0] == 3
+
+
+def test_a_group_that_is_missing_is_made_as_a_group(run: Run) -> None:
+    run("topic", "create", "orders")
+    for command in ("show", "take", "delete", "pause"):
+        code, _, err = run("group", command, "orders", "billing")
+        assert code == 3
+        assert "has no group billing: make it with `tms group create orders billing`" in err
+        assert "`tms group list orders`" in err

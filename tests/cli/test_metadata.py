@@ -60,7 +60,7 @@ def test_values_are_put_shown_listed_and_deleted(metadata: Metadata) -> None:
     assert json.loads(metadata("ls", "--json")[1]) == [{"name": "a", "version": None}]
 
     assert metadata("rm", "/a/b")[:2] == (0, "Deleted /a/b.\n")
-    assert metadata("get", "/a/b")[::2] == (1, "There is no value at this path. (path=/a/b)\n")
+    assert metadata("get", "/a/b")[::2] == (3, "There is no value at this path. (path=/a/b)\n")
     assert metadata("rm", "-r", "/a")[0] == 0
     assert metadata("ls") == (0, "", "")
     assert metadata("ls", "--json")[1] == "[]\n"
@@ -69,8 +69,8 @@ def test_values_are_put_shown_listed_and_deleted(metadata: Metadata) -> None:
 def test_expected_versions_are_compared(metadata: Metadata) -> None:
     metadata("put", "/a", "one", "--new")
 
-    assert metadata("put", "/a", "two", "--new")[0] == 1
-    assert metadata("put", "/a", "two", "--version", "1")[0] == 1
+    assert metadata("put", "/a", "two", "--new")[0] == 4
+    assert metadata("put", "/a", "two", "--version", "1")[0] == 4
     assert metadata("put", "/a", "two", "--version", "0")[0] == 0
     assert metadata("rm", "/a", "--version", "0")[2].startswith("The value at this path does")
     assert metadata.version("/a") == 1

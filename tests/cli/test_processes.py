@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,13 +13,14 @@ import pytest
 
 import tms
 from tests.cli.conftest import run_command
+from tests.servers.bounded_process import BoundedProcess
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tests.waiting import WAIT_S_MAX
 from tms.core.extras import install_command
 
 
-def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
+def start(*arguments: str, **variables: str) -> BoundedProcess[str]:
+    return BoundedProcess(
         [*COMMAND, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -31,7 +33,7 @@ def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
 
 @pytest.fixture
 def topic(server: ServerProcess, request: pytest.FixtureRequest) -> str:
-    name = request.node.name
+    name = re.sub(r"\W", "-", request.node.name)
     with tms.connect(server.url) as client:
         client.topic(name).create()
     return str(name)
@@ -64,7 +66,7 @@ def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
         started = client.transactions.start(tms.StartRequest(timeout_s=60))
     pointer = str(started.write_pointer)
     master, terminal = os.openpty()
-    with subprocess.Popen(
+    with BoundedProcess(
         [*COMMAND, "publish", topic, "--tx", pointer, "--lines", str(lines)],
         stdout=subprocess.PIPE,
         stderr=terminal,
@@ -92,6 +94,39 @@ def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str)
         process.stdout.close()
         assert process.stderr.read() == ""
         process.wait(WAIT_S_MAX)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGPIPE])
+def test_a_take_that_is_ended_gives_all_back(
+    server: ServerProcess, topic: str, end: signal.Signals
+) -> None:
+    with tms.connect(server.url) as client:
+        group = client.topic(topic).group("billing")
+        group.create()
+        client.topic(topic).publish([b"%d" % number for number in range(30)])
+        with start("group", "take", topic, "billing", TMS_URL=server.url) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            for _ in range(30):
+                process.stdout.readline()
+            if end is signal.SIGPIPE:
+                process.stdout.close()  # and nothing is written any more
+            else:
+                process.send_signal(end)
+            assert process.stderr.read() == ""
+            code = process.wait(WAIT_S_MAX)
+        assert code == (1 if end is signal.SIGPIPE else 128 + end)
+        assert {(each.state, each.attempts) for each in group.open()} == {("available", 0)}
+
+
+def test_a_poll_for_ever_ends_when_nobody_reads(server: ServerProcess, topic: str) -> None:
+    with tms.connect(server.url) as client:
+        client.topic(topic).publish(b"one")
+    with start("poll", topic, "--follow", TMS_URL=server.url) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(WAIT_S_MAX) == 1
 
 
 def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_what_does_not_fit_is_told(run: Run, files: Path) -> None:
     assert (code, err) == (1, "")
     assert out.startswith("It does not fit:\n{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE'")
     code, out, err = run("schema", "register", "fitting", str(files / "unfit"))
-    assert (code, out) == (1, "")
+    assert (code, out) == (4, "")
     assert err.endswith("(error code 409)\n")
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 import pytest
 
 import tms
+from tests.servers.bounded_process import BoundedProcess
 from tests.servers.server_process import MAIN, ROOT, ServerProcess, environment
 from tests.waiting import WAIT_S_MAX
 from tms.cli import serve
@@ -40,7 +41,7 @@ def shell(*commands: str, **variables: str) -> list[Ended]:
     with ExitStack() as processes:
         started = [
             processes.enter_context(
-                subprocess.Popen(
+                BoundedProcess[bytes](
                     ["sh", "-c", f'tms() {{ {TMS} "$@"; }}; {command}'],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,

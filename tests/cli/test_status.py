@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.cli.conftest import Run, run_command
@@ -15,7 +16,7 @@ STATUS = {
             "kind": "disk_filling",
             "where": "the store's disk",
             "text": "1 MiB are free.",
-            "advice": "Make room \u202e\x1b[31m.",
+            "advice": "Make room \u202e\u001b[31m.",
             "is_urgent": True,
         }
     ],
@@ -45,6 +46,7 @@ STATUS = {
         }
     ],
     "next_reader": None,
+    "missing_shards": [],
 }
 
 
@@ -68,13 +70,20 @@ def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
 
     assert code == 0
     assert out.splitlines() == [
-        r"URGENT the store's disk: 1 MiB are free. Make room \u202e\x1b[31m.",
+        r"URGENT the store's disk: 1 MiB are free. Make room \u202e\u001b[31m.",
         "In: 2.5 messages/s, 0.000 MiB/s. Out: 1.0 messages/s, 0.000 MiB/s.",
-        r"3 transactions are in progress, the oldest 17 of im\x1bport for 1 min.",
+        r"3 transactions are in progress, the oldest 17 of im\u001bport for 1 min.",
         "The store takes 5 MiB; 1 MiB are free, which are full in 2 h.",
         "READER   TOPIC  KIND   BEHIND  OLDEST  OPEN",
         "workers  ns:t   group  12+     1 min   4",
     ]
+
+
+def test_one_transaction_is_counted_as_one() -> None:
+    told = json.dumps(STATUS | {"in_progress": 1}).encode()
+    with FaultyServer(answer(200, told)) as server:
+        out = run_command("status", "--url", server.url)[1]
+    assert "\n1 transaction is in progress, the oldest 17 " in out
 
 
 def test_the_console_has_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +98,15 @@ def test_the_console_has_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened == [url]
 
 
+def test_a_server_tells_where_its_console_is(run: Run) -> None:
+    code, out, err = run("ui")
+    assert (code, err) == (0, "")
+    assert httpx.get(out.strip(), trust_env=False, follow_redirects=True).status_code == 200
+
+
 def test_where_there_is_no_console_no_url_is_told() -> None:
     gone = json.dumps({"error": {"code": "not_found", "message": "Nothing.", "detail": {}}})
     with FaultyServer(answer(404, gone.encode())) as server:
         code, out, err = run_command("ui", "--url", server.url)
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert err

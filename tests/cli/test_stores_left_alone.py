@@ -16,107 +16,18 @@ from tables.leveldb_layout import PREFIXES
 from tables.store import TRANSACTION
 from tests.cli.all_commands import ALL
 from tests.cli.conftest import run_command
+from tests.cli.examples_of_commands import (
+    LOOKING,
+    NOTHING_TO_SAY,
+    OF_STORES,
+    READING,
+    READING_GROUPS,
+    SERVERS,
+    WATCHING,
+    WRITING_BESIDE,
+)
 from tests.tables.folders import recorded_of
 
-ID = "0" * 40
-
-READING: list[tuple[str, ...]] = [
-    ("poll", "t"),
-    ("poll", "t", "--committed"),
-    ("poll", "t", "--follow", "--limit", "1"),
-    ("topic", "list"),
-    ("topic", "show", "t"),
-    ("namespace", "list"),
-    ("namespace", "show", "shop"),
-    ("subscription", "list", "t"),
-    ("subscription", "show", "t", "s"),
-    ("tx", "list"),
-    ("tx", "list", "--invalid"),
-    ("tx", "show", "TX"),
-    ("tx", "owners", "list"),
-    ("schema", "list"),
-    ("schema", "show", "t-value"),
-    ("schema", "check", "t-value", "FILE"),
-    ("schema", "compatibility"),
-    ("schema", "diff", "t-value", "1", "1"),
-    ("registry", "status"),
-]
-"""With the store as --url."""
-READING_GROUPS: list[tuple[str, ...]] = [
-    ("group", "list", "t"),
-    ("group", "show", "t", "g"),
-    ("group", "members", "t", "g"),
-    ("group", "open", "t", "g"),
-]
-"""As these, but the store is of the present format if it has groups."""
-LOOKING: list[tuple[str, ...]] = [
-    ("debug", "tables"),
-    ("debug", "rows"),
-    ("debug", "bounds"),
-    ("debug", "verify"),
-    ("debug", "export"),
-    ("debug", "explain", "t", ID),
-    ("metadata", "ls"),
-    ("metadata", "get", "/kept"),
-]
-"""With the store as --store."""
-NOTHING_TO_SAY = [("tx", "list", "--invalid"), ("tx", "owners", "list")]
-WATCHING = ("metadata", "watch")
-"""As these, but without an end."""
-WRITING: list[tuple[str, ...]] = [
-    ("poll", "t", "--subscription", "s"),
-    ("publish", "t", "x"),
-    ("publish", "t", "--lines", "FILE"),
-    ("publish-all", "LINES"),
-    ("rollback", "t", "1:1.0:1.0"),
-    ("topic", "set", "t", "--ttl", "1d"),
-    ("topic", "trim", "t", "--before", "2020-01-01"),
-    ("topic", "delete", "t"),
-    ("namespace", "set", "shop", "--ttl-max", "1d"),
-    ("namespace", "delete", "shop"),
-    ("subscription", "create", "t", "s2"),
-    ("subscription", "set", "t", "s", "--after", ID),
-    ("subscription", "delete", "t", "s"),
-    ("group", "create", "t", "g2"),
-    ("group", "set", "t", "g", "--lease", "1m"),
-    ("group", "pause", "t", "g"),
-    ("group", "resume", "t", "g"),
-    ("group", "seek", "t", "g", "--to", "start"),
-    ("group", "take", "t", "g", "--limit", "1"),
-    ("group", "delete", "t", "g"),
-    ("tx", "start"),
-    ("tx", "commit", "1"),
-    ("tx", "abort", "1"),
-    ("tx", "invalidate", "1"),
-    ("tx", "truncate", "1"),
-    ("tx", "owners", "forget", "o"),
-    ("schema", "register", "t-value", "FILE"),
-    ("schema", "compatibility", "--set", "NONE"),
-    ("schema", "delete", "t-value"),
-]
-"""With the store as --url; there has to be one."""
-WRITING_BESIDE: list[tuple[str, ...]] = [("metadata", "rm", "/kept")]
-"""With the store as --store; there has to be one."""
-OF_STORES = (*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE)
-SERVERS: list[tuple[str, ...]] = [
-    ("cleanup", "show"),
-    ("cleanup", "run"),
-    ("cluster",),
-    ("cluster", "where", "default:t"),
-    ("cluster", "move", "0", "7"),
-    ("clock",),
-    ("clock", "accept", "--step-s", "1"),
-    ("auth", "grant", "a", "read", "default:t"),
-    ("auth", "revoke", "1"),
-    ("auth", "list"),
-    ("auth", "explain", "a", "read", "default:t"),
-    ("auth", "token", "a"),
-    ("auth", "tokens"),
-    ("auth", "whoami"),
-    ("status",),
-    ("ui",),
-]
-"""A server alone is asked: a folder as --url is wrong usage."""
 CREATING: set[tuple[str, ...]] = {("topic", "create"), ("metadata", "put"), ("serve",), ("copy",)}
 OTHERS: set[tuple[str, ...]] = {
     ("config",),
@@ -287,7 +198,7 @@ def check_refused_without_a_store(
         assert code == 2
         assert "there is no store in" in err
     else:
-        assert code == 1
+        assert code == 3
         assert err.startswith("There is no store in this folder: check the path, or create")
         assert f"(folder={folder})" in err
         assert err.count("\n") == 1

@@ -72,8 +72,8 @@ def test_transactions_are_listed_and_shown(orders: Run) -> None:
     _, out, _ = orders("tx", "show", tx)
     shown = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert (shown["transaction_id"], shown["status"]) == (tx, "in_progress")
-    assert orders("tx", "abort", tx)[1] == f"{tx} is invalid now.\n"  # a message is left
-    assert json.loads(orders("tx", "show", tx, "--json")[1])["status"] == "invalid"
+    assert orders("tx", "abort", tx)[1] == f"{tx} is aborted now.\n"
+    assert json.loads(orders("tx", "show", tx, "--json")[1])["status"] == "aborted"
 
 
 def test_owners_are_listed_and_forgotten(orders: Run) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -53,7 +54,9 @@ class FaultyServer:
     def __init__(self, *answers: bytes | None, port: int = 0, is_tms: bool = True) -> None:
         self._answers = list(answers)
         self._is_tms = is_tms
-        self._held: list[socket.socket] = []
+        self._connections: list[socket.socket] = []
+        """Those that are read from or held."""
+        self._is_over = False
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -62,38 +65,48 @@ class FaultyServer:
         self._thread.start()
 
     def _serve(self) -> None:
-        for said in self._answers:
+        with self._listener, suppress(OSError):  # __exit__ has shut it down
+            for said in self._answers:
+                self._answer_next(said)
+
+    def _answer_next(self, said: bytes | None) -> None:
+        """Give an answer to the next client that asks for something, however others leave."""
+        while True:
             connection, _ = self._listener.accept()
+            self._connections.append(connection)
+            if self._is_over:
+                _shut_down(connection)
             request = self._read(connection)
-            while self._is_tms and request is not None and request.line.startswith(HEALTH):
-                connection.sendall(answer(200, b"{}"))
-                connection.close()
-                connection, _ = self._listener.accept()
-                request = self._read(connection)
-            if request is None:  # woken by __exit__
-                connection.close()
-                break
-            self.requests.append(request)
-            if said is None:
-                self._held.append(connection)
+            if request is None or (self._is_tms and request.line.startswith(HEALTH)):
+                self._end(connection, answer(200, b"{}"))
                 continue
+            self.requests.append(request)
+            if said is not None:
+                self._end(connection, said)
+            return
+
+    def _end(self, connection: socket.socket, said: bytes) -> None:
+        with connection, suppress(OSError):  # the client has left
+            self._connections.remove(connection)
             connection.sendall(said)
-            connection.close()
-        self._listener.close()
 
     @staticmethod
     def _read(connection: socket.socket) -> Request | None:
-        received = b""
-        while b"\r\n\r\n" not in received:
-            part = connection.recv(65536)
+        """Return a request, or None if its client leaves before it has sent all of it."""
+        received, length = b"", 0
+        while True:
+            head, end, body = received.partition(b"\r\n\r\n")
+            if end and (announced := _LENGTH.search(head)):
+                length = int(announced[1])
+            if end and len(body) >= length:
+                return Request(head.split(b"\r\n")[0].decode(), body)
+            try:
+                part = connection.recv(65536)
+            except OSError:
+                part = b""
             if not part:
                 return None
             received += part
-        head, _, body = received.partition(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        while length and len(body) < int(length[1]):
-            body += connection.recv(65536)
-        return Request(head.split(b"\r\n")[0].decode(), body)
 
     def __enter__(self) -> Self:
         return self
@@ -104,12 +117,17 @@ class FaultyServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        while self._thread.is_alive():
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S_MAX).close()
-            except OSError:
-                break
-            self._thread.join(0.1)
-        self._thread.join()
-        for connection in self._held:
+        self._is_over = True
+        _shut_down(self._listener)
+        for connection in list(self._connections):
+            _shut_down(connection)
+        self._thread.join(WAIT_S_MAX)
+        assert not self._thread.is_alive()
+        for connection in self._connections:
             connection.close()
+
+
+def _shut_down(each: socket.socket) -> None:
+    """End what waits for it, in whatever thread."""
+    with suppress(OSError):  # it is closed already
+        each.shutdown(socket.SHUT_RDWR)

@@ -111,7 +111,7 @@ def test_closing_ends_what_other_threads_wait_for(client: tms.Client, topic: tms
         waits = [
             threads.submit(list, messages) for messages in (topic.follow(), topic.poll(wait_s=30))
         ]
-        wait_until(lambda: len(client._bridge.life.reads) == 2)
+        wait_until(lambda: sum(client._bridge.life.calls.values()) == 2)
         client.close()
         for wait in waits:
             with pytest.raises(tms.OutcomeUnknown):
@@ -146,7 +146,7 @@ def test_closing_amid_a_commit_does_not_wait_for_it(
 
 def test_an_interrupted_call_leaves_the_client_usable(client: tms.Client, topic: tms.Topic) -> None:
     def interrupt_read() -> None:
-        wait_until(lambda: client._bridge.life.reads)
+        wait_until(lambda: any(client._bridge.life.calls.values()))
         os.kill(os.getpid(), signal.SIGINT)
 
     interrupt = threading.Thread(target=interrupt_read)

@@ -1,86 +1,27 @@
 """What a member holds, by a server that answers as it is told."""
 
-import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 import tms
+from tests.client.told_server import Held, Server, held_by, taken
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import passes, turns, until
-from tms.client import held_messages
 from tms.client.async_group_message import AsyncGroupMessage
-from tms.client.held_messages import HeldMessages, TakeSettings, member_name
-from tms.core.groups import Order, Refusal, RefusedMessage, Settle, Settled, Take, Taken
-from tms.core.message import MessageBlock, MessageId
-from tms.core.topic import TopicId
+from tms.client.take_settings import member_name
+from tms.core.groups import Order, Refusal, RefusedMessage
+
+__all__ = ["held_by"]
 
 pytestmark = pytest.mark.anyio
-
-TOPIC = TopicId("default", "orders")
-Held = Callable[..., HeldMessages]
-
-
-def taken(delivery: int, *numbers: int, key: bytes | None = None, lease_s: float = 60) -> Taken:
-    messages = [
-        tms.Message(b"%d" % number, key, id=MessageId(1_000_000_000_000, number).encode())
-        for number in numbers
-    ]
-    return Taken(delivery, lease_s, [MessageBlock.of(messages)])
-
-
-class Server:
-    """Groups of a server: gives the takes it was told, and remembers what is settled."""
-
-    def __init__(self, *takes: Taken) -> None:
-        self.takes = deque(takes)
-        self.settles: list[Settle] = []
-        self.refused: list[RefusedMessage] = []
-        self.may_settle = anyio.Event()
-        self.may_settle.set()
-        self.is_away = False
-
-    async def take(self, topic_id: TopicId, name: str, take: Take, wait_s: float = 0) -> Taken:
-        del topic_id, name, take
-        if not self.takes:
-            await passes(wait_s)
-            return Taken()
-        return self.takes.popleft()
-
-    async def settle(self, topic_id: TopicId, name: str, member: str, settle: Settle) -> Settled:
-        del topic_id, name, member
-        await self.may_settle.wait()
-        if self.is_away and settle.extend is None:
-            raise tms.Unavailable(reason="away")
-        self.settles.append(settle)
-        return Settled(len(settle.acks), self.refused)
 
 
 @pytest.fixture
 def anyio_backend() -> object:
     return VIRTUAL
-
-
-@pytest.fixture
-async def held_by(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Held]:
-    """Return what makes a member, in virtual time, that is closed at the end of the test."""
-    monkeypatch.setattr(held_messages, "monotonic", asyncio.get_running_loop().time)
-    made: list[HeldMessages] = []
-
-    def member(server: Server, order: Order = Order.NONE, **settings: Any) -> HeldMessages:
-        services: Any = SimpleNamespace(groups=server)
-        how = TakeSettings(**{"prefetch": 10, "lease_s": None, "hold_s_max": 3600.0, **settings})
-        made.append(HeldMessages(services, TOPIC, "billing", order, how, is_closed=lambda: False))
-        return made[-1]
-
-    yield member
-    for each in made:
-        await each.close()
 
 
 async def test_what_comes_again_before_its_nack_is_answered_is_given(held_by: Held) -> None:
@@ -155,7 +96,7 @@ async def test_what_has_waited_for_longer_than_its_lease_is_not_given(held_by: H
     server = Server(taken(1, 1, 2, lease_s=0.05), taken(2, 3))
     held = held_by(server, prefetch=2)
     assert (await held.next()).payload == b"1"
-    held._deliveries[1].end_s = 0  # the process stood still
+    held._held._deliveries[1].end_s = 0  # the process stood still
 
     assert (await held.next()).payload == b"3"
 

@@ -5,16 +5,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
-from typing import Any
 
 import pytest
 
 import tms
 from tests.client.participant import Noting
 from tests.waiting import WAIT_S_MAX, until, wait_until
-from tms.client.bridge import Bridge
-from tms.client.callback_thread import CallingThread
 
 
 @contextmanager
@@ -109,33 +105,3 @@ def test_in_the_body_it_is_rolled_back(client: tms.Client, topic: tms.Topic) -> 
         wait_until(lambda: False)
 
     assert client.transactions.info(tx.transaction_id).status == "aborted"
-
-
-class TakenByCtrlC(SimpleQueue[Any]):
-    """A queue in whose `get` Ctrl-C arrives just as the last job has been taken out."""
-
-    was_taken = False
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002
-        job = super().get(block, timeout)
-        if job is None and not self.was_taken:
-            self.was_taken = True
-            raise KeyboardInterrupt
-        return job
-
-
-def test_as_the_last_of_its_calls_is_taken_it_ends_all_the_same() -> None:
-    bridge = Bridge()
-    calling = CallingThread(bridge)
-    calling._jobs = TakenByCtrlC()
-    called: list[str] = []
-
-    async def work() -> str:
-        await calling.invoke(called.append, "called")
-        return "done"
-
-    with pytest.raises(KeyboardInterrupt):
-        calling.call(work)
-    assert calling.call(work) == "done"
-    assert called == ["called", "called"]
-    bridge.close()

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.waiting import turns
-from tms.client.loop_thread import LoopThread
+from tms.client.loop_thread import LoopCall, LoopThread
 
 
 def end_while_a_generator_begins_a_closing() -> None:
@@ -25,7 +25,7 @@ def end_while_a_generator_begins_a_closing() -> None:
     async def read_one() -> int:
         return await anext(half_read)
 
-    assert loop.start(read_one).result() == 1
+    assert loop.start(LoopCall(read_one)).result() == 1
     assert loop.end(within_s=60)
 
 

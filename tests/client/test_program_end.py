@@ -266,3 +266,35 @@ def listening_at(log: IO[str]) -> str:
         if "Listening at: " in line:
             return line.split("Listening at: ")[1].split()[0]
     raise AssertionError("it did not start")
+
+
+LEFT_TO_THE_COLLECTOR = """
+import asyncio, gc, sys, threading
+import tms, tms.client.program_end as end
+from tms.client.bridge import Bridge
+
+ends, close, finish = threading.Event(), Bridge._end, end._finish
+
+async def close_late(bridge):
+    await asyncio.to_thread(ends.wait)
+    await close(bridge)
+    print("closed", flush=True)
+
+def finish_later(client):
+    ends.set()
+    finish(client)
+
+Bridge._end, end._finish = close_late, finish_later
+ring = [tms.connect(sys.argv[1])]
+ring.append(ring)
+ring[0].topics()
+del ring
+gc.collect()
+"""
+
+
+def test_a_client_that_closes_itself_is_waited_for(tmp_path: Path) -> None:
+    folder = f"leveldb:{tmp_path / 'data'}"
+    ended = Ended("-c", LEFT_TO_THE_COLLECTOR, folder, warnings="ignore")
+
+    assert (ended.exit_code, ended.lines, ended.err) == (0, ["closed"], "")

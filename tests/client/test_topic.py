@@ -338,6 +338,9 @@ def test_text_is_not_taken_for_messages(topic: tms.Topic) -> None:
         topic.publish("text")
     with pytest.raises(TypeError, match="encode it first"):
         topic.publish(["text"])
+    for given, kind in (({"id": 7}, "dict"), (bytearray(b"x"), "bytearray"), (7, "int")):
+        with pytest.raises(TypeError, match=f"not {kind}: encode it first, or give schema="):
+            topic.publish(given)
 
 
 def test_a_buffer_needs_a_transaction(topic: tms.Topic) -> None:

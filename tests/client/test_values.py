@@ -222,7 +222,7 @@ DAMAGED = {
     b"": "it does not begin with a zero byte and a schema's id",
     b"\0\x7f\xff\xff\xff\x02a": "2147483647",
     b"cut": "id: it is cut off",
-    b"left": "2 bytes are left after the value",
+    b"left": "bytes left after the value: 2",
 }
 
 

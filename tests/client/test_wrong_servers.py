@@ -10,6 +10,7 @@ import pytest
 import tms
 from tests.cli.conftest import run_command
 from tests.client.faulty_server import HEALTH, FaultyServer, answer
+from tms.cli.failure import ExitCode
 from tms.client import first_contact
 
 Call = Callable[[tms.Client], object]
@@ -86,7 +87,7 @@ def test_a_command_tells_of_silence_too() -> None:
     with FaultyServer(None, None, is_tms=False) as server:
         code, _, err = run_command("--url", server.url, "publish", "t", "x")
 
-    assert code == 1
+    assert code == ExitCode.UNKNOWN
     assert err.startswith(f"{server.url} accepts connections but does not answer")
 
 

@@ -34,6 +34,12 @@ class Servers:
         self.faults: list[str] = []
         """Leaders beside others."""
         self.moves: Counter[MoveCause] = Counter()
+        self.sick: dict[int, Exception] = {}
+        """Shards that nobody can open."""
+        self.hidden: set[int] = set()
+        """Servers that no other reaches at their addresses."""
+        self.cut: set[tuple[int, int]] = set()
+        """Servers that do not reach another one."""
 
     async def start(self) -> "Server":
         session = self.host.open_session()
@@ -49,7 +55,7 @@ class Servers:
     def is_even(self, *among: "Server") -> bool:
         counts = Counter(self.leaders.values())
         numbers = [counts[each.id] for each in among]
-        return sum(numbers) == SHARDS and max(numbers) - min(numbers) <= 1
+        return sum(numbers) == SHARDS - len(self.sick) and max(numbers) - min(numbers) <= 1
 
     async def close(self) -> None:
         for server in self.all:
@@ -74,7 +80,12 @@ class Server:
         """How long it takes to open a shard."""
         instance = Instance(id=number, address=f"http://{number}", version="1", since_ms=1)
         presence = Presence(
-            self.session, instance, lease_s=LEASE_S, look=self.look, time=servers.clock
+            self.session,
+            instance,
+            lease_s=LEASE_S,
+            look=self.look,
+            ask=self.ask,
+            time=servers.clock,
         )
         self.members = ShardMembers(
             presence,
@@ -90,6 +101,9 @@ class Server:
         if not self.reaches:
             raise StoreUnavailable(reason="a test")
 
+    async def ask(self, other: Instance) -> bool:
+        return (self.id, other.id) not in self.servers.cut and other.id not in self.servers.hidden
+
     def hear(self, shard: int, address: str | None, _: str) -> None:
         self.heard[shard] = address
 
@@ -98,6 +112,8 @@ class Server:
         if shard in self.damaged:
             raise StoreCorrupt(reason="a test")
         await (passes(self.opens_s) if self.opens_s else turns())
+        if shard in self.servers.sick:
+            raise self.servers.sick[shard]
         if self.fault is not None:
             raise self.fault
         for other in self.servers.all:
@@ -114,6 +130,7 @@ class Server:
         """Go as a killed process does: nothing is given back, the session stays for a while."""
         self.reaches = False
         tasks = [each._running for each in self.members._members]
+        tasks += [self.members._presence.peers._watching]
         tasks += [self.members._presence.watch._watching, self.members._sharing]
         for task in tasks:
             assert task is not None

@@ -12,13 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.cluster.shards_world import MOVE_DELAY_S, SHARDS, Server, Servers
 from tests.virtual_loop import VirtualClock, VirtualLoop
 from tests.waiting import passes
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.metadata.local import LocalSession
 
 SERVERS_MAX = 4
 REST_S = 2.0
 SETTLED_S = 5 * REST_S
 """In which all is served and even: some leases, the delay, the rest, a move for each shard."""
+SICK = [StoreCorrupt(reason="a test"), StoreUnavailable(reason="a test")]
 NUMBER = st.integers(0, SERVERS_MAX - 1)
 
 
@@ -75,6 +76,13 @@ class Sharing(RuleBasedStateMachine):
         """Have a server not be able to open a shard, or able again."""
         self.server(number).fault = fault
 
+    @rule(shard=st.integers(0, SHARDS - 1), fault=st.sampled_from([*SICK, None]))
+    def fall_sick_or_recover(self, shard: int, fault: Exception | None) -> None:
+        """Make no server able to open a shard, or all able again."""
+        self.servers.sick.pop(shard, None)
+        if fault is not None:
+            self.servers.sick[shard] = fault
+
     @rule(number=NUMBER, opens_s=st.sampled_from([0.0, 0.1, 0.8]))
     def slow_down(self, number: int, opens_s: float) -> None:
         self.server(number).opens_s = opens_s
@@ -95,6 +103,7 @@ class Sharing(RuleBasedStateMachine):
         for session in self.left:
             self.loop.run_until_complete(session.close())
         self.left.clear()
+        self.servers.sick.clear()
         for server in self.servers.all:
             server.reaches, server.fault, server.opens_s = True, None, 0.0
         changes = dict.fromkeys(range(SHARDS))

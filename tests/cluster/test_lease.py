@@ -35,6 +35,31 @@ def test_a_lease_counts_from_when_a_renewal_was_sent() -> None:
         lease.check()
 
 
+def test_one_that_is_suspended_waits_for_a_renewal_that_was_sent_since() -> None:
+    lease = Lease(1, LEASE_S, Hands(), sent_s=0.0)
+    before = lease.suspensions
+    lease.suspend()
+    assert lease.left_s == 0.0
+    lease.renewed(0.0, 0, before)
+    with pytest.raises(NoLeader):
+        lease.check()
+
+    lease.renewed(0.0, 0, lease.suspensions)
+    lease.check()
+
+
+def test_one_that_is_lost_is_over_and_tells() -> None:
+    lease = Lease(1, LEASE_S, Hands(), sent_s=0.0)
+    told: list[float] = []
+    lease.on_lost.append(lambda: told.append(lease.left_s))
+    lease.lose()
+    lease.renewed(0.0)
+
+    assert told == [0.0]
+    with pytest.raises(NoLeader):
+        lease.check()
+
+
 def test_keys_are_given_up_to_the_ceiling_which_renewals_move_on() -> None:
     lease = Lease(2, LEASE_S, Hands(), 0.0, keys_after_ms=100, keys_until_ms=500)
     lease.give_keys(500)

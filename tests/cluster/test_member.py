@@ -291,6 +291,38 @@ async def test_one_whose_session_was_lost_registers_anew(world: World) -> None:
     await until(both_are_there)
 
 
+async def test_one_whose_session_was_lost_leads_on_once_it_has_renewed(world: World) -> None:
+    """Time has passed, whatever its own clock says. A lost connection says nothing of that."""
+    server = await world.server()
+    await until(lambda: server.is_open)
+    world.host.disconnect(server.session)
+    server.write()
+    await world.host.expire(server.session)
+    with pytest.raises(NoLeader):
+        server.write()
+    world.host.reconnect(server.session)
+
+    await until(lambda: server.lease is not None and server.lease.left_s > 0)
+    server.write()
+    assert server.opened == 1
+
+
+async def test_one_whose_write_met_the_fence_gives_the_shard_up(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    await world.server()
+    lease = first.lease
+    assert lease is not None
+
+    await asyncio.to_thread(lease.lose)
+
+    await until(lambda: not first.is_open)
+    await until(lambda: bool(world.open))
+    [leader] = world.open
+    assert leader.lease is not None
+    assert leader.lease.token > lease.token
+
+
 async def test_where_the_services_do_not_open_another_has_its_turn(world: World) -> None:
     first = await world.server()
     first.fails = True

@@ -53,9 +53,9 @@ def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
             assert failing
             assert now_s - failing[0][0] >= LEASE_S
             assert told_s is not None
-            assert any(sent_s >= told_s for sent_s, _ in failing)
+            assert any(sent_s > told_s for sent_s, _ in failing)
         elif failing and not paused_s:
-            is_new = told_s is None or failing[-1][0] < told_s
+            is_new = told_s is None or failing[-1][0] <= told_s
             assert is_new or now_s - failing[0][0] < LEASE_S or len(failing) < RENEWALS
         now_s = max(now_s, sent_s + EVERY_S)
 
@@ -92,3 +92,14 @@ def test_a_store_that_is_back_for_others_first_costs_no_leader_its_place() -> No
     assert not reach.hear(60.0, does_another_reach=True)
     reach.answered(60.5, 60.6)
     assert not reach.hear(61.0, does_another_reach=True)
+
+
+def test_a_look_that_was_sent_at_the_very_moment_says_nothing_of_what_was_heard() -> None:
+    """Both are told in whole milliseconds, and a gateway that is gone refuses at once."""
+    reach = StoreReach(LEASE_S)
+    for sent_s in range(0, 14, 2):
+        reach.failed(sent_s, sent_s)
+
+    assert not reach.hear(12.0, does_another_reach=True)
+    reach.failed(14.0, 14.0)
+    assert reach.hear(14.0, does_another_reach=True)

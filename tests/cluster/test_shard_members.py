@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Server, Servers
+from tests.cluster.sharing_machine import SICK
 from tests.waiting import passes, until
 from tms.cluster.shard_members import MoveCause
 from tms.core.cluster import Role, ShardStanding
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, StoreCorrupt
 
 pytestmark = pytest.mark.anyio
 
@@ -124,3 +125,97 @@ async def test_one_that_does_not_reach_the_store_leads_nothing(servers: Servers)
     assert not first.led
     first.reaches = True
     await settled(servers, first, second)
+
+
+@pytest.mark.parametrize("fault", SICK)
+async def test_a_shard_that_nobody_can_open_holds_no_other_up(
+    servers: Servers, fault: Exception
+) -> None:
+    servers.rest_s = 600.0
+    servers.sick[1] = fault
+    first = await servers.start()
+    await until(lambda: len(first.led) == SHARDS - 1)
+    second = await servers.start()
+    await settled(servers, first, second)
+    third = await servers.start()
+    await settled(servers, first, second, third)
+
+    shard = next(iter(first.led))
+    await second.members.wish({shard: second.id})
+    await until(lambda: servers.leaders.get(shard) == second.id)
+    await settled(servers, first, second, third)
+    state = await third.members.state()
+    assert [each.state for each in state.shards].count(ShardStanding.SERVING) == SHARDS - 1
+
+
+@pytest.mark.parametrize("fault", SICK)
+async def test_servers_that_start_together_share_all_but_a_shard_that_nobody_can_open(
+    servers: Servers, fault: Exception
+) -> None:
+    servers.rest_s = 600.0
+    servers.sick[0] = fault
+    all_three = [await servers.start() for _ in range(3)]
+    await settled(servers, *all_three)
+
+    servers.sick.clear()
+    if isinstance(fault, StoreCorrupt):
+        await all_three[0].members.wish({0: all_three[0].id})
+    await settled(servers, *all_three)
+
+
+async def test_servers_say_which_shards_they_could_not_open(servers: Servers) -> None:
+    first = await servers.start()
+    await settled(servers, first)
+    assert servers.sick.setdefault(2, SICK[0])
+    await first.stop()
+    servers.all.remove(first)
+    second = await servers.start()
+
+    async def are_reported(*shards: int) -> bool:
+        state = await second.members.state()
+        return [each.unopened_shards for each in state.instances] == [shards]
+
+    await until(lambda: are_reported(2))
+    servers.sick.clear()
+    await second.members.wish({2: second.id})
+    await until(are_reported)
+    await settled(servers, second)
+
+
+async def test_a_server_that_the_others_cannot_reach_leads_nothing(servers: Servers) -> None:
+    first, second, third = [await servers.start() for _ in range(3)]
+    await settled(servers, first, second, third)
+    servers.hidden.add(third.id)
+    await settled(servers, first, second)
+    for server in (first, second, third):
+        await until(server.members.findings)
+        [finding] = server.members.findings()
+        assert finding.where == f"server {third.id}"
+        assert f"http://{third.id}" in finding.text
+    assert (await third.members.state()).instances[0].unreached_servers == (third.id,)
+    await passes(4 * LEASE_S)
+    assert not third.led
+
+    servers.hidden.clear()
+    await settled(servers, first, second, third)
+    assert not first.members.findings()
+
+
+async def test_a_link_that_is_cut_moves_nothing(servers: Servers) -> None:
+    first, second, third = [await servers.start() for _ in range(3)]
+    await settled(servers, first, second, third)
+    turns = len(servers.turns)
+    servers.cut = {(first.id, second.id), (second.id, first.id)}
+    await until(lambda: first.members._presence.peers.unreached == 1)
+    await passes(4 * LEASE_S + MOVE_DELAY_S)
+    assert len(servers.turns) == turns
+
+
+async def test_servers_that_all_do_not_reach_each_other_go_on(servers: Servers) -> None:
+    first, second = await servers.start(), await servers.start()
+    await settled(servers, first, second)
+    turns = len(servers.turns)
+    servers.hidden = {first.id, second.id}
+    await until(lambda: second.members._presence.peers.unreached == 1)
+    await passes(4 * LEASE_S + MOVE_DELAY_S)
+    assert len(servers.turns) == turns

@@ -67,6 +67,24 @@ async def one_that_could_not_open_its_shards_gets_its_share_later(servers: Serve
     assert servers.is_even(first, second)
 
 
+async def a_shard_that_came_back_moves_to_another_server(servers: Servers) -> None:
+    first = await servers.start()
+    await passes(SETTLED_S)
+    second = await servers.start()
+    second.fault = StoreUnavailable(reason="a test")
+    await passes(SETTLED_S)
+    assert len(first.led) == SHARDS
+    servers.all.remove(second)
+    await second.stop()
+    third = await servers.start()
+    await passes(SETTLED_S)
+    assert servers.is_even(first, third)
+
+
+def shards_rest_whoever_is_to_lead_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShardMembers, "_target", lambda _, __: (0, 0))
+
+
 def moves_are_delayed(patch: pytest.MonkeyPatch) -> None:
     may_move = ShardMembers._may_move
     patch.setattr(ShardMembers, "_may_move", lambda self, shard, _: may_move(self, shard, 1e9))
@@ -84,7 +102,10 @@ def all_are_served(patch: pytest.MonkeyPatch) -> None:
 
 
 def others_are_told_before_it_stops(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Presence, "retire", lambda _: None)
+    async def say_nothing(_: Presence) -> None:
+        pass
+
+    patch.setattr(Presence, "retire", say_nothing)
 
 
 def who_is_to_lead_is_found_out_when_a_shard_is_free(patch: pytest.MonkeyPatch) -> None:
@@ -114,6 +135,7 @@ CASES = [
         who_is_to_lead_is_found_out_when_a_shard_is_free,
     ),
     (one_that_could_not_open_its_shards_gets_its_share_later, suspicions_end),
+    (a_shard_that_came_back_moves_to_another_server, shards_rest_whoever_is_to_lead_them),
     (one_that_could_not_open_its_shards_gets_its_share_later, who_has_failed_lets_others_claim),
 ]
 

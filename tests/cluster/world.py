@@ -53,6 +53,8 @@ class World:
         self.most_open = 0
         self.writers: list[int] = []
         """The tokens that wrote, in order."""
+        self.marks: set[int] = set()
+        """The tokens that say in the store who has it."""
 
     async def server(
         self, of_store: str = "s", fence_s: float = FENCE_S, ahead_ms: int = 0
@@ -112,7 +114,11 @@ class Server:
             clock=SteadySeconds(wall),
             time=self.time,
         )
-        self.member = Member(presence, of_store=of_store, fence_s=fence_s)
+        self.member = Member(presence, of_store=of_store, fence_s=fence_s, free=self.free)
+
+    def free(self, through: int) -> None:
+        if not any(token > through for token in self.world.marks):
+            self.world.marks.clear()
 
     def look(self) -> None:
         if self.wait_for is not None:
@@ -136,11 +142,14 @@ class Server:
         self.opened += 1
         self.lease = lease
         self.world.open.append(self)
+        self.world.marks = {lease.token}
         try:
             yield
             await self.may_close.wait()
         finally:
             self.world.open.remove(self)
+            if lease.is_last:
+                self.world.marks.discard(lease.token)
 
     def write(self) -> None:
         """Write as a store does: only while the lease is held."""

@@ -67,6 +67,20 @@ async def looks_at_the_store(parts: Parts) -> None:
     await servers.close()
 
 
+async def asks_the_other_servers(parts: Parts) -> None:
+    servers = Servers()
+    first, second = await servers.start(), await servers.start()
+    await until(lambda: servers.is_even(first, second))
+    peers = first.members._presence.peers
+    store: Any = Breaking(first.session)
+    store.faults["get_children"] = parts.fault
+    peers._metadata = store
+    await until(lambda: store.raised == 1)
+    servers.hidden.add(second.id)
+    await until(lambda: peers.unreached == 1)
+    await servers.close()
+
+
 async def shares_the_shards(parts: Parts) -> None:
     servers = Servers()
     first = await servers.start()

@@ -20,6 +20,7 @@ class MoodyStore:
     is_embedded = True
     is_raised = True
     reads_at_once = 1
+    exchanges = None
 
     def __init__(self) -> None:
         self._inner = MemoryStore()

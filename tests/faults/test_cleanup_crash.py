@@ -8,6 +8,7 @@ import asyncio
 import random
 from pathlib import Path
 
+import httpx
 import pytest
 
 import tms.aio
@@ -49,14 +50,25 @@ async def killed_in_a_pass(
     ):
         tasks.create_task(expire(client))
         await load.until_acknowledged(20)
+        await until_rows_are_deleted(server)
         killed = asyncio.Event()
 
         def kill() -> None:
             server.kill()
             killed.set()
 
-        loop.call_later(chance.uniform(1.2, 1.8), kill)
+        loop.call_later(chance.uniform(0, 0.6), kill)
         await killed.wait()
+
+
+async def until_rows_are_deleted(server: ServerProcess) -> None:
+    """Return when passes of this server have something to delete."""
+    async with httpx.AsyncClient(base_url=server.url) as http:
+
+        async def some_are() -> bool:
+            return bool((await http.get("/v1/cleanup")).json()["dropped_rows"])
+
+        await until(some_are)
 
 
 async def until_expired(server: ServerProcess) -> None:

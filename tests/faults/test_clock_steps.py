@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -33,9 +33,9 @@ PASSES = 12
 class Served:
     """A store with one server after another, whose clock steps."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: SteppingClock) -> None:
         self.folder = folder / "store"
-        self.clock = SteppingClock(folder)
+        self.clock = clock
         self.seen: list[bytes] = []
 
     @contextmanager
@@ -45,11 +45,17 @@ class Served:
             yield server
 
 
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SteppingClock]:
+    """One for all tests, so that all their servers are forks of one process."""
+    with closing(SteppingClock(tmp_path_factory.mktemp("clock"))) as clock:
+        yield clock
+
+
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    found = Served(tmp_path)
-    yield found
-    found.clock.close()
+def served(tmp_path: Path, clock: SteppingClock) -> Served:
+    clock.set_right()
+    return Served(tmp_path, clock)
 
 
 def services_of(server: ServerProcess) -> RemoteServices:
@@ -83,7 +89,10 @@ async def stable_end(services: RemoteServices, topic: TopicId) -> bytes:
     return found.end
 
 
-@pytest.mark.parametrize(("back_ms", "hold_s"), [(5 * MINUTE, "0"), (8 * DAY, "3600")])
+@pytest.mark.parametrize(
+    ("back_ms", "hold_s"),
+    [(5 * MINUTE, "0"), pytest.param(8 * DAY, "3600", marks=pytest.mark.slow)],
+)
 def test_a_stable_end_stays_before_what_an_open_transaction_wrote(
     served: Served, back_ms: int, hold_s: str
 ) -> None:
@@ -167,7 +176,7 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
         asyncio.run(forgotten(server, dead))
 
 
-@pytest.mark.parametrize("step_ms", [400 * DAY, -HOUR])
+@pytest.mark.parametrize("step_ms", [pytest.param(400 * DAY, marks=pytest.mark.slow), -HOUR])
 def test_transactions_go_on_and_their_ages_are_right(served: Served, step_ms: int) -> None:
     """Also if the step is believed at once."""
 
@@ -278,7 +287,7 @@ def test_a_step_is_told_and_accepted(served: Served) -> None:
     assert log.count("the clock stepped") == 1
 
 
-@pytest.mark.parametrize("after", ["suspended", "restarted"])
+@pytest.mark.parametrize("after", ["suspended", pytest.param("restarted", marks=pytest.mark.slow)])
 def test_a_machine_that_slept_or_was_off_is_not_warned(served: Served, after: str) -> None:
     async def write(server: ServerProcess) -> None:
         services = services_of(server)

@@ -17,6 +17,7 @@ from tests.faults.load import Load, check_log
 from tests.faults.serving import refusal, serve
 from tests.faults.shortage import FileLimit, FullDisk, Shortage, small_disk
 from tests.servers.server_process import ServerProcess
+from tms.cli.failure import ExitCode
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
 
 TOPIC = "log"
@@ -158,7 +159,7 @@ def test_killed_and_started_on_a_full_disk(disk: FullDisk, chance: random.Random
         asyncio.run(publish_until_full(server))
 
     exit_code, log = refusal(disk.data, *SMALL)
-    assert exit_code == 1, log
+    assert exit_code == ExitCode.AWAY, log
     assert "The store cannot be used now" in log
     assert "No space left on device" in log
     assert "Traceback" not in log

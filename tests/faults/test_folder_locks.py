@@ -9,6 +9,7 @@ import pytest
 
 import tms
 from tests.faults.serving import refusal, serve
+from tms.cli.failure import ExitCode
 from tms.core.errors import StoreLocked
 from tms.server.node import open_services
 
@@ -57,12 +58,19 @@ def test_a_lock_file_that_was_cleared_away_lets_nobody_in(tmp_path: Path) -> Non
         (tmp_path / "tms.lock").unlink()
         exit_code, log = refusal(tmp_path)
 
-        assert exit_code == 1, log
+        assert exit_code == ExitCode.AWAY, log
         assert "Traceback" not in log
         assert publish_and_count(holder.url) == 1
 
 
-@pytest.mark.parametrize("other_name", ["same", "link", "dots"])
+@pytest.mark.parametrize(
+    "other_name",
+    [
+        "same",
+        pytest.param("link", marks=pytest.mark.slow),
+        pytest.param("dots", marks=pytest.mark.slow),
+    ],
+)
 def test_a_second_store_in_the_same_process_is_refused(tmp_path: Path, other_name: str) -> None:
     folder = tmp_path / "data"
     link = tmp_path / "link"

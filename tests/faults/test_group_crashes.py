@@ -2,16 +2,19 @@
 
 Workers take orders from a group. For each they insert a row into PostgreSQL, publish a bill and
 acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
-middle, or a worker stands still until others have its orders: then its commit is refused. In the
-end, each order was billed once.
+middle, or a worker stands still until others have its orders: then its commit is refused. Meanwhile
+the group's settings change, and another group is deleted beside a take that waits, and made again.
+In the end, each order was billed once.
 """
 
 import random
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from subprocess import Popen
 
@@ -25,6 +28,7 @@ from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
 from tms.client.database_recovery import Recovered
+from tms.client.group import TopicGroup
 from tms.postgresql import PostgresqlParticipant
 
 ROUNDS = scaled(4)
@@ -37,6 +41,7 @@ TIMEOUT_S = 4
 """Longer than others need to get the orders of a worker that stands still."""
 VICTIMS = ("all", "server", "worker", "still")
 NAMESPACE = "shop"
+OTHERS = "others"
 PREPARED_MAX = 100
 
 pytestmark = [
@@ -64,6 +69,8 @@ class Shop:
         self._database = database
         self._workers: list[Popen[bytes]] = []
         self.published: list[str] = []
+        self._others = 0
+        """How many messages the topic has whose group is made again."""
         self._order = order
         self._server = self._started(port=0)
 
@@ -128,6 +135,39 @@ class Shop:
                 each.wait()
         if self._server in doomed:
             self._server = self._started(port)
+
+    def look_after_groups(self, chance: random.Random) -> None:
+        """Change the group's settings; delete another one beside a take that waits, make it anew.
+
+        What the new one acknowledges stays acknowledged.
+        """
+        with self.connected() as client:
+            settings = {
+                "lease_s": chance.choice((1, 2, 5)),
+                "open_max": chance.choice((20, 10_000)),
+            }
+            client.topic(ORDERS).group(GROUP).set(**settings)
+            topic = client.topic(OTHERS)
+            topic.create(exist_ok=True)
+            topic.publish([b"1", b"2", b"3"])
+            self._others += 3
+            other = topic.group("other")
+            other.create()
+            with ThreadPoolExecutor(1) as threads:
+                self.acknowledge_all(other)
+                waiting = threads.submit(next, other.take())
+                wait_until(lambda: len(other.members()) > 1, "a take waits")
+                other.delete()
+                assert isinstance(waiting.exception(WAIT_S_MAX), tms.SubscriptionNotFound)
+            other.create()
+            self.acknowledge_all(other)
+            state = other.show().state
+            assert (state.open, state.unread) == (0, 0)
+            other.delete()
+
+    def acknowledge_all(self, group: TopicGroup) -> None:
+        for each in islice(group.take(), self._others):
+            each.ack()
 
     def stand_still(self) -> None:
         """Have a worker stand still before a commit until others have its order, then go on."""
@@ -198,6 +238,7 @@ def test_rows_bills_and_acks_agree_after_kill_9(
             enough = len(shop.billed()) + chance.choice((1, 10, 40))
             wait_until(partial(shop.has_billed, enough), "orders are billed")
             shop.check_workers()
+            shop.look_after_groups(chance)
             victims = VICTIMS[number % len(VICTIMS)]
             if victims == "still":
                 shop.stand_still()

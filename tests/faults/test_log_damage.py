@@ -15,6 +15,7 @@ from tables.leveldb_log import BLOCK_BYTES, HEAD_BYTES, records_of
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.serving import refusal, serve
+from tests.scale import scaled
 from tms.core.errors import TmsError
 
 TOPIC = "log"
@@ -69,13 +70,16 @@ def append_part_of_the_last_record(log: Path, part: Callable[[bytes], bytes]) ->
     log.write_bytes(data + part(data[last.start : last.stop]))
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param(lambda record: record[:1], id="a byte of its head"),
+        pytest.param(lambda record: record[:1], id="a byte of its head", marks=SLOW),
         pytest.param(lambda record: record[:HEAD_BYTES], id="its head"),
-        pytest.param(lambda record: record[: len(record) // 2], id="half of it"),
-        pytest.param(lambda record: record[:-2], id="all but two bytes"),
+        pytest.param(lambda record: record[: len(record) // 2], id="half of it", marks=SLOW),
+        pytest.param(lambda record: record[:-2], id="all but two bytes", marks=SLOW),
         pytest.param(lambda record: record[:-1], id="all but a byte"),
         pytest.param(lambda record: bytes(50) + record[50:], id="all but its beginning"),
     ],
@@ -98,7 +102,9 @@ def test_a_last_record_that_goes_over_into_zeros_is_refused(killed: Killed) -> N
     check_after_restart(killed)
 
 
-@pytest.mark.parametrize("zeros", [3, 4096, 3 * BLOCK_BYTES])
+@pytest.mark.parametrize(
+    "zeros", [pytest.param(3, marks=SLOW), pytest.param(4096, marks=SLOW), 3 * BLOCK_BYTES]
+)
 def test_zeros_behind_the_last_record_are_dropped(killed: Killed, zeros: int) -> None:
     with log_of(killed).open("ab") as out:
         out.write(bytes(zeros))
@@ -122,7 +128,9 @@ def check_refused_as_corrupt(folder: Path) -> None:
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("where", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize(
+    "where", [pytest.param(0.0, marks=SLOW), 0.3, pytest.param(0.9, marks=SLOW)]
+)
 def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) -> None:
     log = log_of(killed)
     records = list(records_of(log.read_bytes()))
@@ -141,7 +149,8 @@ def test_a_missing_file_is_refused_by_name(killed: Killed) -> None:
         assert server.url
         server.kill()
     hidden = killed.folder / "hidden"
-    for lost in ("leveldb/CURRENT", "leveldb/[0-9]*.log", "leveldb/*.ldb", "leveldb"):
+    files = ("leveldb/CURRENT", "leveldb/[0-9]*.log", "leveldb/*.ldb", "leveldb")
+    for lost in random.sample(files, scaled(len(files), 2)):
         path = next(killed.folder.glob(lost))
         path.rename(hidden)
 

@@ -58,7 +58,16 @@ def test_a_format_of_a_later_version(tmp_path: Path) -> None:
     check_refusal(tmp_path, "does not know", "found=99")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": null}', '{"format": []}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        *(
+            pytest.param(text, marks=pytest.mark.slow)
+            for text in ("", "[]", '{"format": null}', '{"format": []}')
+        ),
+    ],
+)
 def test_a_format_file_that_is_damaged(tmp_path: Path, text: str) -> None:
     tmp_path.joinpath("format.json").write_text(text)
 

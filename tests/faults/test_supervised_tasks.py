@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.faults.breaking import Breaking, Parts
 from tests.faults.cluster_tasks import (
+    asks_the_other_servers,
     looks_at_the_store,
     registers_again,
     renews_its_lease,
@@ -24,6 +25,7 @@ from tests.faults.cluster_tasks import (
 )
 from tests.manual_clock import ManualClock
 from tests.registry.registries import fixed, opened
+from tests.virtual_loop import VIRTUAL
 from tests.waiting import in_time, until
 from tms.cluster import formats
 from tms.coordination import CoordinationService
@@ -57,6 +59,12 @@ FAULTS = [
     RuntimeError("unable to perform operation on <TCPTransport closed=True>"),
     asyncio.CancelledError(),
 ]
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """Leases of half a second do not run out while the machine is busy."""
+    return VIRTUAL
 
 
 @pytest.fixture(params=FAULTS, ids=lambda fault: type(fault).__name__)
@@ -349,6 +357,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "taking part in the cluster": takes_part_in_a_cluster,
     "renewing the lease": renews_its_lease,
     "looking at the store": looks_at_the_store,
+    "asking the other servers": asks_the_other_servers,
     "sharing the shards": shares_the_shards,
     "the watch of the server's figures": watches_the_figures,
 }

@@ -12,8 +12,9 @@ from tms.core.groups import Acks, GroupSettings, Nacks, Order, Settle
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription
 from tms.core.topic import TopicId
-from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import decode_snapshot, encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
 
@@ -33,7 +34,7 @@ class GroupInStore:
         created = now_ms * 1000
         state = OpenMessages(by_key=settings.order is Order.KEY)
         state.floor = state.last_delivery = created
-        self.commands = GroupCommands(state, settings)
+        self.commands = GroupCommands(state, settings, now_ms)
         start = prefix(topic_id, 1)
         tables.subscriptions.read(topic_id, start)
         group = SharedSubscription(
@@ -143,8 +144,7 @@ def _state(state: OpenMessages) -> dict[str, Any]:
         },
         "deliveries": {
             str(number): [
-                each.member,
-                each.principal,
+                *each.taker,
                 each.sequence,
                 each.lease_ms,
                 [key.hex() for key in state.ids_of(number)],

@@ -1,4 +1,4 @@
-"""Stores and sessions on real metadata servers (tests/servers/metadata_servers.py)."""
+"""Stores and sessions on real metadata servers (tests/servers/shared_servers.py)."""
 
 import asyncio
 import uuid

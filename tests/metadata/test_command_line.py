@@ -8,6 +8,7 @@ import pytest
 from tests.cli.conftest import Outcome, run_command
 from tests.servers.server_process import COMMAND, ROOT, environment
 from tests.waiting import wait_until
+from tms.cli.failure import ExitCode
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,8 @@ def test_values_are_put_shown_listed_and_deleted(remote: str) -> None:
     assert on(remote, "put", "/a/b", "one", "--new")[1].startswith("/a/b: version 0, modified ")
     assert on(remote, "put", "/a/b", "two", "--version", "0")[0] == 0
     code, _, err = on(remote, "put", "/a/b", "three", "--version", "0")
-    assert (code, err.startswith("The value at this path does not have the")) == (1, True)
+    assert code == ExitCode.REFUSED
+    assert err.startswith("The value at this path does not have the")
 
     assert on(remote, "get", "/a/b")[1].endswith("\ntwo\n")
     assert json.loads(on(remote, "ls", "/a", "--json")[1]) == [{"name": "b", "version": 1}]
@@ -56,5 +58,5 @@ def test_changes_are_told_as_they_happen(remote: str) -> None:
 def test_a_server_that_is_not_there_is_told() -> None:
     code, out, err = on("zk://127.0.0.1:1/tms?session_timeout_s=2", "ls")
 
-    assert (code, out) == (1, "")
+    assert (code, out) == (ExitCode.AWAY, "")
     assert err.startswith("The metadata store could not be reached")

@@ -89,7 +89,7 @@ def main() -> None:
         insert = "INSERT INTO orders (name) VALUES (%s)"
     with (
         tms.connect(url, namespace) as client,
-        client.transaction(participants=[_deadly(part, point)], timeout_s=1) as tx,
+        client.transaction(participants=[_deadly(part, point)]) as tx,
     ):
         connection.execute(insert, (point,))
         client.topic("orders").publish(point.encode(), tx)

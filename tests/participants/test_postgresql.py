@@ -13,7 +13,7 @@ import tms
 from tests.client.participant import Noting
 from tests.participants.crashing import POINTS, crash
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
-from tests.participants.waiting import recovered
+from tests.participants.recovering import recovered
 from tests.servers.server_process import ServerProcess
 from tms.client.database_recovery import Recovered
 from tms.postgresql import PostgresqlParticipant

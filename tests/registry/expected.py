@@ -186,10 +186,13 @@ class Expected:
         if all(each.id != kept.id for there in self.subjects.values() for each in there.values()):
             del self.used[kept.id]
 
-    def is_referred_to(self, subject: str, number: int, *, deleted: bool = False) -> bool:
+    def is_referred_to(
+        self, subject: str, number: int, *, deleted: bool = False, besides: str | None = None
+    ) -> bool:
         return any(
             kept.shape.target == (subject, number) and (deleted or not kept.is_deleted)
-            for there in self.subjects.values()
+            for name, there in self.subjects.items()
+            if name != besides
             for kept in there.values()
         )
 
@@ -211,13 +214,15 @@ class Expected:
         if not permanent and not live:
             refuse(40404)
         numbers = sorted(versions) if permanent else live
-        self.delete(subject, numbers, permanent=permanent)
+        self.delete(subject, numbers, permanent=permanent, besides=subject)
         return numbers
 
-    def delete(self, subject: str, numbers: list[int], *, permanent: bool) -> None:
+    def delete(
+        self, subject: str, numbers: list[int], *, permanent: bool, besides: str | None = None
+    ) -> None:
         if self.is_read_only(subject):
             refuse(42205)
-        if any(self.is_referred_to(subject, number) for number in numbers):
+        if any(self.is_referred_to(subject, number, besides=besides) for number in numbers):
             refuse(42206)
         for number in numbers:
             if permanent:

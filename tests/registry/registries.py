@@ -1,10 +1,12 @@
 """Registries on one log in this process, as the tests call them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.manual_clock import ManualClock
+from tests.virtual_loop import VirtualLoop
 from tms.core.limits import Limits, SchemaLimits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import Messaging
@@ -155,6 +157,10 @@ async def opened(store: str = "memory:", limits: Limits | None = None) -> AsyncI
     """Open a store for registries."""
     clock = ManualClock(NOW_MS)
     services = await open_services(store, limits, clock=clock)
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, VirtualLoop):
+        threads = services.messaging._writer._threads
+        loop.hold_time_while(lambda: threads._writes.under_way + threads._reads.under_way)
     try:
         yield Registries(services, clock)
     finally:

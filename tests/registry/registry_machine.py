@@ -242,6 +242,17 @@ class Histories(RuleBasedStateMachine):
         self.time_passes(1.1)
         self.compact()
 
+    @rule(which=WHICH, loss=LOSSES, subject=SUBJECTS)
+    def delete_a_subject_that_refers_to_itself(
+        self, which: int, loss: str | None, subject: str
+    ) -> None:
+        self.set_level(which, None, subject, "NONE")
+        self.register(which, None, subject, Shape("fixed", 1))
+        for number, kept in self.expected.live(subject).items():
+            if kept.shape.kind == "fixed":
+                self.write_schema(which, None, subject, Shape("user", 0, (subject, number)))
+        self.delete_subject(which, loss, subject, permanent=False)
+
     @rule(which=WHICH, subject=SUBJECTS, shape=SHAPES)
     def delete_and_register_again(self, which: int, subject: str, shape: Shape) -> None:
         self.delete_subject(which, None, subject, permanent=False)

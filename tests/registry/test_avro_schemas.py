@@ -66,6 +66,31 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
     assert str(refused.value)
 
 
+@pytest.mark.parametrize("namespace", [None, "", "n"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "record", "fields": []},
+        {"type": "enum", "symbols": ["A"]},
+        {"type": "fixed", "size": 2},
+    ],
+    ids=lambda kind: str(kind["type"]),
+)
+def test_a_type_is_renamed_by_an_alias(kind: dict[str, Any], namespace: str | None) -> None:
+    own = kind if namespace is None else {**kind, "namespace": namespace}
+    old = {**own, "name": "Old"}
+    new = {**own, "name": "New", "aliases": ["Old"]}
+    assert parse(json.dumps(new)).incompatibilities(parse(json.dumps(old))) == []
+    assert parse(json.dumps(old)).incompatibilities(parse(json.dumps(new)))
+
+    def within(inner: object) -> str:
+        return json.dumps(
+            {"type": "record", "name": "m.R", "fields": [{"name": "a", "type": inner}]}
+        )
+
+    assert parse(within(new)).incompatibilities(parse(within(old))) == []
+
+
 def test_wrong_defaults_are_taken() -> None:
     parse(record({"name": "a", "type": "int", "default": "one"}))
 

@@ -107,6 +107,40 @@ async def test_a_deleted_version_that_another_refers_to_stays_when_its_schema_co
     assert await called.versions("f", deleted=True) == [3]
 
 
+async def test_a_subject_is_deleted_whose_versions_refer_to_each_other(
+    bounded: Registries,
+) -> None:
+    """Those that refer to others go first, so that also a part of it leaves none without."""
+    called = await with_versions(bounded, "s", 2 * MESSAGES_MAX)
+    last = 2 * MESSAGES_MAX + 1
+    await called.register("s", USER, [SchemaReference("F", "s", 1)])
+    dying: Any = Dying(bounded.services.messaging)
+    other = bounded.make(messaging=dying)
+    await other.subjects()
+    dying.left = 1
+    with pytest.raises(Died):
+        await other.delete("s", permanent=False)
+    left = await called.versions("s")
+    assert 1 in left
+    assert last not in left
+    assert await called.delete("s", permanent=False) == left
+    assert await called.delete("s", permanent=True) == list(range(1, last + 1))
+    assert await bounded.make().subjects(deleted=True) == []
+
+
+async def test_a_subject_stays_that_another_refers_to(registries: Registries) -> None:
+    called = registries.make()
+    await called.set_level("s", "NONE")
+    await called.id_of("s", fixed(1))
+    await called.register("s", USER, [SchemaReference("F", "s", 1)])
+    await called.register("t", USER, [SchemaReference("F", "s", 1)])
+    assert await called.delete("s", permanent=False) == REFERENCED
+    assert await called.delete("s", "1", permanent=False) == REFERENCED
+    await called.delete("t", permanent=False)
+    assert await called.delete("s", "1", permanent=False) == REFERENCED
+    assert await called.delete("s", permanent=False) == [1, 2]
+
+
 async def test_another_schema_is_not_imported_as_a_version_that_another_refers_to(
     registries: Registries,
 ) -> None:

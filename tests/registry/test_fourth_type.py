@@ -30,6 +30,10 @@ class WordsSchema:
         return "\n".join(sorted(self.words))
 
     @property
+    def problem_if_normalized(self) -> str:
+        return ""
+
+    @property
     def fields(self) -> tuple[str, ...]:
         return ()
 

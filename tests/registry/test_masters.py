@@ -268,7 +268,8 @@ def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
         )
         pure = stack.enter_context(ServerProcess(None, *flags, "--no-registry-master-eligible"))
         there = f"{pure.url}/v1/registry"
-        assert http.get(f"{there}/schemas/ids/{told['id']}").json()["schema"] == fixed(1)
+        copied = f"{there}/schemas/ids/{told['id']}"
+        until(lambda: http.get(copied).json().get("schema") == fixed(1))  # it is mirrored
         until(lambda: http.get(f"{there}/status").json()["master"] is not None)
         answer = http.put(f"{there}/config/t", json={"compatibility": "FULL"})
         assert answer.status_code == 200, answer.text

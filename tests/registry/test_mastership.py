@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.manual_clock import ManualClock
 from tests.registry.elected_by_hand import Server
 from tests.registry.registries import Registries, fixed, opened
+from tests.virtual_loop import VIRTUAL
 from tests.waiting import until
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import MetadataStore
@@ -22,6 +23,12 @@ from tms.registry.service import NotMaster
 from tms.registry.store_election import StoreElection
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> object:
+    """Looks, sessions and new beginnings take no time."""
+    return VIRTUAL
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import in_time
 from tests.waiting import turns as loop_turns
-from tms.core.shares import share_of
+from tms.core.shares import Shares, share_of
 from tms.registry.turns import Turns
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +48,21 @@ async def test_callers_take_turns_and_each_in_its_order() -> None:
     assert done == ["a1", "a2", "b1", "a3", "b2"]
 
 
+class GivenOut(Shares):
+    """Checks each turn when it is given: who waited for it goes on a little later."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.counts: Counter[str | None] = Counter()
+
+    def add(self, sharer: str | None, amount: int = 1) -> None:
+        if amount > 0 and sharer is not None:
+            others = self.counts.total() - self.counts[sharer]
+            assert share_of(self.bound, self.counts[sharer], others) > 0
+        self.counts[sharer] += amount
+        super().add(sharer, amount)
+
+
 @given(
     st.integers(1, 4),
     st.lists(st.tuples(WHO, st.integers(0, 3), st.none() | st.integers(0, 4)), max_size=25),
@@ -55,14 +70,12 @@ async def test_callers_take_turns_and_each_in_its_order() -> None:
 def test_all_who_wait_get_a_turn_and_nobody_more_than_its_share(
     count: int, given: list[tuple[str | None, int, int | None]]
 ) -> None:
-    turns = Turns(count)
+    turns, given_out = Turns(count), GivenOut(count)
+    turns._shares = given_out
     at_work: Counter[str | None] = Counter()
 
     async def work(who: str | None, steps: int) -> None:
         async with turns.turn(who):
-            if who is not None:
-                others = at_work.total() - at_work[who]
-                assert share_of(count, at_work[who], others) > 0
             at_work[who] += 1
             assert at_work.total() <= count
             try:
@@ -82,6 +95,6 @@ def test_all_who_wait_get_a_turn_and_nobody_more_than_its_share(
             found = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(each) for each in found} <= {type(None), asyncio.CancelledError}
         assert not turns._waiting
-        assert turns._shares.used == 0
+        assert not given_out.counts.total()
 
     asyncio.run(all_of_them())

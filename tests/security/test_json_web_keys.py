@@ -234,3 +234,8 @@ async def test_an_url_is_asked_from_time_to_time(server: KeyServer, clock: Manua
         server.answer = key_set(jwk("ES256", EC, "new"))
         await until(lambda: server.asked > 3)
         assert await keys.key("new")
+        # asyncio of 3.11 leaves a transport that is cancelled amid its handshake: end past it.
+        server.may_answer.clear()
+        asked = server.asked
+        await until(lambda: server.asked > asked)
+    server.may_answer.set()

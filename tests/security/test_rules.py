@@ -102,7 +102,9 @@ def test_rules_are_replaced_for_one_name_at_a_time(
 ) -> None:
     name = data.draw(WHO)
     others = data.draw(st.lists(rules().map(lambda rule: replace(rule, who=name)), max_size=4))
-    changed = RuleBook(given).with_rules_of({name: others})
+    changed = RuleBook(given)
+    changed.replace_rules_of({name: others})
+    assert (name in changed._by_name) == bool(others)
     anew = RuleBook([*(rule for rule in given if rule.who != name), *others])
     for action in ACTIONS_OF[what.kind]:
         assert changed.decide(who, action, what) == anew.decide(who, action, what)

@@ -13,8 +13,9 @@ from typing import Any
 
 from tests.serdes.avro_samples import TREE
 from tests.serdes.compiling import avro, json_schema, proto, record
-from tms.core.avro_lengths import avro_length, avro_varint
+from tms.core.avro_lengths import avro_length
 from tms.core.schema_types import AVRO, JSON
+from tms.core.varints import varint
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
@@ -58,7 +59,7 @@ def deep_proto(depth: int) -> Any:
     levels = min(depth, 1000)  # each is copied into the next
     data = b""
     for _ in range(levels):
-        data = b"\x0a" + avro_varint(len(data)) + data
+        data = b"\x0a" + varint(len(data)) + data
     return _decoded(serde, b"\x00" + data)
 
 

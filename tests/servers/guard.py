@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+from tests.waiting import WAIT_S_MAX
+
 _NOT_PASSED_ON = ("host", "connection", "transfer-encoding")
 _REFUSED = {"error": {"code": "credentials_invalid", "message": "…", "detail": {"reason": "no"}}}
 
@@ -52,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815  what the library calls
 
     def _pass_on(self, body: bytes) -> None:
-        behind = http.client.HTTPConnection("127.0.0.1", self.server.server_behind)
+        behind = http.client.HTTPConnection("127.0.0.1", self.server.server_behind, WAIT_S_MAX)
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _NOT_PASSED_ON}
         behind.request(self.command, self.path, body, headers)
         answer = behind.getresponse()

@@ -4,6 +4,7 @@ It is ended by its pid, whatever becomes of the test. Its output goes through a 
 limit on the size of its files is none on its log, and on to where pytest shows it with a failure.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
+from tests.servers.forking import ForkedProcess, Template
 from tests.servers.stepping_clock import SteppingClock
 from tests.waiting import WAIT_S_MAX
 from tms.core.shards import ShardBy
@@ -42,6 +44,12 @@ def environment() -> dict[str, str]:
     return {**clean, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
 
 
+@functools.cache
+def _template(pid: int, of_clock: frozenset[tuple[str, str]]) -> Template:
+    """Return what this process of tests, whose id is `pid`, forks servers with this clock from."""
+    return Template({**environment(), **dict(of_clock)}, ROOT)
+
+
 class ServerProcess:
     """`tms serve` on a store; a context manager that leaves no process behind.
 
@@ -57,32 +65,43 @@ class ServerProcess:
         clock: SteppingClock | None = None,
         limits: Mapping[str, int] | None = None,
         shard_by: ShardBy | None = None,
+        forked: bool = True,
     ) -> None:
         """Start it, and do not wait. Port 0 is any free one. None: it has no store.
 
         It does not find the modules `without`, as if their packages were not installed. Its clock
         may be one that a test sets. `limits` are those that users cannot set. With a rule
-        `shard_by` its store, `memory:`, has `SHARDS` shards.
+        `shard_by` its store, `memory:`, has `SHARDS` shards. Unless it is not to be `forked`, or
+        changed in one of these ways, it is a fork of a process that loaded it, with its clock.
         """
-        hide = f"import sys; sys.modules.update(dict.fromkeys({without}))\n"
+        before = ""
+        if without:
+            before += f"import sys; sys.modules.update(dict.fromkeys({without}))\n"
         if limits:
-            hide += f"from tms.core.limits import Limits\n{_DEFAULTS}.update({dict(limits)})\n"
+            before += f"from tms.core.limits import Limits\n{_DEFAULTS}.update({dict(limits)})\n"
         if shard_by is not None:
-            hide += _IN_SHARDS.format(SHARDS, shard_by)
+            before += _IN_SHARDS.format(SHARDS, shard_by)
         self._lines: list[str] = []
         self._greeting: re.Match[str] | None = None
         self._told = Event()
         of_store = () if store is None else ("--store", store)
         where = (*of_store, "--listen", f"127.0.0.1:{port}")
-        self._process = subprocess.Popen(
-            [*PYTHON, hide + MAIN, "serve", *where, *flags],
-            cwd=ROOT,
-            env={**environment(), **({} if clock is None else clock.environment)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        arguments = ["serve", *where, *flags]
+        self._process: subprocess.Popen[str] | ForkedProcess
+        of_clock = {} if clock is None else clock.environment
+        if forked and not before:
+            template = _template(os.getpid(), frozenset(of_clock.items()))
+            self._process = ForkedProcess(template, MAIN, arguments, environment() | of_clock)
+        else:
+            self._process = subprocess.Popen(
+                [*PYTHON, before + MAIN, *arguments],
+                cwd=ROOT,
+                env=environment() | of_clock,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 

@@ -7,7 +7,6 @@ compiler of the machine: where there is none, the test fails and says so.
 import mmap
 import struct
 import subprocess
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -37,12 +36,17 @@ class SteppingClock:
         self.wall_ms = self.boot_ms = 0
 
     @property
-    def environment(self) -> Mapping[str, str]:
+    def environment(self) -> dict[str, str]:
         """What a process needs to have these clocks."""
         return {"LD_PRELOAD": str(_shim()), "CLOCK_OFFSETS": str(self._path)}
 
     def _put(self) -> None:
         self._offsets[:] = _OFFSETS.pack(self.wall_ms, self.boot_ms)
+
+    def set_right(self) -> None:
+        """Let both clocks be those of the machine."""
+        self.wall_ms = self.boot_ms = 0
+        self._put()
 
     def step(self, by_ms: int) -> None:
         """Set the wall clock forward, or back, under all who run."""

@@ -9,11 +9,12 @@ from prometheus_client import CollectorRegistry
 
 from tables.hbase import open_marks, opening
 from tables.hbase.layout import FORMAT_KEY, Place, format_row
+from tables.hbase.store import HBaseStore
 from tables.store import METADATA, TRANSACTION
 from tests.simulation.gateway import Call, Rows, SimulatedGateway
 from tests.waiting import until
 from tms.core.clock import SystemClock
-from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreUnavailable
+from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreLocked, StoreUnavailable
 from tms.core.message import position_of
 from tms.core.reading import Isolation, Reading
 from tms.core.shards import OneShard, ShardBy, Sharding
@@ -21,7 +22,7 @@ from tms.core.topic import TopicId
 from tms.core.trusted_clock import trusted
 from tms.server.opening import open_served
 from tms.server.sharded import ShardedServices
-from tms.server.stores import create_tables
+from tms.server.stores import create_tables, free_shard
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -120,8 +121,10 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
             await services.messaging.publish(stuck, [b"2"])
         for topic in others:
             await services.messaging.publish(topic, [b"1"])
-    with pytest.raises(StoreUnavailable):
-        services.messaging.check_ready()
+    services.messaging.check_ready()
+    [finding] = services.findings()
+    assert finding.where == f"shard {rows.stuck}"
+    assert "takes no writes" in finding.text
 
     rows.stuck = None
 
@@ -132,8 +135,20 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
         return False
 
     await until(is_published)
-    services.messaging.check_ready()
+    assert not services.findings()
     for topic, payloads in ((stuck, [b"1", b"3"]), *((each, [b"1"] * 2) for each in others)):
         page = await services.messaging.page(topic, Reading(position_of(None)))
         assert [message.payload for block in page.blocks for message in block] == payloads
     await services.close()
+
+
+async def test_a_shard_is_freed_from_a_leader_and_not_from_a_later_one(rows: StuckRows) -> None:
+    url, place, token = f"{SETTINGS.store}.0", PLACE.of_shard(0), 5
+    store = HBaseStore(place, SimulatedGateway(rows, lambda: None))
+    store.take_over(token=token, is_last=lambda: False)
+    store.close()
+    assert not free_shard(url, SETTINGS, token - 1)
+    with pytest.raises(StoreLocked):
+        await opened()
+    assert free_shard(url, SETTINGS, token)
+    assert not free_shard(url, SETTINGS, token)

@@ -6,8 +6,9 @@ what is behind the gateway's client is simulated: tables of rows, each with a va
 
 from collections.abc import Callable
 from enum import Enum
+from threading import Event
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import happybase  # noqa: F401  what follows needs it imported first
 from Hbase_thrift import AlreadyExists
@@ -16,7 +17,9 @@ from sortedcontainers import SortedDict
 from tables.hbase.connections import Gateway
 from tables.hbase.layout import COLUMN, FORMAT_KEY, Place, format_row
 from tables.store import METADATA, TABLES
+from tests.waiting import WAIT_S_MAX
 
+T = TypeVar("T")
 BUCKETS = 2
 PLACE = Place("simulated", 0, "s", BUCKETS)
 _NEVER_S = 1e9
@@ -37,6 +40,8 @@ class Mode(Enum):
     """It is under way, and so is nothing behind it: no other call is sent any more."""
     REPEATED = "repeated"
     """It is under way, and the next attempt is answered."""
+    STANDS_STILL = "stands still"
+    """Before a call, also one that reads, the machine stands still, and its clock with it."""
 
 
 class Call(NamedTuple):
@@ -59,6 +64,10 @@ class Rows:
     def _put(self, table: bytes, row: bytes, value: bytes) -> None:
         self._time += 1
         self.tables[table][row] = Cell(value, self._time)
+
+    def of(self, table: bytes) -> SortedDict:
+        """Return a table, to be read."""
+        return self.tables[table]
 
     def carry_out(self, call: Call, rows: int | None = None) -> Any:
         """Carry out a call, or the first `rows` of its rows."""
@@ -124,8 +133,26 @@ class SimulatedGateway(Gateway):
         """So many calls are answered before."""
         self.is_cut = False
         """Whether nothing is sent any more: an earlier call has no answer."""
+        self.scans = 0
+        """So many were begun."""
         self.late: list[Call] = []
         """What is under way."""
+        self.on_standing: Callable[[], object] = lambda: None
+        """Called by the thread that is about to stand still, until `goes_on` is set."""
+        self.goes_on = Event()
+
+    def once(self, call: Callable[[Any], T]) -> T:
+        if self.mode is Mode.STANDS_STILL:
+            self._stand_still_if_due()
+        return super().once(call)
+
+    def _stand_still_if_due(self) -> None:
+        if self.skip:
+            self.skip -= 1
+            return
+        self.mode = Mode.ANSWERED
+        self.on_standing()
+        assert self.goes_on.wait(WAIT_S_MAX)
 
     def _connect(self) -> Any:
         return SimpleNamespace(client=self._client, open=lambda: None, close=lambda: None)
@@ -134,9 +161,11 @@ class SimulatedGateway(Gateway):
         """Carry out a call as the mode has it."""
         if self.is_cut:
             raise TimeoutError("not answered")
-        if self.mode is not Mode.ANSWERED and self.skip:
+        if self.mode not in (Mode.HELD, Mode.REPEATED):
+            return self._rows.carry_out(call)
+        if self.skip:
             self.skip -= 1
-        elif self.mode is not Mode.ANSWERED:
+        else:
             self.late.append(call)
             self.is_cut = self.mode is Mode.HELD
             self.mode = Mode.ANSWERED
@@ -160,7 +189,7 @@ class _Client:
 
     def get(self, table: bytes, row: bytes, column: bytes, _: Any) -> list[Cell]:
         assert column == COLUMN
-        cell = self._rows.tables[table].get(row)
+        cell = self._rows.of(table).get(row)
         return [] if cell is None else [cell]
 
     def mutateRows(self, *arguments: Any) -> None:  # noqa: N802
@@ -177,7 +206,8 @@ class _Client:
         return done
 
     def scannerOpenWithScan(self, table: bytes, scan: Any, _: Any) -> int:  # noqa: N802
-        rows = self._rows.tables[table]
+        self._gateway.scans += 1
+        rows = self._rows.of(table)
         if scan.reversed:
             keys = list(rows.irange(scan.stopRow, scan.startRow, (False, True), reverse=True))
         else:

@@ -73,7 +73,7 @@ def lease_after(last: Lease | None, after_ms: int, now_ms: int) -> Lease:
 def taken_over(gateway: SimulatedGateway, lease: Lease) -> SealedTables:
     """Return the tables behind a gateway for who holds a lease."""
     store = HBaseStore(PLACE, gateway)
-    store.take_over(_do_not_wait, token=lease.token)
+    store.take_over(_do_not_wait, token=lease.token, on_fenced=lease.lose)
     return SealedTables(SealedStore(store, lease))
 
 
@@ -142,6 +142,10 @@ class PositionModel:
         """Under whom a call had no answer: it may be carried out until another leads."""
         self.mover: Work | None = None
         """The transaction that moves it to the last of the places."""
+
+    def is_open_under(self, leader: Leader) -> bool:
+        """Whether it is still to be seen where a call or a transaction of his has put it."""
+        return self.mover is not None or self._in_doubt_of is leader
 
     def put(self, place: Any, leader: Leader, *, done: bool) -> None:
         """Take note of a call that puts the position there."""

@@ -6,6 +6,7 @@ acknowledged, once and for good (`Followed`).
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import strategies as st
@@ -51,6 +52,8 @@ class GroupLeaders(LeadersMachine):
         """Under whom something had no answer: it is decided when another has read the group."""
         self.carried: dict[int, list[bytes]] = {}
         """Ids that commits acknowledged which had no answer, by the numbers of their works."""
+        self.beside: set[bytes] = set()
+        """Ids whose ack came beside another leader, which may not have read the group yet."""
 
     @initialize(order=st.sampled_from(Order))
     def begin(self, order: Order) -> None:
@@ -75,6 +78,19 @@ class GroupLeaders(LeadersMachine):
             assert taken.delivery is None, "given without a lease"
         super().end_leader(leader)
 
+    def go_on_beside(self, before: Leader) -> None:
+        """A take is answered, and may give what another gives too; no ack of it is."""
+        groups = before.services.groups
+        with suppress(Unavailable, OutcomeUnknown):
+            taken = self.await_(groups.take(GROUP_TOPIC, GROUP, Take("beside", 2)))
+            ids = [message.id for block in taken.blocks for message in block]
+            settle = Settle(acks=[Acks(taken.delivery or 0, ids)])
+            self.beside |= set(ids)
+            self.in_doubt_of = self.leader
+            settled = self.await_(groups.settle(GROUP_TOPIC, GROUP, "beside", settle))
+            assert not self.followed.acked(ids, settled), "acknowledged beside another leader"
+        super().go_on_beside(before)
+
     def find_out(self, work: Work) -> None:
         was_unknown = work.end is End.UNKNOWN
         super().find_out(work)
@@ -98,6 +114,7 @@ class GroupLeaders(LeadersMachine):
             opened = self.await_(groups.open_messages(GROUP_TOPIC, GROUP, limit=10_000))
         except Unavailable:
             return False
+        self.followed.maybe |= self.beside
         is_decided = self.in_doubt_of not in (None, self.leader)
         self.followed.see(
             shown.state.through,
@@ -107,6 +124,7 @@ class GroupLeaders(LeadersMachine):
         )
         if is_decided:
             self.in_doubt_of = None
+            self.beside.clear()
         return True
 
     # -- members
@@ -132,6 +150,7 @@ class GroupLeaders(LeadersMachine):
 
     def settled(self, given: Given, settle: Settle, fate: Fate) -> Any:
         """Settle, and return the answer, None if there is none."""
+        self.followed.maybe |= self.beside
         work = self.services.groups.settle(GROUP_TOPIC, GROUP, given.member, settle)
         _, answer = self.tried(work, fate)
         if answer is None:

@@ -21,8 +21,10 @@ from tests.simulation.leaders_world import FATES, HELD, NAME, TOPIC, LeadersWorl
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     RollbackRefused,
+    TopicMoved,
     Unavailable,
 )
+from tms.core.messaging import NO_ENTRIES
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -32,6 +34,47 @@ TIMEOUT_S = 86_400
 
 class LeadersMachine(LeadersWorld):
     """Transactions and positions, which leaders hand on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pruned: set[int] = set()
+        """What was taken off the list of invalid transactions."""
+
+    @precondition(lambda self: not self.is_cut)
+    @rule(topic=TOPIC, fate=FATES)
+    def write_the_registry(self, topic: TopicId, fate: tuple[Mode, int]) -> None:
+        """Publish only if the topic has nothing behind what was read, as the master does."""
+        if not self.look(topic):
+            return
+        shown, payloads = self.oracle.shown[topic], self.payloads(1)
+        last = shown[-1][0] if shown else NO_ENTRIES
+        publishing = self.services.messaging.publish(topic, with_keys(payloads), if_last=last)
+        try:
+            done, _ = self.tried(publishing, fate)
+        except TopicMoved:
+            return  # what had no answer has turned out to be there
+        if done:
+            self.acknowledged[topic] += payloads
+            if self.look(topic):
+                at = [payload for _, payload in self.oracle.shown[topic]].index(payloads[0])
+                assert at == len(shown), "something came between"
+
+    @precondition(lambda self: not self.is_cut)
+    @rule(fate=FATES)
+    def prune(self, fate: tuple[Mode, int]) -> None:
+        """Take a transaction that wrote nothing off the list, as cleanup does."""
+        transactions = self.services.transactions
+        done, started = self.tried(transactions.start(StartRequest()), (Mode.ANSWERED, 0))
+        if not done:
+            return
+        pointer = started.transaction_id
+        if not self.tried(transactions.invalidate(pointer), (Mode.ANSWERED, 0))[0]:
+            return
+        if self.tried(transactions.truncate_invalid_ids([pointer]), fate)[0]:
+            self.pruned.add(pointer)
+        with suppress(Unavailable):
+            listed = self.await_(self.services.transactions.invalid())
+            assert self.pruned.isdisjoint(each.transaction_id for each in listed)
 
     def opened(self, data: st.DataObject) -> Work | None:
         """Return a transaction that goes on, or a new one; None where none can be started."""

@@ -4,7 +4,7 @@ What leaders do with transactions and positions is added in `leaders_machine`.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -38,7 +38,8 @@ START_MS = 1_800_000_000_000
 TOPICS = [TopicId("default", name) for name in ("a", "b")]
 TOPIC = st.sampled_from(TOPICS)
 FATES = st.tuples(
-    st.sampled_from([*[Mode.ANSWERED] * 4, Mode.REPEATED, Mode.HELD]), st.integers(0, 4)
+    st.sampled_from([*[Mode.ANSWERED] * 4, Mode.REPEATED, Mode.HELD, Mode.STANDS_STILL]),
+    st.integers(0, 4),
 )
 """What becomes of the first call, or of a later one. Seldom held: then nothing more can be done
 before another leads."""
@@ -52,6 +53,10 @@ def with_keys(payloads: list[bytes]) -> list[bytes]:
     """Return the bodies of messages of which every second one has a key."""
     keys = (b"k" if payload[-1] % 2 else None for payload in payloads)
     return bodies_of([encode_body(*each) for each in zip(payloads, keys, strict=True)])
+
+
+async def _done(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 class LeadersWorld(RuleBasedStateMachine):
@@ -98,13 +103,64 @@ class LeadersWorld(RuleBasedStateMachine):
     def tried(self, work: Coroutine[Any, Any, Any], fate: tuple[Mode, int]) -> tuple[bool, Any]:
         """Do something, a call of which has that fate; return whether it was done, and how."""
         gateway = self.leader.gateway
+        stands_still = fate[0] is Mode.STANDS_STILL
+        if stands_still and any(p.is_open_under(self.leader) for p in self.positions.values()):
+            stands_still, fate = False, (Mode.ANSWERED, 0)
         gateway.mode, gateway.skip = fate
         try:
-            return True, self.await_(work)
+            return True, self.stood_still(work) if stands_still else self.await_(work)
         except (Unavailable, OutcomeUnknown):
             return False, None
         finally:
             gateway.mode = Mode.ANSWERED
+
+    def stood_still(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return what `work` does within which the machine stands still, and its clock with it.
+
+        Meanwhile another leads, and reads. Then the leader before goes on as if nothing had been,
+        until its metadata store lets it know.
+        """
+        before, standing = self.leader, asyncio.Event()
+        before.gateway.on_standing = lambda: self.loop.call_soon_threadsafe(standing.set)
+
+        async def begun() -> asyncio.Task[Any]:
+            doing = asyncio.ensure_future(work)
+            waiting = asyncio.ensure_future(standing.wait())
+            await asyncio.wait({doing, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            return doing
+
+        doing = self.await_(begun())
+        if not standing.is_set():
+            return self.await_(_done(doing))
+        try:
+            self.leaders.append(Leader(self.rows, before, self.now_ms))
+            self.open_leader()
+            for topic in TOPICS[: self.count % 3]:  # others are sealed by whom they are used first
+                self.glance(topic)
+        finally:
+            before.gateway.goes_on.set()
+            self.await_(asyncio.wait({doing}))
+        self.go_on_beside(before)
+        self.end_leader(before)
+        for each in self.works.values():
+            self.find_out(each)
+        return self.await_(_done(doing))
+
+    def glance(self, topic: TopicId) -> None:
+        """Read a topic, of which it is not known what has been done yet."""
+        polled = (self.await_(self._poll(topic, committed=each)) for each in (False, True))
+        self.oracle.show(topic, *polled)
+        with suppress(SubscriptionNotFound):
+            self.await_(self.services.subscriptions.subscription(topic, NAME))
+
+    def go_on_beside(self, before: Leader) -> None:
+        """Have a leader go on while another leads: whatever is acknowledged is not lost."""
+        for topic in TOPICS:
+            payloads = self.payloads(1)
+            with suppress(Unavailable, OutcomeUnknown):
+                self.await_(before.services.messaging.publish(topic, with_keys(payloads)))
+                self.acknowledged[topic] += payloads
 
     @rule(
         skew_ms=st.sampled_from([0, 0, 5, -700, 2_000, -100_000]),

@@ -28,15 +28,19 @@ class Oracle:
 
     def see(self, topic: TopicId, all_of_it: Log, committed: Log) -> None:
         """Compare what readers are given of a topic now."""
-        for before, now in ((self.shown, all_of_it), (self.committed, committed)):
-            assert now[: len(before[topic])] == before[topic], "what was shown is not as it was"
-            before[topic] = now
+        self.show(topic, all_of_it, committed)
         ids = [each for each, _ in all_of_it]
         assert ids == sorted(set(ids))
         payloads = [payload for _, payload in all_of_it]
         known = set(self.acknowledged[topic])
         assert [each for each in payloads if each in known] == self.acknowledged[topic]
         self._see_transactions(topic, [payload for _, payload in committed])
+
+    def show(self, topic: TopicId, all_of_it: Log, committed: Log) -> None:
+        """Check that what readers were given before is as it was."""
+        for before, now in ((self.shown, all_of_it), (self.committed, committed)):
+            assert now[: len(before[topic])] == before[topic], "what was shown is not as it was"
+            before[topic] = now
 
     def _see_transactions(self, topic: TopicId, committed: list[bytes]) -> None:
         """Check that a committed reader is given all of each transaction that is committed."""

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 from cleanup import invalid as cleanup_invalid
 from cleanup.invalid import InvalidSweep
 from cleanup.ranges import Step
+from tables.hbase.fence import Fence
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
@@ -69,6 +70,11 @@ def keys_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeyTime, "now_ms", lambda _: ManualClock(1_800_000_000_000).now_ms())
 
 
+def fence(patch: pytest.MonkeyPatch) -> None:
+    """As before: everything rests on the clock of the lease, which may stand still."""
+    patch.setattr(Fence, "check", lambda _: None)
+
+
 def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
     """Have all rows of each segment count, also those behind its end."""
 
@@ -86,6 +92,7 @@ def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("switch_off", "first"),
     [
+        (fence, 1),
         (seals_of_topics, 3),
         (seals_of_runs, 6),
         (what_went_on_over_takeovers, 6),

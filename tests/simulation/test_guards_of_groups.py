@@ -12,6 +12,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from tables.group_table import StoreGroupLog
+from tables.hbase.fence import Fence
 from tables.sealing.groups import SealedGroupTable
 from tests.messaging.groups import group_machine, stores_of_groups
 from tests.messaging.groups.rules_off import without_floor, without_refusal, without_release_behind
@@ -27,6 +28,10 @@ pytestmark = pytest.mark.slow
 
 def rows_by_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SealedGroupTable, "_token", lambda *_: 0)
+
+
+def fence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Fence, "check", lambda _: None)
 
 
 def a_snapshot_under_the_own_token(patch: pytest.MonkeyPatch) -> None:
@@ -62,6 +67,7 @@ def acks_in_the_flush_of_their_commit(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("switch_off", "first"),
     [
+        (fence, 1),
         (rows_by_token, 4),
         (a_snapshot_under_the_own_token, 1),
         (the_lease_at_takes, 1),

@@ -12,8 +12,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import tms
@@ -85,8 +87,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         session.dataSource.register(CrashingDataSource)
+        gateway: Any = session.sparkContext._gateway
         yield session
         session.stop()
+        # Its JVM ends with its input. PySpark starts another one only if it knows of none.
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture

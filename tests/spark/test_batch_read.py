@@ -150,6 +150,7 @@ def test_errors_say_what_is_wrong(
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 def test_filters_on_topic_and_time_are_left_to_the_server(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:

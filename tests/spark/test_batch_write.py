@@ -83,6 +83,7 @@ def test_a_frame_that_fails_publishes_nothing(
     assert {each.transaction_id for each in client.transactions.in_progress()} <= before
 
 
+@pytest.mark.slow
 def test_the_same_version_of_an_application_is_written_once(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_same_version_of_an_application_is_written_once(
     assert len(published(client, "t")) == 15
 
 
+@pytest.mark.slow
 def test_without_a_transaction_rows_are_published_at_once(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
@@ -111,7 +113,9 @@ def test_without_a_transaction_rows_are_published_at_once(
         ("'a' as partition, 'b' as value", "topic=t", "unknown_columns=['partition']"),
         ("'b' as value", "", "a column topic"),
         ("'b' as value", "topic=t txnVersion=1", "it needs txnAppId"),
-        ("'b' as value", "topic=missing", "topic does not exist"),
+        pytest.param(
+            "'b' as value", "topic=missing", "topic does not exist", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_what_cannot_be_written_is_refused(
@@ -127,6 +131,7 @@ def test_what_cannot_be_written_is_refused(
         assert list(client.topic("t").poll()) == []
 
 
+@pytest.mark.slow
 def test_messages_are_never_overwritten(spark: SparkSession, options: Options) -> None:
     with pytest.raises(PySparkException):
         numbers(spark, 1).write.format("tms").mode("overwrite").options(**options, topic="t").save()

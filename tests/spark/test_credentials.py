@@ -44,6 +44,7 @@ def connection(guarded: ServerProcess, authority: Authority) -> dict[str, str]:
     return {"url": guarded.url, "tms.ca": str(authority.ca)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["tms.token", "tms.tokenFile"])
 def test_rows_are_read_and_written_and_the_token_is_shown_nowhere(
     spark: SparkSession,
@@ -76,6 +77,7 @@ def test_who_says_nothing_is_told_what_to_do(
         rows.collect()
 
 
+@pytest.mark.slow
 def test_commands_ask_as_they_are_told_and_so_does_the_writer_of_errors(
     spark: SparkSession, guarded: ServerProcess, authority: Authority, tmp_path: Path
 ) -> None:

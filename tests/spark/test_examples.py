@@ -24,6 +24,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_an_example_prints_what_it_should(
     name: str, spark: SparkSession, server: ServerProcess, capsys: pytest.CaptureFixture[str]

@@ -27,6 +27,7 @@ def published(client: tms.Client, name: str) -> list[bytes]:
     return [message.payload for message in client.topic(name).poll(committed=True)]
 
 
+@pytest.mark.slow
 def test_an_archive_has_each_message_once_by_topic_and_date(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_an_archive_has_each_message_once_by_topic_and_date(
     ] or today != datetime.now(UTC).date().isoformat(), "it became midnight"
 
 
+@pytest.mark.slow
 def test_a_batch_of_an_archive_that_is_repeated_takes_the_place_of_its_first_attempt(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_replay_keeps_the_order_and_is_done_once(
     assert (second.messages, second.is_duplicate) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_replay_can_keep_the_old_ids_and_go_to_the_topics_it_came_from(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
@@ -114,6 +117,7 @@ def test_a_replay_can_keep_the_old_ids_and_go_to_the_topics_it_came_from(
     assert len(published(client, "8")) == 2
 
 
+@pytest.mark.slow
 def test_a_row_without_payload_goes_to_a_named_place_or_stops_the_replay(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
@@ -176,6 +180,7 @@ def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
     assert error["error"].startswith("UnicodeDecodeError")
 
 
+@pytest.mark.slow
 def test_a_query_transforms_and_its_empty_rows_are_errors(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
@@ -206,6 +211,7 @@ def test_a_query_transforms_and_its_empty_rows_are_errors(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_query_that_would_lose_keys_is_refused(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
@@ -219,6 +225,7 @@ def test_a_query_that_would_lose_keys_is_refused(
     assert published(client, "b") == []
 
 
+@pytest.mark.slow
 def test_statistics_tell_what_was_rolled_back(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:

@@ -113,6 +113,31 @@ def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:
     assert "did you mean startingOffsets?" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "minOffsetsPerTrigger"),
+        ({"maxTriggerDelay": "15m"}, "maxTriggerDelay"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+        ({"startingOffsetsByTimestampStrategy": "error"}, "startingOffsetsByTimestampStrategy"),
+        ({"startingTimestamp": "1", "startingOffsetsByTimestampStrategy": "first"},
+         "startingOffsetsByTimestampStrategy"),
+    ],
+)  # fmt: skip
+def test_a_stream_read_refuses(options: dict[str, str], named: str) -> None:
+    assert refusal(stream_read, {**READ, **options}).detail["option"] == named
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_s"), [("15m", 900), ("250ms", 0.25), ("2", 2), ("1.5 s", 1.5), ("1h", 3600)]
+)
+def test_a_delay_is_in_seconds_or_has_a_unit(text: str, delay_s: float) -> None:
+    wait = {"minOffsetsPerTrigger": "5", "maxTriggerDelay": text}
+
+    assert stream_read({**READ, **wait}).delay_s == delay_s
+
+
 def test_a_stream_has_no_end() -> None:
     assert refusal(stream_read, {**READ, "endingOffsets": "latest"}).detail["option"] == (
         "endingOffsets"

@@ -121,7 +121,15 @@ def write_a_stream(spark: SparkSession, url: str, folder: Path) -> None:
     target.option("checkpointLocation", str(folder)).start().awaitTermination()
 
 
-@pytest.mark.parametrize("does", [read, read_a_stream, write, write_a_stream])
+@pytest.mark.parametrize(
+    "does",
+    [
+        read,
+        write,
+        pytest.param(read_a_stream, marks=pytest.mark.slow),
+        pytest.param(write_a_stream, marks=pytest.mark.slow),
+    ],
+)
 def test_spark_tells_that_the_server_has_no_arrow(
     does: Callable[[SparkSession, str, Path], None],
     spark: SparkSession,

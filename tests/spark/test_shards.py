@@ -24,6 +24,7 @@ def options() -> Iterator[Options]:
         yield {"url": server.url, "namespace": "shop"}
 
 
+@pytest.mark.slow
 def test_topics_are_written_one_by_one_and_read_together(
     spark: SparkSession, options: Options
 ) -> None:

@@ -43,6 +43,7 @@ def rows_of(query: StreamingQuery) -> list[int]:
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
+@pytest.mark.slow
 def test_a_topic_is_copied_in_batches_of_the_size_asked_for(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_topic_is_copied_in_batches_of_the_size_asked_for(
     assert published(client, "b") == [*range(2500)]
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_it_stopped_also_with_topics_that_have_come(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_batch_whose_end_spark_did_not_learn_of_is_not_written_twice(
     assert published(client, "b") == [*range(350)]
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_under_an_old_name_is_an_error_not_a_loss(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:

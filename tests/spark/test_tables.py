@@ -9,6 +9,7 @@ import tms
 Options = dict[str, str]
 
 
+@pytest.mark.slow
 def test_streams_and_tables_are_refused_in_words_and_views_read(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:

@@ -1,9 +1,9 @@
-"""The project's Python files, parsed once, as the tests beside this file look at them."""
+"""The project's Python files, each read once and parsed when a test first looks at its tree."""
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,13 +13,17 @@ PRODUCT = ("tms", "tables", "cleanup", "api", "pyspark_tms")
 ALL = (*PRODUCT, "tests", "bench", "examples", "scripts")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """One Python file."""
 
     path: Path
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The file, parsed."""
+        return ast.parse(self.text, str(self.path))
 
     @property
     def place(self) -> str:
@@ -40,9 +44,8 @@ def sources(*folders: str) -> tuple[Source, ...]:
 
 @cache
 def read(path: Path) -> Source:
-    """Return one file, which is parsed once."""
-    text = path.read_text(encoding="utf-8")
-    return Source(path, text, ast.parse(text, str(path)))
+    """Return one file."""
+    return Source(path, path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,19 @@ class Import:
     """Whether it is loaded only when a function runs."""
 
 
-def imports(tree: ast.Module) -> Iterator[Import]:
-    """Give every import of a file, those for type checkers included."""
-    yield from _imports(tree, lazy=False)
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return all nodes of a tree, which is walked once for all tests."""
+    return tuple(ast.walk(tree))
+
+
+@cache
+def imports(tree: ast.Module) -> tuple[Import, ...]:
+    """Return every import of a file, those for type checkers included."""
+    return tuple(_imports(tree, lazy=False))
+
+
+_WITH_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
 def _imports(node: ast.AST, *, lazy: bool) -> Iterator[Import]:
@@ -73,7 +86,7 @@ def _imports(node: ast.AST, *, lazy: bool) -> Iterator[Import]:
                 assert level == 0, f"line {child.lineno}: relative imports are banned by lint"
                 for alias in names:
                     yield Import(child.lineno, module or "", alias.name, lazy)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield from _imports(child, lazy=True)
-            case _:
+            case _ if isinstance(child, _WITH_STATEMENTS):
                 yield from _imports(child, lazy=lazy)

@@ -3,7 +3,7 @@
 import ast
 import re
 
-from tests.structure.sources import ALL, sources
+from tests.structure.sources import ALL, nodes, sources
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
@@ -37,7 +37,7 @@ def test_functions_are_short() -> None:
     long = {
         f"{source.place}:{node.lineno} {node.name}": lines
         for source in sources(*ALL)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
     }

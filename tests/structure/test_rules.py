@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.structure.sources import ALL, PRODUCT, imports, sources
+from tests.structure.sources import ALL, PRODUCT, imports, nodes, sources
 
 TTL_PLACES = {"tms/core/topic.py", "cleanup/inspection.py"}
 """The rule of what has expired (`TopicMetadata.first_live_ms`, `dies_ms`); or it shows a topic."""
@@ -15,11 +15,54 @@ def test_only_a_topic_says_what_has_expired() -> None:
     places = {
         source.place
         for source in sources(*PRODUCT)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.Attribute) and node.attr == "ttl_s"
     }
 
     assert places == TTL_PLACES
+
+
+INT_PLACES = {
+    "api/http/numbers.py",
+    "api/http/framing.py",  # 15 hexadecimal digits
+    "api/http/endings.py",  # the end of a certificate
+    "api/registry/document.py",  # codes of its own
+    "api/registry/requests.py",  # 10 digits and a sign
+}
+
+
+def test_digits_of_requests_become_numbers_in_places_that_count_them() -> None:
+    """`int` takes time that grows with the square of the digits, and raises for many."""
+    places = {
+        source.place
+        for source in sources("api")
+        for node in nodes(source.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int"
+    }
+
+    assert places == INT_PLACES
+
+
+def test_cookies_are_read_without_the_standard_library() -> None:
+    """Its parser takes the square of a header in Pythons that we support (CVE-2024-7592). That of
+    Starlette uses it, where `cookies` of a request is asked for."""
+    users = [
+        source.place
+        for source in sources(*PRODUCT)
+        if any(
+            each.module.startswith("http.cookies")
+            or (each.module, each.name) == ("http", "cookies")
+            for each in imports(source.tree)
+        )
+    ]
+    asking = [
+        source.place
+        for source in sources("api")
+        for node in nodes(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "cookies"
+    ]
+
+    assert users + asking == []
 
 
 CLOCK = "tms/core/clock.py"
@@ -32,7 +75,7 @@ def _clocks_read(tree: ast.AST) -> set[str]:
     modules = {"time", "datetime", "date"}
     read = {
         f"{node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id in modules
@@ -40,7 +83,7 @@ def _clocks_read(tree: ast.AST) -> set[str]:
     }
     imported = {
         f"time.{name.name}"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "time"
         for name in node.names
         if name.name in WALLS
@@ -59,7 +102,7 @@ def test_what_goes_by_the_wall_alone_is_no_server() -> None:
     places = {
         source.place
         for source in sources(*PRODUCT)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.Name) and node.id == "SystemClock"
     }
     alone = {place for place in places if place.startswith(("tms/cli/", "tms/metadata/"))}
@@ -88,6 +131,31 @@ def test_one_file_imports_what_binds_leveldb() -> None:
     assert places == {"tables/leveldb_binding.py"}
 
 
+def test_what_a_caller_may_leave_is_waited_for_in_one_way() -> None:
+    """`asyncio.shield` leaves an error that nobody has looked at, for asyncio to log."""
+    shields = [each.place for each in sources(*PRODUCT) if "asyncio.shield" in each.text]
+
+    assert shields == ["tms/core/shared_work.py"]
+
+
+def test_who_waits_for_a_cancelled_task_can_be_cancelled() -> None:
+    """`suppress` around that hides the waiter's own cancellation; `asyncio.gather` does not."""
+    hides = [each.place for each in sources(*PRODUCT) if "suppress(asyncio.Canc" in each.text]
+
+    assert hides == []
+
+
+def test_rows_of_topics_are_changed_by_compare_and_put_alone() -> None:
+    """A pass of cleanup reads none as long as `Store.exchanges` says that none was changed."""
+    others = [
+        each.place
+        for each in sources(*PRODUCT)
+        if re.search(r"\.(put|delete|put_rows|delete_rows)\(\s*METADATA", each.text)
+    ]
+
+    assert others == []
+
+
 COMMITTED_SIGNATURES_MAX = 8
 
 
@@ -96,7 +164,7 @@ def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
     places = [
         f"{source.place}:{node.lineno} {node.name}"
         for source in sources(*PRODUCT)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for taken in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
         if taken.arg == "committed" and taken.annotation is not None
@@ -130,7 +198,7 @@ def asks_by_type(tree: ast.Module) -> bool:
     """Whether a file compares with a type's name, has a row for it, or a set with it."""
     names = _names_of_types(tree)
     asked: list[ast.AST | None] = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Compare(left=left, comparators=others):
                 asked += [left, *others]
@@ -173,7 +241,7 @@ CHANGES = {("tms/server/registry_part.py", name) for name in ("_remote", "_url",
 def _late_parts(tree: ast.AST) -> set[str]:
     """Return how parts are set in others after those are made, or stand in for one."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
                 found.add(ast.unparse(node))

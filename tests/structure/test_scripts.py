@@ -161,3 +161,28 @@ def test_every_script_is_executable_and_stops_at_errors() -> None:
 
     assert [path.name for path in scripts if not os.access(path, os.X_OK)] == []
     assert [path.name for path in scripts if "set -euo pipefail" not in path.read_text()] == []
+
+
+STATUS_OF = {"ruff": 0, "mypy": 0, "python": 0}
+"""How each tool of the gate ends where nothing is wrong."""
+
+
+@pytest.mark.parametrize(
+    ("fails", "status"),
+    [({}, 0), ({"ruff": 1}, 1), ({"mypy": 1}, 1), ({"python": 1}, 1), ({"python": 2}, 2)],
+    ids=["nothing wrong", "lint", "types", "a test", "interrupted"],
+)
+def test_the_gate_ends_as_its_tools_do(tmp_path: Path, fails: dict[str, int], status: int) -> None:
+    """The gate once passed all its tests and still ended with 1, by the trap at its end."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    shutil.copy(ROOT / "scripts/test", tmp_path / "scripts/test")
+    for name, code in {"../../scripts/environment": 0, **STATUS_OF, **fails}.items():
+        tool = tmp_path / ".venv/bin" / name
+        tool.write_text(f"#!/usr/bin/env bash\nexit {code}\n")
+        tool.chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "scripts/test"], check=False, capture_output=True, timeout=SCRIPT_S_MAX
+    )
+
+    assert done.returncode == status, done.stdout + done.stderr

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.structure.sources import ROOT, read, sources
+from tests.structure.sources import ROOT, nodes, read, sources
 
 WAITING = "tests/waiting.py"
 SLEEPS = {
@@ -15,8 +15,6 @@ SLEEPS = {
     "tests/transactions/test_full_queue.py",
 }
 """The files that sleep still: the list only gets shorter."""
-SLOW_PROMISES = {"tests/faults/hbase/test_takeovers.py", "tests/tables/hbase/test_cleanup.py"}
-"""The promises that only `--all` shows still, on HBase; this list only gets shorter, too."""
 
 
 def sleeps(tree: ast.AST, within: str = "") -> list[str]:
@@ -59,7 +57,7 @@ def runs_in_the_gate(tree: ast.Module) -> bool:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     tests = [
         node
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, functions) and node.name.startswith("test_")
     ]
     machines = [
@@ -89,7 +87,7 @@ def test_every_promise_has_a_test_in_the_gate() -> None:
     files = promised()
 
     assert len(files) > 20
-    assert {file for file in files if not runs_in_the_gate(read(ROOT / file).tree)} == SLOW_PROMISES
+    assert {file for file in files if not runs_in_the_gate(read(ROOT / file).tree)} == set()
 
 
 @pytest.mark.parametrize(

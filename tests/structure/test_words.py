@@ -15,7 +15,7 @@ import typer.main
 from api.app import OPERATIONS
 from api.openapi.service import service_document
 from tests.api.registry.live import served
-from tests.structure.sources import PRODUCT, ROOT, sources
+from tests.structure.sources import PRODUCT, ROOT, nodes, sources
 from tms.cli.main import app
 from tms.core.errors.catalogue import CATALOGUE
 from tms.settings import Settings
@@ -116,7 +116,7 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
     found = {
         f"{source.place}:{node.lineno}": node.value.value.partition("\n")[0]
         for source in sources(*PRODUCT)
-        for node in ast.walk(source.tree)
+        for node in nodes(source.tree)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)

@@ -171,10 +171,10 @@ def older_rows() -> Rows:
     return rows
 
 
-def opened_on(rows: Rows) -> tuple[HBaseStore, SimulatedGateway]:
+def opened_on(rows: Rows, token: int = 1) -> tuple[HBaseStore, SimulatedGateway]:
     gateway = SimulatedGateway(rows, lambda: None)
     store = HBaseStore(PLACE, gateway)
-    store.take_over(lambda _: None, token=1)
+    store.take_over(lambda _: None, token=token)
     return store, gateway
 
 
@@ -192,7 +192,7 @@ def test_a_store_on_hbase_is_raised_whenever_a_crash_broke_it_off(
     [call] = gateway.late
     if is_done:
         rows.carry_out(call)
-    store, _ = opened_on(rows)
+    store, _ = opened_on(rows, 2)
     assert StoreMetadataTable(store).get(TopicId("default", "a")) == TopicMetadata(
         TopicId("default", "a"), 1, 5, {"owner": "ä", "user.live_from_ms": "99999"}
     )

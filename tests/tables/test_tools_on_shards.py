@@ -14,6 +14,7 @@ from typing import Any
 import happybase  # noqa: F401  the store needs it imported first
 import pytest
 from prometheus_client import CollectorRegistry
+from sortedcontainers import SortedDict
 
 from tables.hbase import opening
 from tables.keys import topic_of, topic_start
@@ -49,6 +50,13 @@ class RowsAway(Rows):
     """HBase that may not answer for a shard."""
 
     away: int | None = None
+    unread: int | None = None
+    """A shard that cannot even be read."""
+
+    def of(self, table: bytes) -> SortedDict:
+        if self.unread is not None and table.startswith(b"n.%d_" % self.unread):
+            raise TimeoutError("no answer")
+        return super().of(table)
 
     def carry_out(self, call: Call, rows: int | None = None) -> Any:
         if self.away is not None and call.arguments[0].startswith(b"n.%d_" % self.away):
@@ -275,3 +283,26 @@ def test_a_shard_that_is_away_keeps_none_of_the_others_from_cleanup(
     assert code == 0
     of_shard = shard == SHARDING.shard_of(GONE)
     assert bool(json.loads(out)["dropped_rows"]) == of_shard, "the others were done before"
+
+
+def test_a_check_goes_through_all_shards(source: str, sharded: str, rows: RowsAway) -> None:
+    def verified(*options: str) -> tuple[int, dict[str, Any]]:
+        code, out, err = run_command("debug", "verify", "--store", sharded, "--json", *options)
+        assert err == ""
+        return code, json.loads(out)
+
+    asyncio.run(fill(source, many=1))
+    copy(source, sharded)
+    gone = SHARDING.shard_of(GONE)
+    code, facts = verified("--cleaned")
+    assert (code, facts["failure"]) == (1, None)
+    assert facts["problems"]
+    assert all(problem.startswith(f"shard {gone}: ") for problem in facts["problems"])
+    assert len(verified("--cleaned", "--shard", str(gone))[1]["problems"]) == len(facts["problems"])
+    assert verified()[0] == 0
+
+    rows.unread = (gone + 1) % SHARDING.shards
+    code, away = verified("--cleaned")
+    assert code == 1
+    assert away["failure"].startswith(f"shard {rows.unread}: ")
+    assert away["problems"] == facts["problems"], "the others are checked all the same"

@@ -270,5 +270,5 @@ class TestARangeOfSeveralRequests:
         store.passed.set()
         await asyncio.gather(undone, publishing)
 
-        assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
+        assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.ABORTED
         assert await polled(services, A) == []

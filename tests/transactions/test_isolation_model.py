@@ -10,6 +10,8 @@ from hypothesis import settings
 from tests.scale import scaled
 from tests.transactions.isolation import Isolation
 from tests.transactions.living import Living
+from tms.core.caller import Caller
+from tms.core.transaction import TransactionType
 from tms.transactions.snapshot_history import Excluded
 
 Isolation.TestCase.settings = settings(max_examples=scaled(80), stateful_step_count=40)
@@ -26,3 +28,19 @@ def test_no_lists_kept_makes_no_difference() -> None:
 
     assert living.state.transaction(reader.transaction_id) == reader
     assert reader.in_progress == tuple(other.transaction_id for other in others)
+
+
+def test_a_replay_settles_an_invalid_pointer_that_was_truncated_as_a_snapshot_does() -> None:
+    model, caller = Isolation(), Caller()
+
+    def start() -> None:
+        model.start(timeout_s=1, type_=TransactionType.SHORT, caller=caller)
+
+    start()
+    start()
+    model.invalidate(pick=0, caller=caller)
+    model.commit(pick=0, caller=caller)
+    model.living.snapshot()
+    start()
+    model.truncate(pick=0, whole=False)
+    model.crash(goes_on=False, forgets=False)

@@ -183,7 +183,7 @@ class TestOwners:
         assert living.state.owners.warnings() == []
         living.start(owner="7", sequence=1)
         [told] = living.state.owners.warnings()
-        assert told.startswith("8 of 10 owners")
+        assert told.startswith("remembered owners of transactions: 8 of 10;")
 
     def test_one_is_forgotten_when_that_is_asked(self, living: Living) -> None:
         living.at_once("o", 5, caller=ANN)

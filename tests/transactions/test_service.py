@@ -35,6 +35,7 @@ from tms.core.subscriptions import Advance
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
 from tms.server.node import OpenServices, open_services
+from tms.transactions.service import TransactionService
 
 pytestmark = pytest.mark.anyio
 
@@ -125,12 +126,82 @@ async def test_an_abort_after_rollback_leaves_nothing_invalid(services: OpenServ
     assert await everything(services, A) == [b"1"]
 
 
-async def test_an_abort_that_left_messages_behind_makes_it_invalid(services: OpenServices) -> None:
+async def test_an_abort_rolls_back_what_was_left(services: OpenServices) -> None:
+    await services.messaging.publish(A, [b"before"])
     tx = await services.transactions.start(SHORT)
     await published(services, A, b"not rolled back", tx.write_pointer)
+    await published(services, B, b"nor this", tx.write_pointer)
+    await services.messaging.delete_topic(B)
 
-    status = await services.transactions.abort(tx.transaction_id)
-    assert status is TransactionStatus.INVALID
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.ABORTED
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.ABORTED
+    assert await services.transactions.invalid_count() == 0
+    assert await polled(services, A) == [b"before"]
+
+
+async def test_an_abort_rolls_back_references_too(services: OpenServices) -> None:
+    tx = await services.transactions.start(SHORT)
+    await services.messaging.store(A, [b"stored"], tx.write_pointer)
+    await services.messaging.publish(A, [], tx.write_pointer)
+
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.ABORTED
+    assert await polled(services, A) == []
+
+
+async def test_an_abort_that_is_cut_off_is_finished_by_another_or_stays_invalid(
+    tmp_path: Path,
+) -> None:
+    async def cut_off(_: object) -> None:
+        raise asyncio.CancelledError
+
+    async def left(services: OpenServices) -> int:
+        """Return a transaction that is invalid, and has a message."""
+        tx = await services.transactions.start(SHORT)
+        await published(services, A, b"left", tx.write_pointer)
+        assert isinstance(services.transactions, TransactionService)
+        undo, services.transactions._undo = services.transactions._undo, cut_off
+        with pytest.raises(asyncio.CancelledError):
+            await services.transactions.abort(tx.transaction_id)
+        services.transactions._undo = undo
+        return tx.transaction_id
+
+    store = f"leveldb:{tmp_path / 'data'}"
+    services = await open_services(store)
+    await services.messaging.create_topic(A, {})
+    again = await left(services)
+    assert await services.transactions.abort(again) is TransactionStatus.ABORTED
+    before = await left(services)
+    await services.close()
+    services = await open_services(store)
+    assert await services.transactions.abort(before) is TransactionStatus.INVALID
+    assert await polled(services, A) == []
+    await services.close()
+
+
+async def test_where_rows_can_come_late_what_cleanup_inverted_stays_invalid(
+    services: OpenServices,
+) -> None:
+    assert isinstance(services.transactions, TransactionService)
+    services.transactions._undo = None  # as on HBase
+    tx = await services.transactions.start(SHORT)
+    await published(services, A, b"not rolled back", tx.write_pointer)
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
+    await services.messaging.invert_published([tx.write_pointer])
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
+
+
+async def test_an_abort_that_is_sent_twice_at_once_and_beside_a_commit(
+    services: OpenServices,
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await published(services, A, b"not rolled back", tx.write_pointer)
+    transactions = services.transactions
+    aborts = [asyncio.create_task(transactions.abort(tx.transaction_id)) for _ in range(3)]
+    commit = asyncio.create_task(transactions.commit(tx.transaction_id))
+    assert set(await asyncio.gather(*aborts)) == {TransactionStatus.ABORTED}
+    with pytest.raises(TransactionNotInProgress):
+        await commit
+    assert await transactions.invalid_count() == 0
     assert await polled(services, A) == []
 
 
@@ -161,7 +232,7 @@ async def test_a_write_that_shares_the_flush_of_an_abort_is_refused_behind_it(
     assert await everything(services, A) == []
 
 
-async def test_a_write_that_shares_the_flush_of_an_abort_before_it_makes_it_invalid(
+async def test_a_write_that_shares_the_flush_of_an_abort_before_it_is_rolled_back(
     services: OpenServices,
 ) -> None:
     tx = await services.transactions.start(SHORT)
@@ -169,7 +240,7 @@ async def test_a_write_that_shares_the_flush_of_an_abort_before_it_makes_it_inva
     before = asyncio.create_task(services.messaging.publish(A, [b"before"], tx.write_pointer))
     abort = asyncio.create_task(services.transactions.abort(tx.transaction_id))
     await before
-    assert await abort is TransactionStatus.INVALID
+    assert await abort is TransactionStatus.ABORTED
     assert await polled(services, A) == []
 
 

@@ -292,11 +292,11 @@ def test_the_least_times_of_messages_are_kept() -> None:
     state = decode_snapshot(data, LIMITS)
 
     assert [state.opened.by_pointer[p].keys_from_ms for p in _pointers(opened)] == [9, 9]
-    assert [state.invalids.by_pointer[p].keys_from_ms for p in _pointers(dead)] == [7, 7]
+    assert [state.invalids[p].keys_from_ms for p in _pointers(dead)] == [7, 7]
     assert encode_snapshot(state, NOW_MS) == data
     again = decode_snapshot(before, LIMITS)
     assert {opened.keys_from_ms for opened in again.opened} == {0}
-    assert {invalid.keys_from_ms for invalid in again.invalids.by_pointer.values()} == {0}
+    assert {invalid.keys_from_ms for invalid in again.invalids.values()} == {0}
 
 
 def _pointers(transaction: Transaction) -> tuple[int, ...]:

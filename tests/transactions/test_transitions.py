@@ -18,7 +18,12 @@ def test_what_is_not_in_the_table_is_refused(status: TransactionStatus, event: E
         return
     with pytest.raises(TransactionNotInProgress) as caught:
         check(17, status, event)
-    assert caught.value.detail == {"transaction_id": 17, "status": status.value}
+    why = (
+        {"reason": "it timed out, or was invalidated"}
+        if status is TransactionStatus.INVALID
+        else {}
+    )
+    assert caught.value.detail == {"transaction_id": 17, "status": status.value, **why}
 
 
 @pytest.mark.parametrize("event", list(Event))

@@ -222,8 +222,9 @@ def test_any_reason_goes_with_a_settle_as_far_as_it_is_kept(reason: str) -> None
     assert reason.isascii() <= (nacks.reason == reason[:REASON_BYTES_MAX])
 
 
-@given(SETTLED)
-def test_what_was_settled_survives(settled: Settled) -> None:
+@given(SETTLED, st.none() | st.floats(1, LEASE_S_MAX))
+def test_what_was_settled_survives(settled: Settled, lease_s: float | None) -> None:
+    settled = dataclasses.replace(settled, lease_s=lease_s)
     assert json_takes.decode_settled(json_takes.encode_settled(settled)) == settled
 
 

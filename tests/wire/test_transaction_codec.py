@@ -115,7 +115,7 @@ def read_by_library(raw: bytes) -> Transaction:
         in_progress=tuple(sorted(record.inProgress or ())),
         first_short_in_progress=NO_TX_IN_PROGRESS if first_short is None else first_short,
         type=TransactionType.SHORT if record.type == 1 else TransactionType.LONG,
-        checkpoint_write_pointers=tuple(record.checkpointWritePointers or ()),
+        checkpoint_write_pointers=tuple(sorted(record.checkpointWritePointers or ())),
         visibility_level=VisibilityLevel(record.visibilityLevel or 1),
     )
 

@@ -16,7 +16,8 @@ import typer
 
 from tms.cli import auth_rules
 from tms.cli.auth_password import password
-from tms.cli.configured import answering, stop
+from tms.cli.configured import answering
+from tms.cli.failure import stop
 from tms.cli.new_files import FilesRefused, write_new
 from tms.cli.target import JsonOption
 from tms.core import extras
@@ -39,6 +40,8 @@ Examples:
 ADMIN = "admin"
 _AUTHORITY_FILES = ("ca.pem", "ca-key.pem")
 _LISTEN = "127.0.0.1:11015"
+_STORE = "leveldb:./tms-data"
+"""The default of the setting, written out so that its reader sees it."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _KEPT_NAMES = ("ca", "server")
@@ -160,6 +163,8 @@ def _settings(folder: Path, listen: str, token: str) -> str:
     return "\n".join(
         (
             "# Made by `tms auth init`. `tms config` says what each setting means.",
+            "# Relative to the folder that the server is started in.",
+            line("store", _STORE),
             line("listen", listen),
             line("auth", "required"),
             line("superusers", ADMIN),
@@ -190,6 +195,8 @@ def _what_next(folder: Path, listen: str) -> str:
   {_shown(TMS_TOKEN_FILE=token, TMS_CA=ca)} tms --url {url} topic create hello
   curl --cacert {shlex.quote(str(ca))} -H {header} {url}/v1/namespaces/default/topics
 
+The server keeps its data in ./tms-data, in the folder where it is started: `store` in tms.toml
+names another place.
 Keep ca-key.pem elsewhere: anybody who has it can pretend to be any server or client."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.configured import stop
+from tms.cli.failure import stop
 from tms.core import extras
 from tms.security.principals import reason_against
 

@@ -13,8 +13,8 @@ import msgspec
 import typer
 
 from tms.cli.columns import aligned
-from tms.cli.configured import stop
 from tms.cli.durations import duration
+from tms.cli.failure import stop
 from tms.cli.target import Target, with_target
 from tms.core.clock import SystemClock
 from tms.security.resources import ACTIONS_OF, Action, Kind
@@ -27,6 +27,7 @@ from tms.wire.json_grants import (
     TokenBody,
     TokenRequest,
 )
+from tms.wire.json_values import decode_answer
 from tms.wire.media_types import JSON_TYPE
 
 B = TypeVar("B")
@@ -212,7 +213,7 @@ def _send(
 ) -> Any:
     body = b"" if request is None else msgspec.json.encode(request)
     answer = target.ask(method, path, body, JSON_TYPE if body else None)
-    return None if kind is None else msgspec.json.decode(answer, type=kind)
+    return None if kind is None else decode_answer(kind, answer)
 
 
 def _safe(given: str) -> str:
@@ -240,10 +241,9 @@ def _actions(given: str, kind: Kind) -> list[str]:
     for each in chosen:
         if each not in may_be:
             close = difflib.get_close_matches(each, may_be, n=1)
-            meant = f"; do you mean {close[0]}?" if close else ""
+            meant = f"; do you mean {close[0]}?" if close else "."
             stop(
-                f"{each!r} is not an action on a {kind}{meant}. The actions are "
-                f"{', '.join(may_be)}."
+                f"{each!r} is not an action on a {kind}{meant} The actions are {', '.join(may_be)}."
             )
     if not chosen:
         stop(f"Name an action: {', '.join(may_be)}.")

@@ -122,10 +122,16 @@ def _text(state: ClusterState) -> str:
     if state.shards:
         away = [str(each.shard) for each in state.shards if each.state is not ShardStanding.SERVING]
         told = f"{shards}, {len(away)} not served: {', '.join(away)}" if away else shards
+        for instance in state.instances:
+            if unopened := ", ".join(map(str, instance.unopened_shards)):
+                told += f"; server {instance.id} could not open {unopened}"
     else:
         token = "" if state.token is None else f", with token {state.token}"
         told = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
         told += token
+    for instance in state.instances:
+        if unreached := ", ".join(map(str, instance.unreached_servers)):
+            told += f"; server {instance.id} does not reach {unreached}"
     return f"{aligned(heads, rows)}\n{told}; {state.id} answered."
 
 

@@ -1,18 +1,17 @@
 """The shared parts of commands that work on stores themselves, with a server's settings."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from tms.cli.failure import stop
 from tms.cli.target import Target
 from tms.core.store_url import HBASE, has_scheme
 
 T = TypeVar("T")
-USAGE_EXIT_CODE = 2
 
 ConfigOption = Annotated[
     Path | None,
@@ -20,13 +19,6 @@ ConfigOption = Annotated[
         envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
     ),
 ]
-
-
-def stop(*problems: str) -> NoReturn:
-    """End the command as one that was used wrongly, and say why."""
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    raise typer.Exit(USAGE_EXIT_CODE)
 
 
 def settings_of(flags: dict[str, object], config: Path | None) -> Any:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.columns import counted
+from tms.cli.configured import ConfigOption, answering, settings_of
+from tms.cli.failure import stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.credentials import without_credentials
@@ -22,7 +24,7 @@ Examples:
 No server may have the source open, nor a target on local disk. A source on local disk keeps its
 rows and its format; LevelDB recovers its log there. A target on local disk is created.
 
-Exit codes: 0 all is copied and compared; 1 it is not, and can be run again; 2 wrong usage."""
+Exit codes: 0 all is copied and compared; 1 or 6 it is not, run it again; 2 wrong usage."""
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="leveldb:DIR or hbase://HOST:PORT/PREFIX.")
@@ -105,9 +107,10 @@ def _with_progress(steps: Iterable[Any], topics: int) -> Iterator[Any]:
 def _text(facts: dict[str, Any]) -> str:
     copied, compared = facts["copied_rows"], facts["compared_rows"]
     lines = (
-        f"{facts['topics']} topics are there, after {facts['seconds']:.1f} s.",
-        f"Copied {copied} rows, {facts['copied_bytes']} bytes; compared {compared}: the same.",
+        f"The target has {counted(facts['topics'], 'topic')}, after {facts['seconds']:.1f} s.",
+        f"Copied {counted(copied, 'row')}, {facts['copied_bytes']} bytes.",
+        f"Compared {counted(compared, 'row')}: the same.",
         f"The target has {facts['target_transactions']} transactions.",
-        f"{facts['invalid_pointers']} invalid write pointers: their messages are rolled back.",
+        f"Invalid write pointers, whose messages are rolled back: {facts['invalid_pointers']}.",
     )
     return "\n".join(lines)

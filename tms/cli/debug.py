@@ -3,20 +3,22 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from tms.cli.columns import aligned, named
-from tms.cli.inspected import Wanted, inspected, parts
+from tms.cli.columns import aligned, counted, named
+from tms.cli.inspected import Wanted, inspected, parts, shards_of
 from tms.cli.poll import parse_time_ms
 from tms.cli.progress import counting
 from tms.cli.target import ShardOption, Target, TopicArgument, with_target
 from tms.core.cleanup import InvalidState, PruneBound
+from tms.core.errors import Unavailable
 from tms.core.inspection import (
     CHECKED,
     ROWS_MAX,
@@ -179,7 +181,7 @@ def bounds_text(found: Iterable[PruneBound], invalid: InvalidState | None) -> st
     ] or ["No bound has been recorded."]
     if invalid is None:
         return "\n".join([*lines, "No transactions are managed here."])
-    lines.append(f"{invalid.count} write pointers are on the invalid list.")
+    lines.append(f"On the invalid list: {counted(invalid.count, 'write pointer')}.")
     if invalid.not_inverted:
         lines.append(f"{invalid.not_inverted} of them are above the bound, not yet cleaned up.")
     if invalid.held_by is not None:
@@ -204,39 +206,61 @@ def verify(
     cleaned: Cleaned = False,
     shard: ShardOption = None,
 ) -> None:
-    """Check that all tables are consistent; exit with 1 if they are not."""
-    checked = asyncio.run(_problems(inspected(target, store, shard), is_cleaned=cleaned))
+    """Check that all tables of all shards are consistent; exit with 1 if they are not.
+
+    If a shard is unavailable, the others are checked all the same.
+    """
+    checked, failure = asyncio.run(_checked(target, store, shard, is_cleaned=cleaned))
     problems = list(checked.problems)
-    lines = problems or ["All tables are consistent."]
+    lines = problems or ([] if failure else ["All tables are consistent."])
     if checked.sealed:
-        lines = [
-            *lines,
-            f"{checked.sealed} rows are hidden: an earlier leader sent them too late.",
-        ]
+        rows = counted(checked.sealed, "row")
+        lines = [*lines, f"Hidden, because an earlier leader sent it too late: {rows}."]
     if checked.without_payloads:
-        lines = [*lines, f"{checked.without_payloads} references have no payloads: {_NO_PAYLOADS}."]
+        references = counted(checked.without_payloads, "reference")
+        lines = [*lines, f"Without payloads: {references}; {_NO_PAYLOADS}."]
+    if failure:
+        lines = [*lines, f"Not all could be checked; run it again: {failure}"]
     counts = {"sealed": checked.sealed, "without_payloads": checked.without_payloads}
-    target.answer("\n".join(lines), {"problems": problems, **counts})
-    if problems:
+    target.answer("\n".join(lines), {"problems": problems, **counts, "failure": failure})
+    if problems or failure:
         raise typer.Exit(1)
 
 
-async def _problems(opening: Opening, *, is_cleaned: bool) -> Problems:
-    """Return what is found in all parts together."""
+async def _checked(
+    target: Target, store: str | None, shard: int | None, *, is_cleaned: bool
+) -> tuple[Problems, str | None]:
+    """Return what is found in all shards together, and why one of several was not checked."""
+    shards = [shard] if shard is not None else await shards_of(target, store)
     found: list[Problems] = []
-    async with opening as inspection:
-        with counting("checking") as count:
-            for checked in CHECKED:
-                check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
-                async for part in parts(check):
-                    found.append(part)
-                    count(part.rows)
-    return Problems(
+    failure: str | None = None
+    with counting("checking") as count:
+        for each in shards:
+            place = "" if len(shards) == 1 else f"shard {each}: "
+            try:
+                async with inspected(target, store, each) as inspection:
+                    async for part in _parts_of(inspection, is_cleaned=is_cleaned):
+                        count(part.rows)
+                        named = [f"{place}{problem}" for problem in part.problems]
+                        found.append(replace(part, problems=named))
+            except Unavailable as error:
+                if len(shards) == 1:
+                    raise
+                failure = failure or f"{place}{error}"
+    together = Problems(
         problems=[problem for part in found for problem in part.problems],
         rows=sum(part.rows for part in found),
         sealed=sum(part.sealed for part in found),
         without_payloads=sum(part.without_payloads for part in found),
     )
+    return together, failure
+
+
+async def _parts_of(inspection: PartwiseInspection, *, is_cleaned: bool) -> AsyncIterator[Problems]:
+    for checked in CHECKED:
+        check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
+        async for part in parts(check):
+            yield part
 
 
 @app.command()

@@ -1,16 +1,109 @@
-"""The message of a failed command: one line on standard error that says what to change."""
+"""The message of a failed command, one line on standard error with what to change; its exit code.
 
+With --json the line is the body that REST has for an error: `{"error": {"code": …}}`.
+"""
+
+import sys
 from collections.abc import Mapping
-from typing import Any
+from enum import IntEnum
+from typing import Any, NoReturn
+
+import msgspec
+import typer
 
 from tms.core.credentials import without_credentials
-from tms.core.errors import TmsError
+from tms.core.errors import (
+    AnswerLost,
+    OutcomeUnknown,
+    RequestError,
+    StoreNotFound,
+    TmsError,
+    Unavailable,
+)
+from tms.core.printable import printable
+from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
+
+
+class ExitCode(IntEnum):
+    """Why a command ended, for scripts. docs/session.md has the table."""
+
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED = 4
+    NOT_PERMITTED = 5
+    AWAY = 6
+    UNKNOWN = 7
+
+
+_EXIT_CODE_OF_STATUS = {
+    401: ExitCode.NOT_PERMITTED,
+    403: ExitCode.NOT_PERMITTED,
+    404: ExitCode.NOT_FOUND,
+    502: ExitCode.FAILED,
+}
+_REGISTRY_NOT_FOUND = 404
+"""The first digits of the registry's error codes for what does not exist."""
+
+
+class Stopped(Exception):
+    """Raised to end a command, with a line for each problem."""
+
+    def __init__(self, *problems: str, exit_code: ExitCode = ExitCode.USAGE) -> None:
+        """Say what is wrong; by default the command was used wrongly."""
+        super().__init__("\n".join(problems))
+        self.exit_code = exit_code
+
+
+def stop(*problems: str, exit_code: ExitCode = ExitCode.USAGE) -> NoReturn:
+    """End the command, by default as one that was used wrongly, and say why."""
+    raise Stopped(*problems, exit_code=exit_code)
+
+
+def exit_code_of(error: TmsError) -> ExitCode:
+    """Return the exit code of a command that `error` ended."""
+    match error:
+        case Unavailable() | AnswerLost():
+            return ExitCode.AWAY
+        case OutcomeUnknown():
+            return ExitCode.UNKNOWN
+        case StoreNotFound():
+            return ExitCode.NOT_FOUND
+        case RequestError():
+            registry_code = str(error.detail.get("error_code", ""))
+            status = _REGISTRY_NOT_FOUND if registry_code.startswith("404") else error.status
+            return _EXIT_CODE_OF_STATUS.get(status, ExitCode.REFUSED)
+        case _:
+            return ExitCode.FAILED
+
+
+def end(
+    exit_code: ExitCode, code: str, line: str, detail: Mapping[str, Any], *, as_json: bool
+) -> NoReturn:
+    """Print why a command failed, for people or for programs, and end it."""
+    if as_json:
+        facts = {
+            name: told_number(name, fact) if type(fact) is int else fact
+            for name, fact in detail.items()
+        }
+        body = ErrorBody(ProblemBody(code, line, facts))
+        line = msgspec.json.encode(body, enc_hook=str).decode()
+    print(line, file=sys.stderr)
+    raise typer.Exit(exit_code)
+
 
 _GIVE_ONE = "give a token by --token-file, TMS_TOKEN_FILE or TMS_TOKEN"
 
 
-def line_of(error: TmsError, url: str) -> str:
-    """Return the line for `error`, met while talking to `url`."""
+def line_of(error: TmsError, url: str, noun: str = "subscription") -> str:
+    """Return the line for `error`, met while talking to `url`; `noun` is a kind of subscription.
+
+    It is printable, whatever the server says.
+    """
+    return printable(_line_of(error, url, noun))
+
+
+def _line_of(error: TmsError, url: str, noun: str) -> str:
     code, detail, url = error.problem.code, error.detail, without_credentials(url)
     match code:
         case "topic_not_found":
@@ -23,9 +116,9 @@ def line_of(error: TmsError, url: str) -> str:
             topic, name = str(detail.get("topic", "")), detail.get("subscription", "")
             short = topic.rpartition(":")[2]
             return (
-                f"Topic {topic} has no subscription {name}: make it with "
-                f"`tms subscription create {short} {name}`, or see what there is with "
-                f"`tms subscription list {short}`."
+                f"Topic {topic} has no {noun} {name}: make it with "
+                f"`tms {noun} create {short} {name}`, or see what there is with "
+                f"`tms {noun} list {short}`."
             )
         case _:
             own = _of_transport(error, url) or _of_credentials(error, url) or str(error)

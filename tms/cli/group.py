@@ -1,19 +1,22 @@
 """`tms group`: groups, whose messages many members take and settle."""
 
+from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
+from tms.cli.columns import counted, in_order
 from tms.cli.durations import duration
+from tms.cli.endless import ending_in_order
 from tms.cli.lines import json_of, text_of
 from tms.cli.poll import parse_message_id, parse_start
 from tms.cli.subscription import NameArgument
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import TopicGroup
 from tms.client.start import Start
-from tms.core.groups import DEFAULTS, Group, Order, SeekTo
+from tms.core.groups import DEFAULTS, Group, OpenMessage, Order, SeekTo
 from tms.core.message import MessageId
 from tms.core.store_access import StoreAccess
 
@@ -21,6 +24,7 @@ app = typer.Typer(
     help="Create, list, show and delete groups, and take their messages.", no_args_is_help=True
 )
 
+_OPEN_LOOKED_AT = 100
 _SETTINGS = ("lease_s", "retry_s", "retry_s_max", "open_max", "member_max")
 
 LeaseOption = Annotated[
@@ -83,6 +87,10 @@ def _facts(group: Group) -> dict[str, Any]:
     }
 
 
+def _open_facts(message: OpenMessage) -> dict[str, Any]:
+    return asdict(message) | {"id": str(MessageId.decode(message.id))}
+
+
 def _hex(message_id: bytes | None) -> str | None:
     return None if message_id is None else message_id.hex()
 
@@ -126,13 +134,19 @@ def create(
     open_max: OpenMaxOption = None,
     member_max: MemberMaxOption = None,
 ) -> None:
-    """Create a group. The same again changes nothing."""
+    """Create a group. If there is one of that order, it stays as it is."""
     given = _given(lease, retry, retry_max, open_max, member_max)
     settings = {name: getattr(DEFAULTS, name) for name in _SETTINGS} | given
     with target.connect() as client:
         group = client.topic(topic).group(name)
         made = group.create(Order(order), after=_place(after, "--after"), **settings)
-    target.answer(f"Created group {name} of topic {topic}.", _facts(made))
+    kept = [
+        f"{setting} {there}"
+        for setting, asked in settings.items()
+        if (there := getattr(made.settings, setting)) != asked
+    ]
+    told = f"Group {name} of topic {topic} exists, and keeps its settings: {', '.join(kept)}."
+    target.answer(told if kept else f"Created group {name} of topic {topic}.", _facts(made))
 
 
 def _given(*values: int | None) -> dict[str, int]:
@@ -145,7 +159,7 @@ def _given(*values: int | None) -> dict[str, int]:
 def list_groups(target: Target, topic: TopicArgument) -> None:
     """List a topic's groups, and where they stand."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).groups()
+        found = in_order(client.topic(topic).groups())
     heads = ("NAME", "ORDER", "UNREAD", "OPEN", "LEASED", "WAITING", "MEMBERS", "LIMITED-BY")
     target.answer_list(heads, map(_row, found), [*map(_facts, found)])
 
@@ -153,10 +167,18 @@ def list_groups(target: Target, topic: TopicArgument) -> None:
 @app.command()
 @with_target
 def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Show a group's settings, and where it stands."""
+    """Show a group's settings, where it stands, and which of its oldest messages have failed."""
     with target.connect(StoreAccess.READ) as client:
-        group = client.topic(topic).group(name).show()
-    target.answer(_told(group), _facts(group))
+        remote = client.topic(topic).group(name)
+        group = remote.show()
+        failed = [each for each in remote.open(limit=_OPEN_LOOKED_AT) if each.attempts]
+    told = [
+        f"failed       {each.id.hex()} in {counted(each.attempts, 'attempt')}, last by "
+        f"{each.last_member or '-'}: {each.reason or '-'}"
+        for each in failed
+    ]
+    facts = {**_facts(group), "failed": [_open_facts(each) for each in failed]}
+    target.answer("\n".join([_told(group), *told]), facts)
 
 
 @app.command(epilog="\b\nExample:\n  tms group take orders billing --limit 10 --ack")
@@ -174,25 +196,18 @@ def take(
     ] = False,
     lease: LeaseOption = None,
 ) -> None:
-    """Take messages and print them, for ever or up to a limit; stop with Ctrl-C.
+    """Take messages and print them, for ever or up to a limit; stop with Ctrl-C or SIGTERM.
 
     Without --ack they are given back at the end, and no attempt is counted.
     """
-    with target.connect() as client:
+    with target.connect() as client, ending_in_order():  # the client gives back what it holds
         group = client.topic(topic).group(name)
-        held = []
         prefetch = 10 if limit is None else min(limit, 10)
-        try:
-            for message in islice(group.take(lease_s=lease, prefetch=prefetch), limit):
-                given = message.message
-                print(json_of(given) if target.as_json else text_of(given), flush=True)
-                if ack:
-                    message.ack()
-                else:
-                    held.append(message)
-        finally:
-            for message in held:
-                message.release()
+        for message in islice(group.take(lease_s=lease, prefetch=prefetch), limit):
+            given = message.message
+            print(json_of(given) if target.as_json else text_of(given), flush=True)
+            if ack:
+                message.ack()
 
 
 @app.command()
@@ -239,22 +254,14 @@ def list_open(
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="How many.")] = 100,
 ) -> None:
-    """List a group's open messages: how often they failed, and who has them."""
+    """List a group's open messages: how often they failed and why, and who has them."""
     behind = None if after is None else parse_message_id(after, "--after")
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).group(name).open(after=behind, limit=limit)
-    facts = [
-        {
-            "id": str(MessageId.decode(each.id)),
-            "attempts": each.attempts,
-            "state": each.state,
-            "member": each.member,
-            "until_ms": each.until_ms,
-        }
-        for each in found
-    ]
+    facts = [_open_facts(each) for each in found]
     rows = [tuple("-" if value is None else str(value) for value in row.values()) for row in facts]
-    target.answer_list(("ID", "ATTEMPTS", "STATE", "MEMBER", "UNTIL"), rows, facts)
+    columns = ("ID", "ATTEMPTS", "STATE", "MEMBER", "UNTIL", "LAST MEMBER", "REASON")
+    target.answer_list(columns, rows, facts)
 
 
 @app.command("set", epilog="\b\nExample:\n  tms group set orders billing --lease 60")

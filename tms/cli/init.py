@@ -17,6 +17,11 @@ Examples:
   tms init --store hbase://gateway:9090/tms?buckets=16 --admin gateway:9091
   tms init --store hbase://gateway:9090/tms --shards 12 --shard-by topic"""
 
+_REGIONS_MAX = 200
+"""Above, there is a warning: HBase with small heaps runs out of memory."""
+_HEAP_MIB_EACH = 5
+"""A region that is written to takes 2 MiB at least, and all of them may have 0.4 of the heap."""
+
 _ADMIN_HELP = (
     "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), "
     "because only that interface can create tables in several regions."
@@ -86,6 +91,8 @@ def init(
         facts |= {"shards": created.sharding.shards, "by": created.sharding.by}
         lines.append(f"The store has {created.sharding}.")
     lines.append(f"Each table has {counted(created.buckets, 'bucket')}.")
+    lines += _of_memory(created.regions)
+    facts["regions"] = created.regions
     if created.splits:
         lines += [
             "Each is in one region until HBase splits it. To split them now, in `hbase shell`:",
@@ -97,6 +104,18 @@ def init(
         ]
     lines.append(f"Now: tms serve --store {shlex.quote(url)}")
     answering(context, as_json=as_json).answer("\n".join(lines), facts)
+
+
+def _of_memory(regions: int) -> list[str]:
+    """Return what is said of a store's regions, and of the memory that HBase needs for them."""
+    heap_mib = regions * _HEAP_MIB_EACH
+    told = (
+        f"HBase has {regions} regions of this store, which need about {heap_mib} MiB of the region "
+        "servers' heaps together."
+    )
+    if regions <= _REGIONS_MAX:
+        return [told]
+    return [told, "Warning: those are many. Fewer shards or buckets take less memory of HBase."]
 
 
 def _sharding(shards: int | None, by: ShardBy | None) -> Sharding | None:

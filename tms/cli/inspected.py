@@ -4,8 +4,8 @@ Either is a `tms.core.inspection.PartwiseInspection`.
 """
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -16,8 +16,17 @@ import typer
 from tms.cli.target import Target
 from tms.client.http import Http
 from tms.client.retry import repeat
-from tms.core.errors import DebugBusy, StoreNotFound
-from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
+from tms.core.errors import DebugBusy, InvalidRequest, StoreNotFound
+from tms.core.inspection import (
+    ROWS_MAX,
+    TABLES,
+    Bounds,
+    Facts,
+    PartwiseInspection,
+    Problems,
+    Rows,
+    Size,
+)
 from tms.core.store_url import HBASE, folder_of, has_scheme, url_of_shard, written
 from tms.core.topic import TopicId
 from tms.wire.json_states import decode_cleanup
@@ -51,13 +60,46 @@ async def inspected(
         yield _Server(http, shard)
 
 
+async def shards_of(target: Target, store: str | None) -> list[int | None]:
+    """Return the numbers of the shards; `[None]` if it has no shards, or is one of them itself.
+
+    Raises as `inspected`.
+    """
+    if store is None:
+        async with inspected(target, None) as inspection:
+            try:
+                await inspection.size(TABLES[0], None, 1)
+            except InvalidRequest as error:
+                if error.problem.code != "shard_required":
+                    raise
+                return [*range(error.detail["shards"])]
+        return [None]
+    _check_kept(store)
+    from tms.server.stores import sharding_of  # noqa: PLC0415  the whole server
+    from tms.settings import Settings  # noqa: PLC0415  as above
+
+    with _usage_errors():
+        sharding = sharding_of(store, Settings.model_construct())
+    return [None] if sharding is None else [*range(sharding.shards)]
+
+
+def _check_kept(store: str) -> None:
+    if folder_of(store) is None and not has_scheme(store, HBASE):
+        raise typer.BadParameter(f"give {written(kept=True)}", param_hint="--store")
+
+
 def _opened(store: str) -> Any:
     from tms.server.stores import inspect  # noqa: PLC0415  the whole server
 
-    if folder_of(store) is None and not has_scheme(store, HBASE):
-        raise typer.BadParameter(f"give {written(kept=True)}", param_hint="--store")
-    try:
+    _check_kept(store)
+    with _usage_errors():
         return inspect(store)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    try:
+        yield
     except StoreNotFound as error:
         reason = f"there is no store in {error.detail['folder']}"
         raise typer.BadParameter(reason, param_hint="--store") from None

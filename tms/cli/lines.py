@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tms.core.message import Message, published_ms
+from tms.core.printable import printable
 from tms.core.records import Record
 from tms.wire.json_values import json_of as json_bytes
 
@@ -25,7 +26,7 @@ def text_of(given: Message | Record) -> str:
 
 def _said_of(given: Message | Record) -> str:
     if isinstance(given, Record) and given.error is not None:
-        return f"(damaged: {given.error})  {_printable(given.payload)}"
+        return f"(damaged: {printable(given.error)})  {_printable(given.payload)}"
     if given.is_tombstone:
         return "(no payload)"
     return _printable(given.value if isinstance(given, Record) else given.payload)
@@ -59,15 +60,6 @@ def _payload_of(message: Message) -> dict[str, object]:
 
 def _printable(raw: bytes) -> str:
     return printable(raw.decode(errors="backslashreplace"))
-
-
-def printable(text: str) -> str:
-    """Return a text that can do nothing to a terminal: what is not printed is shown as codes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 def _told(name: str, raw: bytes) -> dict[str, str]:

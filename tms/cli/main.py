@@ -1,11 +1,14 @@
 """`tms`: the commands put together, and what becomes of their errors.
 
-Exit codes: 0 done; 1 refused or failed, with one line on standard error that says why; 2 wrong
-usage or settings; 130 interrupted by Ctrl-C. Expected errors never show a traceback.
+An expected error is one line on standard error that says why, without a traceback, and an exit code
+of `failure.ExitCode`.
 """
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -38,8 +41,8 @@ from tms.cli import (
     tx,
 )
 from tms.cli.batches import WrongInput
-from tms.cli.configured import stop
-from tms.cli.standard_streams import StreamFailed, give_up_output, open_streams
+from tms.cli.failure import ExitCode
+from tms.cli.standard_streams import StreamFailed, give_up_output, open_streams, printing
 from tms.cli.target import (
     NAMESPACE_HELP,
     URL,
@@ -59,10 +62,19 @@ A first session, in two terminals:
   tms topic create orders
   tms publish orders "hello" "world"
   tms poll orders
-  tms poll orders --follow"""
+  tms poll orders --follow
+
+\b
+Exit codes: 0 done; 1 failed; 2 wrong usage or settings; 3 not found; 4 refused; 5 not
+permitted; 6 away, nothing was done; 7 not known whether it was done; 130 Ctrl-C."""
 
 _UMASK = 0o077
 """The umask for a store on this machine's disk: only its owner can read it."""
+_AS_JSON = "tms.as_json"
+"""Where a context has whether --json is among the arguments."""
+_CODES = {ExitCode.USAGE: "wrong_usage", ExitCode.FAILED: "failed"}
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""The base of typer's errors of usage, which typer does not name itself."""
 _SERVER_COMMANDS = ("serve", "config")
 
 
@@ -79,25 +91,50 @@ class _Commands(TyperGroup):
             return _server_command(cmd_name)
         return super().get_command(ctx, cmd_name)
 
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run a command line. Whatever it prints, also of usage errors, is printable."""
+        with printing():
+            return super().main(*args, **more)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command; see for an error whether --json is given."""
+        ctx.meta[_AS_JSON] = "--json" in takewhile("--".__ne__, args)
+        with _errors_told(ctx):
+            parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; end expected errors in one line and exit code 1."""
-        try:
+        """Run the command; end expected errors in one line and with an exit code that says why."""
+        with _errors_told(ctx):
             result = super().invoke(ctx)
             sys.stdout.flush()  # a reader that is gone is noticed here, not at the very end
-        except TmsError as error:
-            target = ctx.obj
-            print(failure.line_of(error, target.url), file=sys.stderr)
-        except WrongInput as error:
-            print(error, file=sys.stderr)
-        except UnicodeEncodeError as error:
-            stop(f"{error.object!r} is not UTF-8.")
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] == "tms":
-                raise
-            print(error, file=sys.stderr)
-        else:
-            return result
-        raise typer.Exit(1)
+        return result
+
+
+@contextmanager
+def _errors_told(ctx: Any) -> Iterator[None]:
+    as_json = ctx.meta[_AS_JSON]
+    try:
+        yield
+    except TmsError as error:
+        noun = "group" if ctx.invoked_subcommand == "group" else "subscription"
+        line, code = failure.line_of(error, ctx.obj.url, noun), error.problem.code
+        failure.end(failure.exit_code_of(error), code, line, error.detail, as_json=as_json)
+    except failure.Stopped as stopped:
+        failure.end(stopped.exit_code, _CODES[stopped.exit_code], str(stopped), {}, as_json=as_json)
+    except WrongInput as error:
+        failure.end(ExitCode.FAILED, "wrong_input", str(error), {}, as_json=as_json)
+    except UnicodeEncodeError as error:
+        line = f"{error.object!r} is not UTF-8."
+        failure.end(ExitCode.USAGE, "wrong_usage", line, {}, as_json=as_json)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "tms":
+            raise
+        failure.end(ExitCode.FAILED, "failed", str(error), {}, as_json=as_json)
+    except _UsageError as error:
+        if not as_json:
+            raise  # typer shows it, with the command's usage
+        failure.end(ExitCode.USAGE, "wrong_usage", error.format_message(), {}, as_json=True)
 
 
 def _server_command(name: str) -> Any:

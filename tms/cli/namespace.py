@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import aligned
+from tms.cli.columns import aligned, in_order
 from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
@@ -64,7 +64,7 @@ def _row(namespace: Namespace) -> tuple[str, ...]:
 def list_namespaces(target: Target) -> None:
     """List the namespaces that have settings; the others have the server's limits."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.namespaces.namespaces()
+        found = in_order(client.namespaces.namespaces())
     target.answer_list(_HEADS, map(_row, found), [*map(namespace_record, found)])
 
 

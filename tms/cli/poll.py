@@ -4,6 +4,7 @@ import base64
 import itertools
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tms.cli.durations import duration
+from tms.cli.endless import ending_in_order
 from tms.cli.lines import json_of, text_of
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Start, Subscription
@@ -135,7 +137,8 @@ def poll(
         "after": None if after is None else parse_message_id(after, "--after"),
     }
     transaction = None if tx is None else parse_transaction(tx)
-    with target.connect(StoreAccess.READ if subscription is None else StoreAccess.WRITE) as client:
+    access = StoreAccess.READ if subscription is None else StoreAccess.WRITE
+    with target.connect(access) as client, ending_in_order() if follow else nullcontext():
         client.stops.after_s = STOPPED_S
         source = client.topic(topic)
         if subscription is not None:

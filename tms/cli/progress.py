@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tms.cli.batches import InputBatch
+from tms.cli.standard_streams import terminal
 
 
 def with_progress(batches: Iterable[InputBatch], total_bytes: int | None) -> Iterator[InputBatch]:
@@ -28,7 +29,7 @@ def with_progress(batches: Iterable[InputBatch], total_bytes: int | None) -> Ite
     )
 
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
+    console = Console(file=terminal())
     # Standard output is for rollback ranges: rich must not take it over.
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("publishing", total=total_bytes)
@@ -47,7 +48,7 @@ def counting(doing: str) -> Iterator[Callable[[int], None]]:
     from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f} rows"))
-    console = Console(stderr=True)
+    console = Console(file=terminal())
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(doing, total=None)
         yield lambda rows: progress.advance(task, rows)
@@ -74,5 +75,5 @@ def drawing(
     )
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(text), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Console(file=terminal()), transient=True) as progress:
         yield partial(progress.update, progress.add_task(doing, total=total, **fields))

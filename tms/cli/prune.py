@@ -1,18 +1,18 @@
 """`tms prune`: one pass of cleanup over a store on HBase, for a scheduler, beside servers."""
 
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
+from tms.cli.columns import counted
 from tms.cli.configured import ConfigOption, answering, on_hbase
+from tms.cli.endless import terminate
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.errors import Unavailable
@@ -24,7 +24,6 @@ Examples:
 
 Exit codes: 0 all regions are done; 1 some are not, or another process cleans up; 2 wrong usage."""
 
-_TERMINATED_EXIT_CODE = 143
 
 StoreOption = Annotated[
     str | None,
@@ -47,7 +46,7 @@ def prune(
 
     otherwise = "is cleaned up by its server; start that with `tms cleanup run`."
     pruning = on_hbase(store, config, otherwise, partial(open_pruning, workers=workers))
-    before_term = signal.signal(signal.SIGTERM, _terminate)
+    before_term = signal.signal(signal.SIGTERM, terminate)  # steps under way are finished
     try:
         facts = _pruned(pruning)
     finally:
@@ -56,11 +55,6 @@ def prune(
     answering(context, as_json=as_json).answer(_text(facts), facts)
     if facts["held_by"] is not None or facts["failure"] is not None:
         raise typer.Exit(1)
-
-
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End as Ctrl-C does: the steps under way are finished, and others may clean up at once."""
-    sys.exit(_TERMINATED_EXIT_CODE)
 
 
 def _pruned(pruning: Any) -> dict[str, Any]:
@@ -111,13 +105,14 @@ def _text(facts: dict[str, Any]) -> str:
     if facts["held_by"] is not None and not facts["regions"]:
         return f"Nothing was done: {held}"
     dropped = " and ".join(
-        f"{count} {table} rows" for table, count in facts["dropped_rows"].items()
+        counted(count, f"{table} row") for table, count in facts["dropped_rows"].items()
     )
     regions = f"{facts['regions_done']} of {facts['regions']} regions"
     lines = [
-        f"{regions} are done, in {facts['seconds']:.1f} s; {facts['scanned_rows']} rows were read.",
-        f"Deleted {dropped or 'nothing'}, {facts['dropped_bytes']} bytes.",
-        f"Inverted {facts['inverted_rows']} entries of invalid transactions.",
+        f"Done: {regions}, in {facts['seconds']:.1f} s.",
+        f"Read {counted(facts['scanned_rows'], 'row')}.",
+        f"Deleted {dropped or 'nothing'}, {counted(facts['dropped_bytes'], 'byte')}.",
+        f"Inverted {facts['inverted_rows']} rows of invalid transactions.",
     ]
     if facts["held_by"] is not None:
         lines.append(f"In some shards nothing was done: {held}")

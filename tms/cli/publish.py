@@ -45,7 +45,7 @@ from tms.core.records import Encoding
 EXAMPLES = """\b
 Examples:
   tms publish orders "one message" "another"
-  tail -f shop.log | tms publish orders --stdin
+  tail -f shop.log | tms publish orders --stdin         or: tms publish orders -
   tms publish orders --lines monday.log tuesday.log
   tms publish pictures --file *.png
   tms publish prices "19.90" --key apples --header currency=EUR
@@ -64,7 +64,9 @@ Inputs = Annotated[
         parser=os.fsencode,
     ),
 ]
-FromStdin = Annotated[bool, typer.Option("--stdin", help="Publish each line of standard input.")]
+FromStdin = Annotated[
+    bool, typer.Option("--stdin", help="Publish each line of standard input; - means the same.")
+]
 Lines = Annotated[bool, typer.Option("--lines", help="Publish each line of the files.")]
 Files = Annotated[bool, typer.Option("--file", help="Publish each file as one message.")]
 WritePointer = Annotated[
@@ -174,6 +176,8 @@ def publish(
 ) -> None:
     """Publish messages to a topic, in order."""
     given = inputs or []
+    if given == [b"-"] and not whole_files:
+        given, from_stdin, lines = [], True, False
     form = _form_of(given, from_stdin=from_stdin, lines=lines, whole_files=whole_files)
     frames = frames_of(key, headers or [], key_separator)
     encoding = encoding_of(schema, key_schema, schema_type)

@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import typer
 
+from tms.cli.columns import counted
 from tms.cli.target import Target, with_target
 from tms.core.store_access import StoreAccess
 
@@ -24,5 +25,6 @@ def status(target: Target) -> None:
     who = "each server writes"
     if told.mode == "master":
         who = f"{told.role}; the master is {told.master or 'not known'}, in epoch {told.epoch}"
-    read = f"{told.versions} versions of {told.subjects} subjects, up to record {told.sequence}"
+    versions, subjects = counted(told.versions, "version"), counted(told.subjects, "subject")
+    read = f"{versions} of {subjects}, up to record {told.sequence}"
     target.answer(f"{told.mode}: {who}\n{read}", asdict(told))

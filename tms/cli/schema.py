@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from tms.cli.batches import read_whole
-from tms.cli.configured import stop
+from tms.cli.columns import by_number
 from tms.cli.confirmation import YesOption, confirm
+from tms.cli.failure import stop
 from tms.cli.target import Target, with_target
 from tms.client import Client
 from tms.core.schema_contracts import SchemaMetadata
@@ -110,7 +111,7 @@ def list_subjects(
 ) -> None:
     """List the subjects, each with its versions."""
     with target.connect(StoreAccess.READ) as client:
-        subjects = client.registry.subjects(prefix, deleted=deleted)
+        subjects = sorted(client.registry.subjects(prefix, deleted=deleted), key=by_number)
         found = {name: client.registry.versions(name, deleted=deleted) for name in subjects}
     rows = [(name, ", ".join(map(str, numbers))) for name, numbers in found.items()]
     records = [{"subject": name, "versions": numbers} for name, numbers in found.items()]

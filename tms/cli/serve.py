@@ -6,7 +6,6 @@ Imported only when one of them is asked for: the settings need the package's `se
 import inspect
 import json
 import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,9 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from tms.cli.configured import ConfigOption, stop
+from tms.cli.configured import ConfigOption
 from tms.cli.durations import METAVAR
+from tms.cli.failure import ExitCode, stop
 from tms.cli.standard_streams import StreamFailed, give_up_output
 from tms.cli.target import JsonOption, Target, takes
 from tms.core.credentials import without_credentials
@@ -124,15 +124,13 @@ def _serve(*, config: Path | None, **flags: object) -> None:
     try:
         serve_node(settings, partial(_welcome, store=store, settings=settings))
     except OSError as error:
-        print(
+        stop(
             f"Cannot serve {store} at {settings.listen}: {error.strerror or error}. "
             "Give another address with --listen, or another store with --store.",
-            file=sys.stderr,
+            exit_code=ExitCode.FAILED,
         )
-        raise typer.Exit(1) from None
     except ValueError as error:
-        print(f"Cannot serve {store}: {error}.", file=sys.stderr)
-        raise typer.Exit(1) from None
+        stop(f"Cannot serve {store}: {error}.", exit_code=ExitCode.FAILED)
 
 
 def _welcome(url: str, registry: str = "", *, store: str, settings: Settings) -> None:

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tms.cli.columns import aligned
+from tms.cli.columns import aligned, counted
+from tms.cli.failure import ExitCode, stop
 from tms.cli.target import Target, with_target
 from tms.core import extras
 
@@ -149,8 +150,8 @@ def replay(
     told = (
         f"This replay was done before, as {done.name}."
         if done.is_duplicate
-        else f"Replayed {done.messages} messages, {done.payload_bytes} bytes, as {done.name}; "
-        f"{done.bad} rows were bad."
+        else f"Replayed {counted(done.messages, 'message')} as {done.name}: "
+        f"{counted(done.payload_bytes, 'byte')}, without {counted(done.bad, 'bad row')}."
     )
     target.answer(
         told,
@@ -298,8 +299,7 @@ def _session(name: str, master: str | None, target: Target | None) -> Any:
     try:
         return open_session(f"tms spark {name}", master, **connection)
     except CannotRun as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
+        stop(str(error), exit_code=ExitCode.FAILED)
     except ValueError as error:  # of files that cannot be used
         raise typer.BadParameter(str(error)) from None
 

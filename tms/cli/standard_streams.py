@@ -4,7 +4,9 @@
    its number: what is printed would go into that file.
 2. A failure of reading or writing is a `StreamFailed`, which says which one and why. A pipe that
    nobody reads any more is still a `BrokenPipeError`.
-3. A character that output cannot encode is printed as JSON escapes it, so that no message ends a
+3. What a command prints, for people or as JSON, is printable (`tms.core.printable`), except for the
+   ends of lines and tabs. What draws on a terminal itself asks for `terminal`.
+4. A character that output cannot encode is printed as JSON escapes it, so that no message ends a
    command, and JSON stays JSON.
 """
 
@@ -14,7 +16,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TextIO, cast
+
+from tms.core.printable import printable
 
 _ESCAPED = "tms-escaped"
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
@@ -41,6 +45,41 @@ def open_streams() -> None:
     writer = io.BufferedWriter(_Output(_OUTPUT, "w", closefd=False))
     encoding = "utf-8" if sys.stdout is None else sys.stdout.encoding
     sys.stdout = io.TextIOWrapper(writer, encoding, _ESCAPED, line_buffering=is_terminal)
+
+
+class _Printable:
+    """A text stream that makes what is written to it printable."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; return how long it is."""
+        self.stream.write(text if text == "\n" else printable(text, kept="\n\t"))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Make everything printable that is written to output and error within the context."""
+    output, error = sys.stdout, sys.stderr
+    sys.stdout = shown = cast("TextIO", _Printable(output))
+    sys.stderr = shown_error = cast("TextIO", _Printable(error))
+    try:
+        yield
+    finally:  # click puts others there if nobody reads any more
+        if sys.stdout is shown:
+            sys.stdout = output
+        if sys.stderr is shown_error:
+            sys.stderr = error
+
+
+def terminal() -> TextIO:
+    """Return standard error as it is, to draw on it."""
+    return sys.stderr.stream if isinstance(sys.stderr, _Printable) else sys.stderr
 
 
 def give_up_output() -> None:

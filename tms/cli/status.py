@@ -8,10 +8,10 @@ import msgspec
 import typer
 
 from tms.cli.columns import aligned
-from tms.cli.lines import printable
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
 from tms.core.lags import ReaderLag
+from tms.core.printable import printable
 from tms.core.status import ServerStatus
 from tms.wire.json_status import decode_status
 
@@ -61,8 +61,9 @@ def _lines(told: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
         )
     if told.oldest_transaction is not None:
         who = f" of {printable(told.oldest_client)}" if told.oldest_client else ""
+        are = "transaction is" if told.in_progress == 1 else "transactions are"
         yield (
-            f"{told.in_progress} transactions are in progress, the oldest "
+            f"{told.in_progress} {are} in progress, the oldest "
             f"{told.oldest_transaction}{who} for {span(told.oldest_age_ms or 0)}."
         )
     if told.store_bytes is not None and told.free_bytes is not None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tms.cli.columns import in_order
 from tms.cli.poll import parse_message_id
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.errors import SubscriptionExists
@@ -72,7 +73,7 @@ def list_positions(target: Target, topic: TopicArgument) -> None:
     A shared one is a group; its id is the one behind which it began.
     """
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).subscriptions()
+        found = in_order(client.topic(topic).subscriptions())
     target.answer_list(
         ("NAME", "KIND", "VERSION", "AFTER"), map(_row, found), [*map(_facts, found)]
     )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import named
+from tms.cli.columns import by_number, named
 from tms.cli.confirmation import YesOption, confirm
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
@@ -77,7 +77,7 @@ def create(
 def list_names(target: Target) -> None:
     """List the topics of the namespace, one a line."""
     with target.connect(StoreAccess.READ) as client:
-        names = client.topics()
+        names = sorted(client.topics(), key=by_number)
     if names or target.as_json:
         target.answer("\n".join(names), names)
 

@@ -134,9 +134,9 @@ def commit(target: Target, transaction_id: TransactionArgument) -> None:
 @app.command()
 @with_target
 def abort(target: Target, transaction_id: TransactionArgument) -> None:
-    """End a transaction after all its publishes have been rolled back.
+    """End a transaction, and roll back the publishes that were not yet rolled back.
 
-    If some have not been rolled back, it becomes invalid, and readers skip its messages.
+    Where the server cannot do that, the transaction becomes invalid, and readers skip its messages.
     """
     with target.connect() as client:
         status = client.transactions.abort(transaction_id)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
+from weakref import WeakSet
 
 from tenacity import AsyncRetrying
 
@@ -76,6 +77,7 @@ class AsyncClient:
             self._stops,
             lambda: self._closed,
             self.transaction,
+            WeakSet(),
         )
 
     def __repr__(self) -> str:
@@ -240,11 +242,18 @@ class AsyncClient:
         return await AsyncRetrying(**reruns(retries))(run)
 
     async def close(self) -> None:
-        """Close the connections, or the embedded store. Closing twice is the same as once."""
+        """Close the connections, or the embedded store. Closing twice is the same as once.
+
+        Messages of groups that are not settled are given back first.
+        """
         if not self._closed:
             self._closed = True
-            await self._stops.close()
-            await self._services.close()
+            try:
+                for member in tuple(self._parts.members):
+                    await member.close(leave=True)
+            finally:
+                await self._stops.close()
+                await self._services.close()
 
     async def __aenter__(self) -> Self:
         """Return the client itself."""

@@ -3,16 +3,28 @@
 `tms.client.group` is made from it.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Any, Literal
 
 from tms.client.async_group_message import AsyncGroupMessage
 from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.async_worker import AsyncGroupWorker, WorkerSettings, handling
-from tms.client.held_messages import HeldMessages, TakeSettings
+from tms.client.async_worker import (
+    AsyncGroupWorker,
+    WorkerSettings,
+    handling,
+    transactions_of,
+)
+from tms.client.client_parts import ClientParts
+from tms.client.database_recovery import Recover
+from tms.client.held_messages import HeldMessages
 from tms.client.participants import TransactionAware
 from tms.client.start import Start, id_or_ms
+from tms.client.take_settings import HOLD_S_MAX, PREFETCH, TakeSettings
+from tms.client.worker_recovery import WorkerRecovery, recoveries_of
+from tms.core.durations import Duration
 from tms.core.errors import InvalidRequest
 from tms.core.groups import (
     DEFAULTS,
@@ -24,13 +36,10 @@ from tms.core.groups import (
     Position,
     SeekTo,
 )
-from tms.core.services import Services
 from tms.core.subscriptions import check_subscription_name
 from tms.core.topic import TopicId
 
-HOLD_S_MAX = 3600.0
-"""How long the lease of one message is extended."""
-PREFETCH = 10
+_log = logging.getLogger("tms.client")
 
 Place = Start | SeekTo | Literal["start", "end"]
 """A place in a topic: behind a message, at a publish time, or an end."""
@@ -47,19 +56,20 @@ class AsyncTopicGroup:
 
     def __init__(
         self,
-        services: Services,
+        parts: ClientParts,
         topic_id: TopicId,
         name: str,
         begin: Callable[..., AsyncTransactionContext],
-        is_closed: Callable[[], bool],
     ) -> None:
         """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
-        self._services = services
+        self._parts = parts
+        self._services = parts.services
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
         self.begin = begin
         """Makes a transaction of its client."""
-        self._is_closed = is_closed
+        self.transactions = parts.services.transactions
+        """All transactions of the server or store."""
 
     def __repr__(self) -> str:
         """Return the class, `namespace:topic` and the name."""
@@ -81,22 +91,35 @@ class AsyncTopicGroup:
         open_max: int = DEFAULTS.open_max,
         member_max: int = DEFAULTS.member_max,
     ) -> Group:
-        """Create the group, and return it. The same again gives the one that is there.
+        """Create the group, and return it, or the one that exists, as it is.
+
+        So programs may create it whenever they start, also after somebody has paused or changed it:
+        settings that differ are logged, and change by `set` alone.
 
         With the order `key` the messages of one key are given one after another. It begins behind
         the message `after`, at a publish time, or by default at the oldest message. `lease_s` is
         how long a take leases messages, if it does not say so itself. A message that failed waits
         `retry_s` seconds, each later time twice as long, at most `retry_s_max`. At most `open_max`
         messages are open at a time, and one member has at most `member_max`. Raises
-        `SubscriptionExists` if one of other settings is there, `InvalidRequest` (invalid_group),
-        `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
+        `SubscriptionExists` if one of another order, or a position, has the name; `InvalidRequest`
+        (invalid_group), `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
         """
         settings = GroupSettings(
             _order_of(order), lease_s, retry_s, retry_s_max, open_max, member_max
         )
-        return await self._services.groups.create_group(
+        group = await self._services.groups.create_group(
             self._topic_id, self._name, settings, _position_of(after)
         )
+        found, asked = asdict(group.settings), asdict(settings)
+        kept = {name: found[name] for name in found if found[name] != asked[name]}
+        if kept.keys() - {"paused"}:
+            _log.info(
+                "Group %s of %s exists, and keeps its settings: %s",
+                self._name,
+                self._topic_id,
+                ", ".join(f"{name} {value}" for name, value in kept.items()),
+            )
+        return group
 
     async def show(self) -> Group:
         """Return its settings, and where it stands."""
@@ -151,8 +174,8 @@ class AsyncTopicGroup:
         Up to `prefetch` messages are taken ahead. The leases, by default as long as the group's
         settings say, are extended as long as the loop runs, but not for a message that is held for
         longer than `hold_s_max` seconds. When the loop ends, what was not given is given back. What
-        was given and not settled is given again to somebody when its lease ends. While the server
-        is away, this waits for it.
+        was given and not settled is given again to somebody when its lease ends, or at once when
+        the client is closed. While the server is away, this waits for it.
         """
         runs = self.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
         async with aclosing(runs):
@@ -176,18 +199,20 @@ class AsyncTopicGroup:
 
     async def hold(self, settings: TakeSettings) -> HeldMessages:
         """Return a new member of the group, which has taken nothing yet."""
-        if settings.prefetch < 1:
-            raise InvalidRequest("invalid_group", prefetch=settings.prefetch)
         order = (await self.show()).settings.order
-        return HeldMessages(
-            self._services, self._topic_id, self._name, order, settings, is_closed=self._is_closed
+        parts = self._parts
+        held = HeldMessages(
+            parts.services, self._topic_id, self._name, order, settings, is_closed=parts.is_closed
         )
+        parts.members.add(held)
+        return held
 
     def worker(
         self,
         *,
         concurrency: int = 1,
         transaction: bool = False,
+        transaction_timeout_s: Duration | None = None,
         participants: Participants = tuple,
         stop_s: float = 30.0,
         lease_s: int | None = None,
@@ -201,20 +226,32 @@ class AsyncTopicGroup:
 
             await bill.run()
 
-        When the function returns, its message is acknowledged. If it raises, the message is nacked,
-        with the exception as the reason; `tms.Retry(delay_s=…)` says when it is given again.
-        Up to `concurrency` messages are worked on at a time; with the order `key`, one of a key.
+        When the function returns, its message is acknowledged. If it raises, whatever that is, the
+        message is nacked, with the exception as the reason; `tms.Retry(delay_s=…)` says when it is
+        given again. `SystemExit` and `KeyboardInterrupt` stop the worker too, and `run` raises them
+        then. Up to `concurrency` messages are worked on at a time, at most 500; with the order
+        `key`, one of a key.
 
         With `transaction`, the function is called with a transaction too, which begins after the
-        message was taken and acknowledges it. `participants` is called for each and returns those
-        that take part. SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is
-        worked on, and gives the rest back. `lease_s` and `hold_s_max` are those of `take`.
+        message was taken and acknowledges it. The work may last `transaction_timeout_s`, in seconds
+        or as `"5m"`; by default as long as the server lets transactions last. `participants` is
+        called for each and returns those that take part.
+
+        SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is worked on, and
+        gives the rest back. `lease_s` and `hold_s_max` are those of `take`. Raises `ValueError` and
+        `InvalidRequest` for what cannot be.
         """
-        begin = self.begin if transaction else None
+        begin = transactions_of(self.begin, transaction_timeout_s, transaction=transaction)
         settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
 
+        async def recoveries() -> list[Recover]:
+            return recoveries_of(participants())
+
+        recovery = WorkerRecovery(self.transactions, recoveries) if transaction else None
+
         def worker_of(function: Callable[..., Awaitable[Any]]) -> AsyncGroupWorker:
-            return AsyncGroupWorker(self.hold, handling(function, begin, participants), settings)
+            handle = handling(function, begin, participants, recovery)
+            return AsyncGroupWorker(self.hold, handle, settings, recovery)
 
         return worker_of
 

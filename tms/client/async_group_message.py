@@ -4,6 +4,7 @@
 exception is `ack(tx)`, which holds if and only if the transaction commits.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
@@ -22,6 +23,15 @@ RELEASE_S_MAX = 5.0
 """How long a program that ends waits until a message is given back."""
 
 
+def _check_nack(delay_s: float | None, reason: str) -> None:
+    """Refuse what cannot be sent here, because others' acks go in the same request."""
+    if not isinstance(delay_s, int | float | None):
+        raise TypeError(f"delay_s is a number of seconds, not {type(delay_s).__name__}")
+    if not isinstance(reason, str):
+        raise TypeError(f"a reason is a str, not {type(reason).__name__}")
+    check_delay(delay_s)
+
+
 class Retry(Exception):
     """Raised by a worker's function to have its message given again, after `delay_s` seconds.
 
@@ -29,8 +39,11 @@ class Retry(Exception):
     """
 
     def __init__(self, delay_s: float | None = None, reason: str = "") -> None:
-        """Ask for another attempt. Raises `InvalidRequest` for a delay that cannot be."""
-        check_delay(delay_s)
+        """Ask for another attempt.
+
+        Raises `InvalidRequest` for a delay that cannot be, and `TypeError`.
+        """
+        _check_nack(delay_s, reason)
         super().__init__(delay_s, reason)
         self.delay_s = delay_s
         self.reason = reason or "retry"
@@ -48,6 +61,22 @@ class Settling(Enum):
 UNSETTLED = (Settling.HELD, Settling.LOST)
 """Where the function of a worker has not settled its message. If it is lost, the ack raises: the
 work on it must not be committed."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what is kept of an exception, whatever its `repr` does."""
+    try:
+        return repr(error)
+    except BaseException:
+        return type(error).__name__
+
+
+def _ends_program(error: BaseException) -> bool:
+    """Whether the body ended for a reason that is not the message's: a cancellation, Ctrl-C."""
+    if isinstance(error, asyncio.CancelledError):  # else it is of something that the body awaited
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
 
 
 class Holder(Protocol):
@@ -163,9 +192,9 @@ class AsyncGroupMessage:
 
         Durable when it returns; an attempt is counted. With the order `key` the later messages of
         its key go back too. If it is settled, or not held any more, nothing is done. Raises
-        `InvalidRequest` (invalid_group) for a delay that cannot be.
+        `InvalidRequest` (invalid_group) for a delay that cannot be, and `TypeError`.
         """
-        check_delay(delay_s)  # here, because others' acks go in the same request
+        _check_nack(delay_s, reason)
         if self._settling is Settling.HELD:
             await self._holder.fail(self, delay_s, reason)
 
@@ -184,15 +213,17 @@ class AsyncGroupMessage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is."""
-        if self._settling is not Settling.HELD:
-            return
-        if error is None:
+        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is.
+
+        Raises `LeaseLost` as `ack` does.
+        """
+        if error is None and self._settling in UNSETTLED:
             try:
                 await self.ack()
-            except TmsError:
+            except BaseException:
                 self._holder.give_up(self)  # or its lease would go on, and nobody settles it
                 raise
+        if error is None or self._settling is not Settling.HELD:
             return
         try:
             await self._give_back_after(error)
@@ -202,11 +233,11 @@ class AsyncGroupMessage:
     async def _give_back_after(self, error: BaseException) -> None:
         if isinstance(error, Retry):
             await self.nack(error.delay_s, error.reason)
-        elif isinstance(error, Exception):
-            await self.nack(reason=repr(error))
-        else:  # a cancellation goes on behind this
+        elif _ends_program(error):  # it goes on behind this
             with move_on_after(RELEASE_S_MAX, shield=True):
                 await self.release()
+        else:
+            await self.nack(reason=reason_of(error))
 
     # -- what transactions and the holder tell it
 

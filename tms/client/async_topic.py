@@ -393,7 +393,7 @@ class AsyncTopic:
         """
         parts = self._parts
         begin = partial(parts.begin, home=self.name)
-        return AsyncTopicGroup(self._services, self._id, name, begin, parts.is_closed)
+        return AsyncTopicGroup(parts, self._id, name, begin)
 
     async def groups(self) -> list[Group]:
         """Return all its groups, sorted by name. Raises `TopicNotFound`."""

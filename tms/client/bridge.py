@@ -9,10 +9,12 @@ the thread starts, and a handler that interrupts that gets `RuntimeError` at onc
 half-read iterator, which the collector may run in any thread, takes no lock and does not wait.
 
 The thread is started by the first call, and does not keep the program from ending: what is not
-closed by then is closed (`tms.client.program_end`). A child of `os.fork()` has a loop of its own,
-also started by its first call.
+closed by then is closed (`tms.client.program_end`). What is not closed, and nobody refers to any
+more, closes itself with a `ResourceWarning`, as files do. A child of `os.fork()` has a loop of its
+own, also started by its first call.
 """
 
+import warnings
 from asyncio import CancelledError
 from collections.abc import (
     AsyncGenerator,
@@ -64,9 +66,8 @@ class Life:
     """Whether the thread that holds the lock is starting the loop."""
     loop: LoopThread | None = None
     """None before the first call."""
-    calls: set[LoopCall[Any]] = field(default_factory=set)
-    reads: set[LoopCall[Any]] = field(default_factory=set)
-    """Those of the calls that only wait for messages."""
+    calls: dict[LoopCall[Any], bool] = field(default_factory=dict)
+    """For each, whether it only waits for messages."""
     half_read: set[AsyncGenerator[Any, None]] = field(default_factory=set)
     open_transactions: set[object] = field(default_factory=set)
     """Those that have begun and not ended, to be named where the program ends."""
@@ -79,11 +80,19 @@ class Bridge:
         """Start nothing yet."""
         self.life = Life()
         """Another one in a child of `os.fork()`."""
-        self._closed = False
+        self._closed = self._closes_itself = False
         self._program_ends = False
         self._last: Last | None = None
         self._refusal_in_child: str | None = None
         tell_in_child(self)
+
+    def __del__(self) -> None:
+        """Close what nobody can close any more. The collector may run it: it takes no lock."""
+        if self._closed or self.life.loop is None:
+            return
+        self.close_soon()
+        program_end.close_then(self)  # the collector has made it forget this one
+        warnings.warn("a client was not closed", ResourceWarning, source=self, stacklevel=2)
 
     def forget_parent(self) -> Life:
         """Begin anew in a child of `os.fork()`."""
@@ -96,6 +105,8 @@ class Bridge:
         With a `refusal_in_child`, calls in a child of `os.fork()` raise `RuntimeError` with it.
         """
         self._last = last
+        if self.life.loop is not None:
+            self.life.loop.kept = last
         self._refusal_in_child = refusal_in_child
 
     def call(
@@ -128,15 +139,10 @@ class Bridge:
         *,
         is_read: bool = False,
     ) -> Result:
+        call = LoopCall(function)
         try:
-            call = self._open_loop(life).start(function)
-        except RuntimeError:
-            self._check_open()
-            raise
-        life.calls.add(call)
-        if is_read:
-            life.reads.add(call)
-        try:
+            life.calls[call] = is_read
+            self._start(life, call)
             if meanwhile is not None:
                 meanwhile(call)
             return call.result()
@@ -148,11 +154,20 @@ class Bridge:
             # In a child that was forked meanwhile, the call is the parent's.
             if life is self.life and not call.is_over:
                 call.cancel()
+                if meanwhile is not None:
+                    meanwhile(call)
                 call.wait(CANCEL_S_MAX)
             raise
         finally:
-            life.calls.discard(call)
-            life.reads.discard(call)
+            life.calls.pop(call, None)
+
+    def _start(self, life: Life, call: LoopCall[Any]) -> None:
+        try:
+            self._open_loop(life).start(call)
+        except RuntimeError:
+            call.lose()
+            self._check_open()
+            raise
 
     def _open_loop(self, life: Life) -> LoopThread:
         if life.refusal is not None:
@@ -162,6 +177,7 @@ class Bridge:
                 self._check_open()
                 if life.loop is None:
                     life.loop = LoopThread()
+                    life.loop.kept = self._last
                     program_end.close_then(self)
         elif life.loop.is_current():
             raise RuntimeError(_WAITS_FOR_ITSELF)
@@ -233,14 +249,13 @@ class Bridge:
         if life.loop is None:
             return
         try:
-            life.loop.start(self._end).result()
+            life.loop.start(LoopCall(self._end)).result()
         finally:
             life.loop.end()
 
     def close_soon(self) -> None:
         """Close without waiting for it. The collector may run it: it takes no lock."""
-        self._closed = True
-        program_end.is_closed(self)
+        self._closed = self._closes_itself = True
         if self.life.loop is not None:
             self.life.loop.start_closing(self._end_and_stop)
 
@@ -250,6 +265,7 @@ class Bridge:
         finally:
             if self.life.loop is not None:
                 self.life.loop.stop()
+            program_end.is_closed(self)
 
     async def _end(self) -> None:
         for blocks in tuple(self.life.half_read):
@@ -261,20 +277,28 @@ class Bridge:
         if self._last is not None:
             await self._last()
 
+    @property
+    def ends_with_program(self) -> bool:
+        """Whether it takes no more calls because the program ends."""
+        return self._program_ends
+
     def refuse_calls(self) -> None:
         """Take no more calls (`tms.client.program_end.Unclosed`, as what follows)."""
         self._closed = self._program_ends = True
-        for call in tuple(self.life.reads):
+        for call in self._calls_that(are_reads=True):
             call.cancel()
 
     def finish_calls(self, within_s: float) -> int:
         """Wait for what changes something; return how many calls had to be cancelled."""
         until = monotonic() + within_s
-        changing = self.life.calls - self.life.reads
+        changing = self._calls_that(are_reads=False)
         left = [call for call in changing if not call.wait(max(0.0, until - monotonic()))]
         for call in left:
             call.cancel()
         return len(left)
+
+    def _calls_that(self, *, are_reads: bool) -> list[LoopCall[Any]]:
+        return [call for call, is_read in tuple(self.life.calls.items()) if is_read is are_reads]
 
     def open_transactions(self) -> Collection[object]:
         """Return the transactions that nobody has ended."""
@@ -285,8 +309,10 @@ class Bridge:
         loop = self.life.loop
         if loop is None:
             return True
+        if self._closes_itself:
+            return loop.wait(within_s)
         try:
-            loop.start(self._end).result(within_s)
+            loop.start(LoopCall(self._end)).result(within_s)
         except TimeoutError:
             return False
         finally:

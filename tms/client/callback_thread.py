@@ -5,23 +5,66 @@ uses it. So the methods of a plain participant are called in that thread, which 
 while it waits for the loop.
 
 Ctrl-C in that thread cancels what runs in the loop, and is raised when that has ended: what it
-calls back for until then, a rollback, is still done.
+calls back for until then, a rollback, is still done. Wherever it comes, each job is answered: the
+method runs once at most, and the loop is told how it ended, or that it was interrupted.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from tms.client.bridge import Bridge, Life
+from tms.client.daemon_threads import for_future
 from tms.client.loop_thread import LoopCall
 
 _LOOK_S = 1.0
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class _Job:
+    """A method that the loop asks the thread to call."""
+
+    def __init__(self, method: Callable[[], Any]) -> None:
+        self._method = method
+        self._loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Any] = self._loop.create_future()
+        self._is_begun = False
+        self._outcome: tuple[Any, BaseException | None] = None, RuntimeError("interrupted")
+        self.is_running = False
+        """Whether it is being done; a signal's handler that calls meanwhile must not do it too."""
+
+    def do(self) -> None:
+        """Call the method, and tell the loop. To be done again if Ctrl-C came within it."""
+        self.is_running = True
+        try:
+            if not self._is_begun:
+                self._is_begun = True
+                self._outcome = self._called()
+            self._loop.call_soon_threadsafe(self._tell)
+        finally:
+            self.is_running = False
+
+    def _called(self) -> tuple[Any, BaseException | None]:
+        try:
+            return self._method(), None
+        except Exception as error:
+            return None, for_future(error)
+
+    def _tell(self) -> None:
+        result, error = self._outcome
+        if self.answer.done():  # told already, or cancelled
+            return
+        if error is None:
+            self.answer.set_result(result)
+        else:
+            self.answer.set_exception(error)
 
 
 class CallingThread:
@@ -32,36 +75,23 @@ class CallingThread:
         self._bridge = bridge
         self._life: Life | None = None
         """That of the first call. No other process may go on with what was begun there."""
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._jobs: deque[_Job] = deque()
+        """Those that are not done yet, the running one too: Ctrl-C loses none of them."""
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        """Has an item for each change that the thread may wait for."""
 
     async def invoke(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method in that thread; a coroutine function in the loop (`Invoke`)."""
         if iscoroutinefunction(method):
             return await method(*arguments)
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
-
-        def tell(result: Any, error: Exception | None) -> None:
-            if done.cancelled():
-                return
-            if error is None:
-                done.set_result(result)
-            else:
-                done.set_exception(error)
-
-        def job() -> None:
-            try:
-                result = method(*arguments)
-            except Exception as error:
-                loop.call_soon_threadsafe(tell, None, error)
-            except BaseException:  # Ctrl-C: for this thread, and the loop must not wait for ever
-                loop.call_soon_threadsafe(tell, None, RuntimeError("interrupted"))
-                raise
-            else:
-                loop.call_soon_threadsafe(tell, result, None)
-
-        self._jobs.put(job)
-        result = await done
+        job = _Job(partial(method, *arguments))
+        self._jobs.append(job)
+        self._wakes.put(None)
+        try:
+            result = await job.answer
+        finally:
+            with suppress(ValueError):  # the next call must not find it
+                self._jobs.remove(job)
         return await result if isawaitable(result) else result
 
     def call(
@@ -79,13 +109,16 @@ class CallingThread:
         self._life = self._life or self._bridge.life
         self.check_process()
 
+        ended: list[None] = []
+
         async def run() -> Result:
             try:
                 return await function(*arguments, **named)
             finally:
-                self._jobs.put(None)
+                ended.append(None)
+                self._wakes.put(None)
 
-        return self._bridge.serve(run, self._serve)
+        return self._bridge.serve(run, partial(self._serve, ended))
 
     def begin(self, transaction: object, function: Callable[[], Awaitable[object]]) -> None:
         """Call `function`, which begins a transaction; name it if the program ends within it."""
@@ -117,24 +150,27 @@ class CallingThread:
                 "begin another in the child"
             )
 
-    def _serve(self, call: LoopCall[Any]) -> None:
-        """Do what the loop asks for until the call is over."""
+    def _serve(self, ended: list[None], call: LoopCall[Any]) -> None:
+        """Do what the loop asks for until `ended` has an item, or the call is over."""
         interruption: BaseException | None = None
-        while True:
-            self.check_process()
+        while not (ended or call.is_over):
             try:
-                # Ctrl-C may take what has just been got, the last of all too: then the call tells.
-                job = self._jobs.get(timeout=_LOOK_S)
-                if job is None:
-                    break
-                job()
-            except Empty:
-                if call.is_over:
-                    with suppress(Empty):  # it came just now; the next call must not find it
-                        self._jobs.get_nowait()
-                    break
+                self.check_process()
+                self._do_next()
             except BaseException as error:
+                if self.is_parents:
+                    raise
                 interruption = error
                 call.cancel()
         if interruption is not None:
             raise interruption
+
+    def _do_next(self) -> None:
+        for job in tuple(self._jobs):
+            if not job.is_running:
+                job.do()
+                with suppress(ValueError):
+                    self._jobs.remove(job)
+                return
+        with suppress(Empty):
+            self._wakes.get(timeout=_LOOK_S)

@@ -202,6 +202,8 @@ class Client:
     def close(self) -> None:
         """Close the connections, or the embedded store. Closing twice is the same as once.
 
+        Messages of groups that are not settled are given back first.
+
         A call that is under way, in another thread or interrupted by the signal handler that
         closes, raises `OutcomeUnknown`; later ones raise `RuntimeError`. A program that ends
         without closing does it as it ends.
@@ -257,9 +259,10 @@ def connect(
     it. With `direct`, it asks other servers too that an answer names as a leader; with credentials
     only those that `GET /v1/cluster` has named, which the caller must be allowed to ask.
 
-    Close the client, best by `with`; a program that ends without that closes it as it ends. In a
-    child of `os.fork()`, a client of a server that was made before works with connections of its
-    own; one on a store in this process raises `RuntimeError` at once.
+    Close the client, best by `with`. One that nobody refers to any more closes itself, with a
+    `ResourceWarning`; a program that ends closes those that are left. In a child of `os.fork()`, a
+    client of a server that was made before works with connections of its own; one on a store in
+    this process raises `RuntimeError` at once.
 
     Raises `InvalidRequest` (invalid_namespace_name, plaintext_credentials), `ValueError` for
     another kind of URL, and for a file or token that cannot be used; for a store in this process

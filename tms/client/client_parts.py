@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from typing import NamedTuple
+from weakref import WeakSet
 
 from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.held_messages import HeldMessages
 from tms.client.stops import Stops
 from tms.client.topic_values import ClientRecords
 from tms.core.durations import Duration, whole_seconds_of
@@ -21,6 +23,8 @@ class ClientParts(NamedTuple):
     is_closed: Callable[[], bool]
     begin: Callable[..., AsyncTransactionContext]
     """Makes a transaction, with the arguments of `AsyncClient.transaction`."""
+    members: WeakSet[HeldMessages]
+    """Members of groups, which have messages to give back when the client is closed."""
 
 
 def with_ttl(ttl: Duration | None, properties: dict[str, str | float]) -> dict[str, object]:

@@ -94,8 +94,11 @@ def credentials_of(auth: Auth) -> Credentials | None:
 
 
 async def _asked(function: Callable[[], str | Awaitable[str]]) -> str:
-    given = await asyncio.to_thread(function)
-    token = await given if inspect.isawaitable(given) else given
+    try:
+        given = await asyncio.to_thread(function)
+        token = await given if inspect.isawaitable(given) else given
+    except (SystemExit, KeyboardInterrupt) as error:  # as a task's it would end the event loop
+        raise RuntimeError(f"auth raised {error!r}") from error
     if not isinstance(token, str):
         raise TypeError(f"auth returned {type(token).__name__}: a token is a str")
     return _bearer(token.strip(), "the token that auth returned")

@@ -73,12 +73,21 @@ class DaemonThreads(ThreadPoolExecutor):
                 worker.join()
 
 
+def for_future(error: BaseException) -> BaseException:
+    """Return what a future of asyncio's carries of an error: it refuses `StopIteration`."""
+    if not isinstance(error, StopIteration):
+        return error
+    carried = RuntimeError("what was called raised StopIteration")
+    carried.__cause__ = error
+    return carried
+
+
 def _fulfil(future: Future[Any], call: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
         result = call()
     except BaseException as error:  # it is the caller's, whatever it is
-        future.set_exception(error)
+        future.set_exception(for_future(error))
     else:
         future.set_result(result)

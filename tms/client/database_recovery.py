@@ -37,6 +37,10 @@ class Recovered:
     end what others have prepared."""
 
 
+Recover = Callable[[KnownOutcomes], Recovered]
+"""Recovers one database, by a connection of its own."""
+
+
 class PartEnd(Enum):
     """Whether a database's part of a transaction could be ended."""
 

@@ -9,6 +9,8 @@ GivenMessage = bytes | Message
 """The payload, or a message; the id of a message does not count."""
 GivenMessages = GivenMessage | Iterable[GivenMessage]
 
+_NOT_A_LIST = (str, Mapping, bytearray, memoryview)
+
 
 def bodies(messages: GivenMessages) -> list[bytes]:
     """Return the bodies of messages (`tms.core.frame`).
@@ -17,6 +19,12 @@ def bodies(messages: GivenMessages) -> list[bytes]:
     """
     if isinstance(messages, bytes | Message):
         messages = (messages,)
+    if isinstance(messages, _NOT_A_LIST) or not isinstance(messages, Iterable):
+        # Items of these would be taken for messages, and their type would not help the caller.
+        kind = type(messages).__name__
+        raise TypeError(
+            f"a message is bytes or tms.Message, not {kind}: encode it first, or give schema="
+        )
     given = list(messages)
     payloads = [message for message in given if type(message) is bytes]
     if len(payloads) == len(given):

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Literal
 
-from tms.client.async_group import HOLD_S_MAX, PREFETCH, AsyncTopicGroup, Participants, Place
-from tms.client.async_worker import WorkerSettings
+from tms.client.async_group import AsyncTopicGroup, Participants, Place
+from tms.client.async_worker import WorkerSettings, transactions_of
 from tms.client.bridge import Bridge
 from tms.client.group_message import GroupMessage
+from tms.client.take_settings import HOLD_S_MAX, PREFETCH
 from tms.client.worker import GroupWorker
+from tms.core.durations import Duration
 from tms.core.groups import DEFAULTS, Group, GroupMember, OpenMessage, Order, SeekTo
 
 
@@ -48,15 +50,18 @@ class TopicGroup:
         open_max: int = DEFAULTS.open_max,
         member_max: int = DEFAULTS.member_max,
     ) -> Group:
-        """Create the group, and return it. The same again gives the one that is there.
+        """Create the group, and return it, or the one that exists, as it is.
+
+        So programs may create it whenever they start, also after somebody has paused or changed it:
+        settings that differ are logged, and change by `set` alone.
 
         With the order `key` the messages of one key are given one after another. It begins behind
         the message `after`, at a publish time, or by default at the oldest message. `lease_s` is
         how long a take leases messages, if it does not say so itself. A message that failed waits
         `retry_s` seconds, each later time twice as long, at most `retry_s_max`. At most `open_max`
         messages are open at a time, and one member has at most `member_max`. Raises
-        `SubscriptionExists` if one of other settings is there, `InvalidRequest` (invalid_group),
-        `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
+        `SubscriptionExists` if one of another order, or a position, has the name; `InvalidRequest`
+        (invalid_group), `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
         """
         return self._bridge.call(
             self._group.create,
@@ -116,8 +121,8 @@ class TopicGroup:
         Up to `prefetch` messages are taken ahead. The leases, by default as long as the group's
         settings say, are extended as long as the loop runs, but not for a message that is held for
         longer than `hold_s_max` seconds. When the loop ends, what was not given is given back. What
-        was given and not settled is given again to somebody when its lease ends. While the server
-        is away, this waits for it.
+        was given and not settled is given again to somebody when its lease ends, or at once when
+        the client is closed. While the server is away, this waits for it.
         """
         runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
         with closing(self._bridge.iterate(runs)) as taken:
@@ -129,6 +134,7 @@ class TopicGroup:
         *,
         concurrency: int = 1,
         transaction: bool = False,
+        transaction_timeout_s: Duration | None = None,
         participants: Participants = tuple,
         stop_s: float = 30.0,
         lease_s: int | None = None,
@@ -142,20 +148,35 @@ class TopicGroup:
 
             bill.run()
 
-        When the function returns, its message is acknowledged. If it raises, the message is nacked,
-        with the exception as the reason; `tms.Retry(delay_s=…)` says when it is given again. Up to
-        `concurrency` messages are worked on at a time; with the order `key`, one of a key.
+        When the function returns, its message is acknowledged. If it raises, whatever that is, the
+        message is nacked, with the exception as the reason; `tms.Retry(delay_s=…)` says when it is
+        given again. `SystemExit` and `KeyboardInterrupt` stop the worker too, and `run` raises them
+        then. Up to `concurrency` messages are worked on at a time, at most 500; with the order
+        `key`, one of a key.
 
         With `transaction`, the function is called with a transaction too, which begins after the
-        message was taken and acknowledges it. `participants` is called for each and returns those
-        that take part. SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is
-        worked on, and gives the rest back. `lease_s` and `hold_s_max` are those of `take`.
+        message was taken and acknowledges it. The work may last `transaction_timeout_s`, in seconds
+        or as `"5m"`; by default as long as the server lets transactions last. `participants` is
+        called for each and returns those that take part.
+
+        SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is worked on, and
+        gives the rest back. `lease_s` and `hold_s_max` are those of `take`. Raises `ValueError` and
+        `InvalidRequest` for what cannot be.
         """
-        begin = self._group.begin if transaction else None
+        begin = transactions_of(self._group.begin, transaction_timeout_s, transaction=transaction)
         settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
 
         def worker_of(function: Callable[..., Any]) -> GroupWorker:
             hold = self._group.hold
-            return GroupWorker(hold, self._bridge, function, begin, participants, settings=settings)
+            transactions = self._group.transactions
+            return GroupWorker(
+                hold,
+                self._bridge,
+                function,
+                begin,
+                participants,
+                settings=settings,
+                transactions=transactions,
+            )
 
         return worker_of

@@ -88,7 +88,7 @@ class GroupMessage:
 
         Durable when it returns; an attempt is counted. With the order `key` the later messages of
         its key go back too. If it is settled, or not held any more, nothing is done. Raises
-        `InvalidRequest` (invalid_group) for a delay that cannot be.
+        `InvalidRequest` (invalid_group) for a delay that cannot be, and `TypeError`.
         """
         self._bridge.call(self._taken.nack, delay_s, reason)
 
@@ -106,5 +106,8 @@ class GroupMessage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is."""
+        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is.
+
+        Raises `LeaseLost` as `ack` does.
+        """
         self._bridge.call(self._taken.__aexit__, kind, error, traceback)

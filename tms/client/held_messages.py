@@ -7,6 +7,10 @@ A message whose lease has ended by the clock here is not given, and nothing is d
 process may have stood still. By key, a failed message takes the later ones of its key with it, as
 the server does. While the server is away all of it waits, and goes on.
 
+A message that is held for longer than `hold_s_max` is nacked, and what is taken ahead of a program
+that asks for nothing for that time is given back; the rest of their deliveries is extended. A nack
+or a release that had no answer goes again with the next extension.
+
 Works in one event loop of one process. A child of `os.fork()` raises `RuntimeError`: what was taken
 is the parent's.
 """
@@ -14,11 +18,9 @@ is the parent's.
 import asyncio
 import logging
 import os
-import secrets
-import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -26,8 +28,10 @@ from typing import Any
 from anyio import CancelScope, move_on_after
 
 from tms.client.async_group_message import AsyncGroupMessage, Settling
+from tms.client.held_deliveries import HeldDeliveries
 from tms.client.retry import may_pass, repeat
-from tms.client.settle_batches import SettleBatches
+from tms.client.settle_batches import SETTLED_AT_ONCE_MAX, SettleBatches
+from tms.client.take_settings import TakeSettings, member_name
 from tms.core.errors import LeaseLost, TmsError
 from tms.core.groups import (
     Acks,
@@ -51,45 +55,8 @@ EMPTY_S_MIN = 0.1
 """An empty answer that comes sooner is from a server that is stopping: it must not be kept busy."""
 CLOSE_S_MAX = 5.0
 """How long the end waits for a server, to give back what is held."""
-EXTENDS_PER_LEASE = 3
 
 _log = logging.getLogger("tms.client")
-
-
-def member_name() -> str:
-    """Return a name that no other member has: host, process, and 64 random bits."""
-    host = "".join(char if char.isascii() and char.isalnum() else "-" for char in _HOST)
-    return f"{host[:64]}:{os.getpid()}:{secrets.token_hex(8)}"
-
-
-_HOST = socket.gethostname()
-
-
-@dataclass(frozen=True, slots=True)
-class TakeSettings:
-    """How a member takes."""
-
-    prefetch: int
-    """How many messages are taken ahead."""
-    lease_s: int | None
-    hold_s_max: float
-    one_of_a_key: bool = False
-    """Whether a message waits here while an earlier one of its key is worked on."""
-
-
-@dataclass(slots=True)
-class _Delivery:
-    """The messages of one take that are held."""
-
-    number: int
-    lease_s: float
-    end_s: float
-    """When the lease ends, by the monotonic clock here."""
-    held: dict[bytes, AsyncGroupMessage] = field(default_factory=dict)
-    given_s: float | None = None
-    """When its first message was given to the program."""
-    is_left: bool = False
-    """Whether it is extended no more, because a message of it was held for too long."""
 
 
 class HeldMessages:
@@ -117,11 +84,17 @@ class HeldMessages:
         self._sequence = 0
         self._under_way: Take | None = None
         self._buffer: dict[bytes, AsyncGroupMessage] = {}
-        self._busy: set[bytes] = set()
-        """Keys of messages that are worked on."""
-        self._deliveries: dict[int, _Delivery] = {}
+        self._busy: dict[bytes, AsyncGroupMessage] = {}
+        """The message that is worked on, by its key; also after its lease is lost."""
+        self._held = HeldDeliveries()
+        self._owed: list[Nacks | Releases] = []
+        """Nacks and releases that go with the next extension."""
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
+        self._leased = asyncio.Event()
+        self._is_asked = False
+        """Whether the program has asked for a message since those taken ahead were given back."""
+        self._is_closed_here = False
         self._failure: Exception | None = None
         self._batches = SettleBatches(self._send)
         self._tasks: list[asyncio.Task[None]] = []
@@ -133,6 +106,8 @@ class HeldMessages:
             self._tasks = [
                 asyncio.create_task(self._run(work)) for work in (self._fetch, self._extend)
             ]
+        self._is_asked = True
+        self._room.set()
         while True:
             if self._failure is not None:
                 raise self._failure
@@ -146,11 +121,16 @@ class HeldMessages:
     def _give(self, message: AsyncGroupMessage) -> AsyncGroupMessage:
         del self._buffer[message.id]
         self._room.set()
-        delivery = self._deliveries[message.delivery]
-        delivery.given_s = delivery.given_s or monotonic()
+        self._held.give(message, monotonic())
         if self._settings.one_of_a_key and self._by_key and message.key is not None:
-            self._busy.add(message.key)
+            self._busy[message.key] = message
         return message
+
+    def worked(self, message: AsyncGroupMessage) -> None:
+        """Give the next message of its key: the work on it is done, whatever became of it."""
+        if message.key is not None and self._busy.get(message.key) is message:
+            del self._busy[message.key]
+            self._changed.set()
 
     async def _run(self, work: Callable[[], Any]) -> None:
         """Do one task's work; its error is for whoever asks for the next message."""
@@ -165,7 +145,7 @@ class HeldMessages:
     async def _fetch(self) -> None:
         prefetch = self._settings.prefetch
         while True:
-            while len(self._buffer) > prefetch // 2:
+            while len(self._buffer) > prefetch // 2 or not self._is_asked:
                 self._room.clear()
                 await self._room.wait()
             self._sequence += 1
@@ -197,12 +177,13 @@ class HeldMessages:
             return
         messages = [message for block in taken.blocks for message in block]
         attempts = taken.attempts or [1] * len(messages)
-        delivery = _Delivery(number, taken.lease_s, monotonic() + taken.lease_s)
-        for message, attempt in zip(messages, attempts, strict=True):
-            held = AsyncGroupMessage(self, message, number, attempt)
-            delivery.held[message.id] = self._buffer[message.id] = held
-        if delivery.held:
-            self._deliveries[number] = delivery
+        held = [
+            AsyncGroupMessage(self, message, number, attempt)
+            for message, attempt in zip(messages, attempts, strict=True)
+        ]
+        self._held.add(number, taken.lease_s, held, monotonic())
+        self._buffer.update((each.id, each) for each in held)
+        self._leased.set()
         self._changed.set()
 
     def _tell_limit(self, taken: Taken) -> None:
@@ -222,48 +203,70 @@ class HeldMessages:
 
     async def _extend(self) -> None:
         while True:
-            leases_s = [each.lease_s for each in self._deliveries.values()]
-            await asyncio.sleep(min(leases_s, default=1.0) / EXTENDS_PER_LEASE)
+            self._leased.clear()  # a shorter lease than the others may come
+            with move_on_after(self._held.extend_s(monotonic())):
+                await self._leased.wait()
+                continue
             self._lose_ended()
-            now_s = monotonic()
-            extended = [each for each in self._deliveries.values() if self._goes_on_with(each)]
-            if not extended:
-                continue
-            numbers = [each.number for each in extended]
-            settle = Settle(extend=numbers, lease_s=self._settings.lease_s)
-            try:
-                settled = await self._send(settle)
-            except TmsError as error:
-                if not may_pass(error):
-                    raise
-                continue
-            lost = {each.delivery for each in settled.refused}
-            for each in extended:
-                each.end_s = now_s + each.lease_s
-                if each.number in lost:
-                    self._lose(each.held.values())
+            self._leave_what_is_held_too_long()
+            numbers = self._held.numbers
+            for at in range(0, max(1, len(numbers)), SETTLED_AT_ONCE_MAX):
+                await self._extend_once(numbers[at : at + SETTLED_AT_ONCE_MAX])
 
-    def _goes_on_with(self, delivery: _Delivery) -> bool:
-        """Whether a delivery is extended: no message of it is held for too long."""
-        held_s = 0.0 if delivery.given_s is None else monotonic() - delivery.given_s
-        if held_s > self._settings.hold_s_max and not delivery.is_left:
-            delivery.is_left = True
+    async def _extend_once(self, numbers: Sequence[int]) -> None:
+        now_s, owed = monotonic(), self._take_owed()
+        self._held.asked(numbers, now_s)
+        settle = replace(owed, extend=numbers or None, lease_s=self._settings.lease_s)
+        if not (numbers or owed.nacks or owed.releases):
+            return
+        try:
+            settled = await self._send(settle)
+        except TmsError as error:
+            if not may_pass(error):
+                raise
+            self._owed += (*owed.nacks, *owed.releases)
+            return
+        self._held.extended(numbers, settled.lease_s, now_s)
+        lost = {each.delivery for each in settled.refused if each.id is None}
+        self._lose(self._held.messages(lost))
+
+    def _take_owed(self) -> Settle:
+        owed = self._owed[:SETTLED_AT_ONCE_MAX]
+        del self._owed[:SETTLED_AT_ONCE_MAX]
+        return Settle(
+            nacks=[each for each in owed if isinstance(each, Nacks)],
+            releases=[each for each in owed if isinstance(each, Releases)],
+        )
+
+    def _leave_what_is_held_too_long(self) -> None:
+        for message in self._held.held_for(self._settings.hold_s_max, monotonic()):
+            if self._buffer.get(message.id) is message:
+                self._is_asked = False
+                continue
             _log.warning(
                 "Group %s of %s: a message is held for more than %g s, so its lease is not "
                 "extended any more: %s",
                 self._name,
                 self._topic_id,
                 self._settings.hold_s_max,
-                next(iter(delivery.held.values())),
+                message,
             )
-        return not delivery.is_left
+            self._lose_later(message)
+            reason = f"held for more than {self._settings.hold_s_max:g} s"
+            self._owe(Nacks(message.delivery, [message.id], None, reason), message)
+        if not self._is_asked:
+            for message in list(self._buffer.values()):
+                self._owe(Releases(message.delivery, [message.id]), message)
+
+    def _owe(self, part: Nacks | Releases, message: AsyncGroupMessage) -> None:
+        """Have it given again by the next extension, and hold it no more."""
+        self._owed.append(part)
+        self.forget(message)
 
     def _lose_ended(self) -> None:
         """Give up what is not given yet, and whose lease has ended."""
-        now_s = monotonic()
-        for delivery in list(self._deliveries.values()):
-            if delivery.end_s <= now_s:
-                self._lose(each for each in delivery.held.values() if each.id in self._buffer)
+        ended = self._held.ended(monotonic())
+        self._lose(each for each in ended if self._buffer.get(each.id) is each)
 
     def _lose(self, messages: Iterable[AsyncGroupMessage]) -> None:
         for message in list(messages):
@@ -272,8 +275,9 @@ class HeldMessages:
 
     def give_up(self, message: AsyncGroupMessage) -> None:
         """Hold it no more, though it may not be settled; nor, by key, the later ones of its key."""
-        self._lose_later(message)
-        self.forget(message)
+        if message in self._held:
+            self._lose_later(message)
+            self._owe(Releases(message.delivery, [message.id]), message)
 
     def _lose_later(self, message: AsyncGroupMessage) -> None:
         if self._by_key and message.key is not None:
@@ -284,13 +288,7 @@ class HeldMessages:
         """Hold it no more: its lease ends, unless it is settled."""
         if self._buffer.get(message.id) is message:  # not what a later take got
             del self._buffer[message.id]
-        delivery = self._deliveries.get(message.delivery)
-        if delivery is not None:
-            delivery.held.pop(message.id, None)
-            if not delivery.held:
-                del self._deliveries[message.delivery]
-        if message.key is not None:
-            self._busy.discard(message.key)
+        self._held.forget(message)
         self._changed.set()
         self._room.set()
 
@@ -317,10 +315,14 @@ class HeldMessages:
         await self._return(message, Releases(message.delivery, [message.id]))
 
     async def _return(self, message: AsyncGroupMessage, part: Nacks | Releases) -> None:
-        """Have it given again: by the server, or if that does not answer, by its lease's end."""
+        """Have it given again: now, or if the server does not answer, with the next extension."""
         try:
             await self._settle(part)
             message.settle_as(Settling.SETTLED)
+        except (TmsError, asyncio.CancelledError) as error:
+            if not isinstance(error, TmsError) or may_pass(error):
+                self._owed.append(part)
+            raise
         finally:
             self.forget(message)
 
@@ -354,21 +356,25 @@ class HeldMessages:
                 self._hold(await groups.take(self._topic_id, self._name, take))
         given_back = list(self._buffer.values())
         self._lose(given_back)
-        await self._give_back(
-            Settle(releases=[Releases(each.delivery, [each.id]) for each in given_back])
-        )
+        self._owed += [Releases(each.delivery, [each.id]) for each in given_back]
+        while self._owed:
+            await self._give_back(self._take_owed())
 
     async def close(self, *, leave: bool = False) -> None:
         """Give back what nobody was given, and extend no more; with `leave`, give all back.
 
-        It is tried for a moment only: leases end by themselves.
+        It is tried for a moment only: leases end by themselves. Closed again with `leave`, it gives
+        back what was kept the first time.
         """
+        if os.getpid() != self._pid:
+            return
         with CancelScope(shield=True):
-            await self.stop_taking()
-            await self._end(self._tasks)
-            if leave:
-                for delivery in list(self._deliveries.values()):
-                    self._lose(delivery.held.values())
+            if not self._is_closed_here:
+                self._is_closed_here = True
+                await self.stop_taking()
+                await self._end(self._tasks)
+            if leave and (self._held or self._owed):
+                self._lose(self._held.messages())
                 await self._give_back(Settle(leave=True))
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -377,7 +383,7 @@ class HeldMessages:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _give_back(self, settle: Settle) -> None:
-        if os.getpid() != self._pid or not (settle.releases or settle.leave):
+        if os.getpid() != self._pid or not (settle.nacks or settle.releases or settle.leave):
             return
         with move_on_after(CLOSE_S_MAX):
             try:

@@ -9,6 +9,7 @@ sent were refused: then nothing was done. A redirect is never followed.
 
 import asyncio
 import gzip
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -32,7 +33,7 @@ from tms.client.named_leaders import NamedLeaders
 from tms.client.routes import Keys, keys_of
 from tms.client.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
-from tms.core.cluster import FORWARDED_BY, LEADER
+from tms.core.cluster import FORWARDED_BY, LEADER, MISSING_SHARDS
 from tms.core.errors import NotAuthenticated, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
 from tms.core.event_loops import OwnLoop
 from tms.core.forks import tell_in_child
@@ -46,6 +47,7 @@ IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
 COMPRESSED_BYTES_MIN = 1024
 _READ = "GET"
+_log = logging.getLogger("tms.client")
 _CLUSTER = "v1/cluster"
 _CLOSED = "the connections are closed"
 
@@ -58,6 +60,7 @@ _OUR_TYPES = frozenset(
         AVRO_TYPE,
         JSON_TYPE,
         REGISTRY_TYPE,
+        "text/css",  # the console's, by which it is found
     }
 )
 
@@ -84,7 +87,9 @@ async def _answer(
             status, headers = answer.status_code, answer.headers
             if status != httpx.codes.OK:
                 error = error_from(status, headers, await answer.aread())
-                raise NotTms(url=url, **error.detail) if isinstance(error, NotTms) else error
+                if isinstance(error, NotTms):
+                    error = NotTms(url=url, **error.detail)
+                raise error
             if type_of(headers) not in _OUR_TYPES:
                 raise NotTms(url=url, reason=told(status, headers))
         yield answer
@@ -325,6 +330,8 @@ class Http:
 
     def _heard(self, keys: Keys, url: str, answer: httpx.Response) -> None:
         """Learn from an answer who leads."""
+        if missing := answer.headers.get(MISSING_SHARDS):
+            _log.warning("the answer leaves out shard %s, because no server leads it", missing)
         if not self._has_choice or answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return
         if FORWARDED_BY not in answer.headers:

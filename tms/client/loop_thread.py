@@ -13,6 +13,7 @@ interrupted within their conditions stops the loop.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread, get_ident
 from typing import Any, Generic, TypeVar
@@ -21,26 +22,43 @@ from anyio import CancelScope
 
 from tms.client.daemon_threads import DaemonThreads
 
+_LOOK_S = 1.0
+"""How long a thread waits in one go. A signal that comes just before it begins to wait does not
+interrupt it; its handler runs at the next look."""
 Result = TypeVar("Result")
 
 
 class LoopCall(Generic[Result]):
     """One call in the loop, as the thread that made it sees it."""
 
-    __slots__ = ("_function", "_is_cancelled", "_loop", "_over", "_scope", "_task", "is_over")
+    __slots__ = (
+        "_exit",
+        "_function",
+        "_is_cancelled",
+        "_loop",
+        "_over",
+        "_scope",
+        "_task",
+        "is_over",
+    )
 
-    def __init__(
-        self, function: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, function: Callable[[], Awaitable[Result]]) -> None:
         self._function = function
-        self._loop = loop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """None until it is handed over."""
         self._scope: CancelScope | None = None
         self._is_cancelled = False
         self._task: asyncio.Task[Result] | None = None
+        self._exit: BaseException | None = None
         self._over: SimpleQueue[None] = SimpleQueue()
         """Has an item once it is over, which whoever takes it puts back for the next."""
         self.is_over = False
         """Whether it has ended, or never will begin."""
+
+    def hand_over(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], object]) -> None:
+        """Have `begin` called in the loop. Raises `RuntimeError` after the loop's end."""
+        self._loop = loop
+        loop.call_soon_threadsafe(begin)
 
     def begin(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
         """Run it, and tell when it is over. Called in the loop."""
@@ -48,7 +66,10 @@ class LoopCall(Generic[Result]):
         async def run() -> Result:
             with CancelScope() as self._scope:
                 if not self._is_cancelled:
-                    return await self._function()
+                    try:
+                        return await self._function()
+                    except (SystemExit, KeyboardInterrupt) as error:
+                        self._exit = error  # as a task's it would end the loop, for all calls
             raise asyncio.CancelledError
 
         def ended(task: asyncio.Task[Result]) -> None:
@@ -57,7 +78,7 @@ class LoopCall(Generic[Result]):
             when_over(self)
             self.lose()
 
-        self._task = self._loop.create_task(run())
+        self._task = asyncio.get_running_loop().create_task(run())
         self._task.add_done_callback(ended)
 
     def lose(self) -> None:
@@ -67,6 +88,9 @@ class LoopCall(Generic[Result]):
 
     def cancel(self) -> None:
         """Have it cancelled, but for what is shielded. It takes no lock and does not wait."""
+        if self._loop is None:
+            self.lose()
+            return
         with suppress(RuntimeError):  # the loop has ended, and so has the call
             self._loop.call_soon_threadsafe(self._cancel)
 
@@ -74,15 +98,20 @@ class LoopCall(Generic[Result]):
         self._is_cancelled = True
         if self._scope is not None:
             self._scope.cancel()
+        elif self._task is None:  # Ctrl-C came before it was handed over
+            self.lose()
 
     def wait(self, within_s: float | None = None) -> bool:
         """Return whether it was over within so many seconds; None is for ever."""
-        if not self.is_over:  # Ctrl-C may have taken the item and not put it back
+        while not self.is_over:  # Ctrl-C may have taken the item and not put it back
             try:
-                self._over.get(timeout=within_s)
+                self._over.get(timeout=_LOOK_S if within_s is None else within_s)
             except Empty:
-                return self.is_over
-            self._over.put(None)
+                if within_s is not None:
+                    return self.is_over
+            else:
+                self._over.put(None)
+                break
         return True
 
     def result(self, within_s: float | None = None) -> Result:
@@ -93,12 +122,15 @@ class LoopCall(Generic[Result]):
         if not self.wait(within_s):
             raise TimeoutError
         task, self._task = self._task, None
+        end, self._exit = self._exit, None
         try:
+            if end is not None:
+                raise end
             if task is None:
                 raise asyncio.CancelledError
             return task.result()
         finally:
-            del task  # else the error, by its traceback, would hold itself
+            del task, end  # else the error, by its traceback, would hold itself
 
 
 class LoopThread:
@@ -106,6 +138,8 @@ class LoopThread:
 
     def __init__(self) -> None:
         """Start the thread."""
+        self.kept: object = None
+        """The client whose connections the collector must not end before the thread does."""
         self._blocking = DaemonThreads("tms-client-blocking")
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
@@ -132,13 +166,12 @@ class LoopThread:
         """Whether this is called in the loop's own thread, which must not wait for a call."""
         return get_ident() == self._thread.ident
 
-    def start(self, function: Callable[[], Awaitable[Result]]) -> LoopCall[Result]:
-        """Call `function` in the loop. Raises `RuntimeError` after `end`."""
-        call = LoopCall(function, self._loop)
-        self._calls.add(call)
+    def start(self, call: LoopCall[Result]) -> LoopCall[Result]:
+        """Make a call in the loop. Raises `RuntimeError` after `end`; then it is over."""
         try:
-            self._loop.call_soon_threadsafe(self._begin, call)
-        except RuntimeError:
+            self._calls.add(call)
+            call.hand_over(self._loop, partial(self._begin, call))
+        except BaseException:
             self._calls.discard(call)
             raise
         return call
@@ -157,7 +190,7 @@ class LoopThread:
         """
 
         async def run() -> None:
-            with suppress(Exception):
+            with suppress(Exception, SystemExit, KeyboardInterrupt):
                 await close()
 
         def begin() -> None:
@@ -180,6 +213,11 @@ class LoopThread:
         """Have what runs cancelled and the thread ended soon. It waits for nothing."""
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._ended.set)
+
+    def wait(self, within_s: float) -> bool:
+        """Return whether the thread has ended within so many seconds."""
+        self._thread.join(within_s)
+        return not self._thread.is_alive()
 
     def end(self, within_s: float | None = None) -> bool:
         """Stop, and return whether the thread has ended within so many seconds."""

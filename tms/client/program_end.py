@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection
 from time import monotonic
 from typing import Protocol
+from weakref import WeakSet
 
 CALLS_S_MAX = 5.0
 """How long the calls of daemon threads are waited for."""
@@ -42,11 +43,11 @@ class Unclosed(Protocol):
         ...
 
 
-_unclosed: set[Unclosed] = set()
+_unclosed: WeakSet[Unclosed] = WeakSet()
 
 
 def close_then(client: Unclosed) -> None:
-    """Have `client` closed when the program ends, unless `is_closed` is called before."""
+    """Have `client` closed when the program ends, if it lives then and is not closed before."""
     _unclosed.add(client)
 
 

@@ -50,7 +50,7 @@ class RemoteGroups:
         settings: GroupSettings = DEFAULTS,
         after: Position = SeekTo.START,
     ) -> Group:
-        """Create a group. The same again gives the one that is there."""
+        """Create a group. If there is one of that order, return it as it is."""
         body = bodies.encode_new_group(settings, after)
         answer = await self._calls.safely("PUT", _path(topic_id, name), body, JSON)
         with of_the_server():

@@ -1,9 +1,8 @@
 """A worker for threads: `AsyncGroupWorker` in the client's loop, with the function in threads."""
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Iterable
-from threading import current_thread, main_thread
+from contextlib import suppress
 from typing import Any
 
 from tms.client.async_group_message import UNSETTLED, AsyncGroupMessage
@@ -11,10 +10,15 @@ from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.async_worker import AsyncGroupWorker, WorkerSettings
 from tms.client.bridge import Bridge
 from tms.client.daemon_threads import DaemonThreads
+from tms.client.database_recovery import Recover
 from tms.client.group_message import GroupMessage
-from tms.client.held_messages import HeldMessages, TakeSettings
+from tms.client.held_messages import HeldMessages
 from tms.client.participants import TransactionAware
+from tms.client.sigterm import stopping_at_sigterm
+from tms.client.take_settings import TakeSettings
 from tms.client.transaction import TransactionContext
+from tms.client.worker_recovery import WorkerRecovery, recoveries_of
+from tms.core.transactions import AsyncTransactions
 
 
 class GroupWorker:
@@ -29,13 +33,15 @@ class GroupWorker:
         participants: Callable[[], Iterable[TransactionAware]],
         *,
         settings: WorkerSettings,
+        transactions: AsyncTransactions,
     ) -> None:
         """Call `function` in threads, in a transaction of `begin` if that is given."""
         self._bridge = bridge
         self._function = function
         self._begin = begin
         self._participants = participants
-        self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings)
+        self._recovery = WorkerRecovery(transactions, self._recoveries) if begin else None
+        self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings, self._recovery)
         self._concurrency = settings.concurrency
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_to_stop = False
@@ -50,18 +56,14 @@ class GroupWorker:
             self._loop.call_soon_threadsafe(self._worker.stop)
 
     def run(self) -> None:
-        """Work until `stop` is called or SIGTERM comes. Raises what a take raises.
+        """Work until `stop` is called or SIGTERM comes.
 
-        SIGTERM is looked after where this is called in the main thread.
+        Raises what a take raises, and what ended the worker's function if it was to end the
+        program. SIGTERM is looked after where this is called in the main thread; it stops all
+        workers there, and calls the program's own handler too.
         """
-        if current_thread() is not main_thread():
+        with stopping_at_sigterm(self.stop):
             self._bridge.call(self._run_in_loop)
-            return
-        before = signal.signal(signal.SIGTERM, lambda *_: self.stop())
-        try:
-            self._bridge.call(self._run_in_loop)
-        finally:
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
     async def _run_in_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -76,12 +78,19 @@ class GroupWorker:
             self._is_to_stop = False
             self._threads.shutdown(wait=False)
 
-    async def _handle_in_thread(self, message: AsyncGroupMessage) -> None:
+    async def _handle_in_thread(self, message: AsyncGroupMessage) -> BaseException | None:
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._threads, self._handle, message)
+        return await loop.run_in_executor(self._threads, self._handle, message)
 
-    def _handle(self, taken: AsyncGroupMessage) -> None:
-        message = GroupMessage(taken, self._bridge)
+    def _handle(self, taken: AsyncGroupMessage) -> BaseException | None:
+        """Work on it in this thread; return what was raised: a future does not carry all."""
+        try:
+            self._work(GroupMessage(taken, self._bridge))
+        except BaseException as error:
+            return None if self._bridge.ends_with_program else error
+        return None
+
+    def _work(self, message: GroupMessage) -> None:
         if self._begin is None:
             self._function(message)
             if message.settling in UNSETTLED:
@@ -92,3 +101,13 @@ class GroupWorker:
             self._function(message, tx)
             if message.settling in UNSETTLED:
                 message.ack(tx)
+        loop = self._loop
+        if tx.suppressed and self._recovery is not None and loop is not None:
+            with suppress(RuntimeError):  # the client is closed
+                loop.call_soon_threadsafe(self._recovery.want)  # rows may still be prepared
+
+    async def _recoveries(self) -> list[Recover]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, lambda: recoveries_of(self._participants())
+        )

@@ -1,21 +1,40 @@
-"""Whether the store of a cluster has shards: all its servers must take it for the same.
+"""Agreement of a cluster's servers: whether their store has shards, and some settings.
 
-The store says it, once it is reached. The first server that reaches a store with shards records it
-in the metadata store, so that a server that does not reach the store knows it too.
+1. The store says whether it has shards, once it is reached. The first server that reaches a store
+   with shards records it in the metadata store, so that a server that does not reach the store
+   knows it too.
+2. Each server registers with its settings, and then compares them with those of all others. If one
+   differs in a setting without which they would contradict each other, the later one is refused.
+   Servers that start at the same moment may both be.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from tms.cluster.holding import LEASE
 from tms.cluster.instances import ROOT
+from tms.core.cluster import Instance
 from tms.core.errors import BadVersion, StoreFormatUnknown, TmsError, ValueUnreadable
 from tms.core.shards import ShardBy, Sharding
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import NEW, MetadataStore
+
+REFUSED = ("transactions", "registry_mode", "transaction_lifetime_s_max")
+"""The settings whose difference would have servers contradict each other: who decides about
+transactions and schemas, and which write pointers are too old."""
+COMPARED = (
+    "message_bytes_max",
+    "request_bytes_max",
+    "request_messages_max",
+    "ttl_s_default",
+    "transaction_timeout_s_default",
+    "transaction_timeout_s_max",
+    "topics_max",
+)
+"""The limits whose difference a caller may notice, depending on who leads."""
 
 _PATH = f"{ROOT}/sharding"
 _RETRY_S = 1.0
@@ -33,6 +52,28 @@ class _Record:
 
 
 _codec = JsonCodec(_Record)
+
+
+def check_agreement(own: Instance, instances: Iterable[Instance]) -> None:
+    """Compare the settings of a server with those of others, and log which limits differ.
+
+    Raises `ValueError` if it cannot take part beside one of them.
+    """
+    for other in instances:
+        known = other.agreed.keys() & own.agreed.keys()
+        differing = sorted(each for each in known if other.agreed[each] != own.agreed[each])
+        if not differing or other.id == own.id or other.is_stopping:
+            continue
+        told = ", ".join(f"{each}={other.agreed[each]!r}" for each in differing)
+        ours = ", ".join(f"{each}={own.agreed[each]!r}" for each in differing)
+        if any(each in REFUSED for each in differing):
+            raise ValueError(
+                f"server {other.id} of the cluster, at {other.address}, has {told}, and this one "
+                f"{ours}: give all servers the same"
+            )
+        _log.warning(
+            "server %d, at %s, has %s, and this one %s", other.id, other.address, told, ours
+        )
 
 
 async def agreed_sharding(

@@ -11,9 +11,12 @@ from collections.abc import Collection, Mapping
 
 
 def balanced(
-    shards: int, live: Collection[int], holders: Mapping[int, int], wishes: Mapping[int, int]
+    shards: Collection[int],
+    live: Collection[int],
+    holders: Mapping[int, int],
+    wishes: Mapping[int, int],
 ) -> dict[int, int]:
-    """Return for each shard the instance that is to lead it; nothing if none is live.
+    """Return for each of some shards the instance that is to lead it; nothing if none is live.
 
     `holders` are the instances that lead shards now, `wishes` those that an operator wants to.
     """
@@ -22,13 +25,13 @@ def balanced(
     leaders: dict[int, int] = {}
     led: dict[int, int] = dict.fromkeys(sorted(live), 0)
     """How many shards each instance has so far."""
-    wished = {shard for shard in range(shards) if wishes.get(shard) in led}
-    for shard in range(shards):
+    wished = {shard for shard in shards if wishes.get(shard) in led}
+    for shard in shards:
         named = wishes if shard in wished else holders
         if named.get(shard) in led:
             leaders[shard] = named[shard]
             led[leaders[shard]] += 1
-    for shard in range(shards):
+    for shard in shards:
         if shard not in leaders:
             leaders[shard] = min(led, key=led.__getitem__)
             led[leaders[shard]] += 1

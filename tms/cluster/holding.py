@@ -8,7 +8,9 @@ runs out, as that of a leader that died.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from tms.cluster.instances import ROOT
 from tms.cluster.lease import RENEWALS, Lease, LeaseClock, LeaseRecord
@@ -41,6 +43,8 @@ class Holding:
         is_better_elsewhere: Callable[[], Awaitable[bool]],
     ) -> None:
         self.lease = lease
+        loop = asyncio.get_running_loop()
+        lease.on_lost.append(partial(_call_in, loop, self._lose))
         self._time = time
         self.may_end = asyncio.Event()
         """Set when the services are to be closed."""
@@ -62,6 +66,11 @@ class Holding:
     def serve(self, fence_s: float) -> None:
         """Let the others know that the services are open, and what is to be waited for now."""
         self._record = replace(self._record, is_serving=True, fence_s=fence_s)
+        self._is_due.set()
+
+    def _lose(self) -> None:
+        """End, because the store shows that a later leader has begun."""
+        self._is_lost = True
         self._is_due.set()
 
     def renew_now(self) -> None:
@@ -101,7 +110,7 @@ class Holding:
         now_ms, renewals = self._time.now_ms(), self._record.renewals + 1
         until_ms = self.lease.ceiling_ms(now_ms)
         record = replace(self._record, renewals=renewals, keys_until_ms=until_ms, time_ms=now_ms)
-        sent_s = self._clock.now_s()
+        sent_s, suspensions = self._clock.now_s(), self.lease.suspensions
         try:
             stat = await self._store.put(self._path, lease_codec.encode(record), self._version)
         except BadVersion:
@@ -110,7 +119,7 @@ class Holding:
         # Only these: what the services are may have changed meanwhile.
         self._record = replace(self._record, renewals=record.renewals, keys_until_ms=until_ms)
         self._version = stat.version
-        self.lease.renewed(sent_s, until_ms)
+        self.lease.renewed(sent_s, until_ms, suspensions)
 
     async def _look(self) -> None:
         """Find out whether the lease is another's, or a renewal was accepted without an answer."""
@@ -146,6 +155,12 @@ class Holding:
             self._record = released
         except TmsError as error:
             _log.warning("the lease was not given back, and will expire: %s", error)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    """Make a call in an event loop, from any thread; none if the loop has ended."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 async def unless(event: asyncio.Event, other: Awaitable[object]) -> None:

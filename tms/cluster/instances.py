@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tms.coordination import CoordinationService
 from tms.core.cluster import Instance
-from tms.core.errors import ValueUnreadable
+from tms.core.errors import TmsError, ValueUnreadable
 from tms.metadata.cache import JsonCodec
-from tms.metadata.following import Following
+from tms.metadata.following import RETRY_S, Following
 from tms.metadata.interface import MetadataStore, SessionEvent
 
 ROOT = "/cluster"
@@ -41,11 +42,12 @@ async def instances_of(store: MetadataStore) -> Sequence[Instance]:
     return sorted(found, key=lambda instance: instance.id)
 
 
-async def is_last(store: MetadataStore, within_s: float) -> bool:
-    """Return whether one instance at most is registered; False if that cannot be found out."""
+async def is_last(store: MetadataStore, own: int, within_s: float) -> bool:
+    """Return whether all instances besides `own` are stopping; False if that is not known."""
     try:
         async with asyncio.timeout(within_s):
-            return len(await instances_of(store)) <= 1
+            found = await instances_of(store)
+            return all(each.id == own or each.is_stopping for each in found)
     except Exception:  # whatever it is, the services are to be closed
         return False
 
@@ -81,13 +83,44 @@ class Registration:
 
     def tell_reached(self, since_ms: int | None) -> None:
         """Have the entry say since when this server reaches the store; None: it does not."""
+        if self.instance.is_stopping:
+            return
         self.instance = replace(self.instance, reaches_store_since_ms=since_ms)
         self._following.wake()
+
+    def report_unreached(self, servers: Sequence[int]) -> None:
+        """Make the entry say which servers this one does not reach."""
+        if self.instance.unreached_servers != tuple(servers):
+            self.instance = replace(self.instance, unreached_servers=tuple(servers))
+            self._following.wake()
+
+    def report_unopened(self, shards: Sequence[int]) -> None:
+        """Make the entry say which shards this server could not open."""
+        if self.instance.unopened_shards != tuple(shards):
+            self.instance = replace(self.instance, unopened_shards=tuple(shards))
+            self._following.wake()
 
     def renew(self, since_ms: int) -> None:
         """Have the entry say that this server is there anew since a time, in ms since 1970."""
         self.instance = replace(self.instance, since_ms=since_ms)
         self._following.wake()
+
+    async def retire(self) -> None:
+        """Make the entry say that this server is not to lead anything any more.
+
+        When this returns, the others can know it, unless the metadata store is away.
+        """
+        if not self.instance.is_stopping:
+            self.instance = replace(self.instance, is_stopping=True, reaches_store_since_ms=None)
+            with suppress(TmsError, TimeoutError):
+                async with asyncio.timeout(RETRY_S):
+                    await self._put()
+
+    async def withdraw(self) -> None:
+        """Register no more, and take the entry away, unless the metadata store is away."""
+        await self.close()
+        with suppress(TmsError):
+            await self._store.delete_recursive(self._path)
 
     async def close(self) -> None:
         """Register no more. The entry goes with the session."""

@@ -10,19 +10,24 @@ If the metadata store is away, a server sees no renewal, and the leader cannot r
 time in which we could read the lease without a break. After a break the count starts again, and the
 leader renews at once when the store is back.
 
-The lease alone does not stop a paused leader from sending what it had prepared. So late writes of
-leaders are hidden or refused (`tables.sealing`), whenever they come, and the new leader begins at
-once. A lease may still make the next leader wait (`fence_s`).
+The lease alone does not stop a paused leader from sending what it had prepared, and not one whose
+clock stood still with the machine from going on. So late writes of leaders are hidden or refused
+(`tables.sealing`), whenever they come; none is acknowledged once another leader has begun
+(`tables.hbase.fence`); and the new leader begins at once. A lease may still make the next leader
+wait (`fence_s`).
 
 Keys of messages have a time too, and the lease has the greatest time that its holder may use, the
 *ceiling* (`keys_until_ms`). It grows with each renewal, and never shrinks while the lease is held;
 the next leader's keys all begin above it. So the key of a row shows whether an earlier leader wrote
 it, whenever it arrives: the store hides it (`tables.sealing.seal`).
 
-Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's.
+Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's. If
+the metadata store says that a session is over, the clock may have stood still: the lease is
+suspended until a renewal is accepted.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
@@ -117,15 +122,32 @@ class Lease:
         self._clock = clock
         self._until_s = sent_s + lease_s
         self._is_over = False
+        self.suspensions = self._resumed = 0
+        """How often it was suspended, and how many of these a renewal has ended."""
+        self.on_lost: list[Callable[[], object]] = []
+        """Called in any thread when a write shows that a later leader has begun."""
         self._giving = Lock()
         """Each shard of a store has a thread that writes."""
         self.is_last = False
         """Whether no other server of the cluster is registered any more, as this one stops."""
 
-    def renewed(self, sent_s: float, keys_until_ms: int = 0) -> None:
-        """Take note that a renewal sent at `sent_s` was accepted, with that ceiling."""
+    def renewed(
+        self, sent_s: float, keys_until_ms: int = 0, suspensions: int | None = None
+    ) -> None:
+        """Record that a renewal sent at `sent_s` was accepted, with that ceiling.
+
+        `suspensions` is how many there were when it was sent; None: all that there are now.
+        """
         self._until_s = sent_s + self._lease_s
         self.keys_until_ms = max(self.keys_until_ms, keys_until_ms)
+        self._resumed = self.suspensions if suspensions is None else suspensions
+
+    def suspend(self) -> None:
+        """Do nothing under it until a renewal that is sent from now on is accepted.
+
+        For when the metadata store says that time has passed, whatever the own clock says.
+        """
+        self.suspensions += 1
 
     def ceiling_ms(self, now_ms: int) -> int:
         """Return the ceiling that a renewal at `now_ms`, milliseconds since 1970, asks for."""
@@ -150,10 +172,18 @@ class Lease:
         """Hold it no more, whatever the time."""
         self._is_over = True
 
+    def lose(self) -> None:
+        """Hold it no more: the store shows that a later leader has begun."""
+        self._is_over = True
+        for call in self.on_lost:
+            call()
+
     @property
     def left_s(self) -> float:
-        """How much is left of it, in seconds; nothing where it is over."""
-        return 0.0 if self._is_over else max(0.0, self._until_s - self._clock.now_s())
+        """How much is left of it, in seconds; nothing while it is over, or suspended."""
+        if self._is_over or self._resumed < self.suspensions:
+            return 0.0
+        return max(0.0, self._until_s - self._clock.now_s())
 
     def check(self) -> None:
         """Raise `NoLeader` unless it is held now."""

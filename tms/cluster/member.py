@@ -1,13 +1,15 @@
 """One server's part in a lease: it stands by, claims the lease when that is free, and leads.
 
 1. At any time one server at most has its services open, or may still write: see `lease.py`.
-2. A server that cannot renew in time leads no more from that moment on, by its own clock; where
-   nobody has claimed the lease meanwhile, it goes on once a renewal succeeds. Where somebody has,
-   it closes its services and stands by again.
+2. A server that cannot renew in time, by its own clock, or whose session was lost, leads no more
+   from that moment on. If nobody has claimed the lease in the meantime, it continues once a renewal
+   succeeds. If somebody has, or the store shows a later leader, it closes its services and stands
+   by again.
 3. One that stops closes its services first, and then gives the lease back, so that the next one
    need not wait.
 4. One that does not reach the store neither claims the lease nor keeps it while another reaches
    the store: see `reach.py`.
+5. If all servers stop, the last one frees the store: see `departure.py`.
 
 A store has one lease, or one for each of its shards (`shard_members.py`), which go one by one.
 """
@@ -15,16 +17,19 @@ A store has one lease, or one for each of its shards (`shard_members.py`), which
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 
+from tms.cluster.departure import Free, free_if_last
 from tms.cluster.holding import LEASE, Holding, lease_codec, unless
 from tms.cluster.instances import instances_of, is_last
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord, Sighting, ceiling_ms
+from tms.cluster.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.core.cluster import ClusterState, Role
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable
+from tms.core.findings import Finding
 from tms.core.rare_log import RareLog
 from tms.core.supervision import supervised
 from tms.metadata.interface import NEW, Notification, SessionEvent, Value
@@ -54,6 +59,7 @@ class Member:
         fence_s: float = 0.0,
         path: str = LEASE,
         may_claim: MayClaim | None = None,
+        free: Free | None = None,
     ) -> None:
         """Take part as who is present, from `open` on.
 
@@ -65,6 +71,7 @@ class Member:
         self._store = presence.store
         self._path = path
         self._may_claim: MayClaim = may_claim or _always
+        self._free = free
         self._open_services: Lead | None = None
         instance = presence.instance
         self._own = LeaseRecord(
@@ -108,10 +115,10 @@ class Member:
     async def open(self, lead: Lead, on_leader: OnLeader) -> None:
         """Register and take part: lead by `lead`, and tell `on_leader` who leads.
 
-        Raises `Unavailable`, and `ValueError` for another's cluster.
+        Raises as `Presence.enter`, and `ValueError` for another's cluster.
         """
         self._open_services, self._on_leader = lead, on_leader
-        found = await self._read()
+        found = await once_reached(self._read)
         if found is not None and found[0].store != self._own.store:
             raise ValueError(
                 f"the cluster is on the store {found[0].store!r}, not on {self._own.store!r}: give "
@@ -120,6 +127,11 @@ class Member:
         await self._presence.enter()
         name = "taking part in the cluster"
         self._running = supervised(name, self._run, until=self._stopping)
+
+    @property
+    def failed_token(self) -> int:
+        """The token of the latest turn, if an error has ended it; 0 if none has."""
+        return self._failed_token
 
     @property
     def has_failed_last(self) -> bool:
@@ -143,6 +155,10 @@ class Member:
             token=None if record is None else record.token,
             instances=instances,
         )
+
+    def findings(self) -> Sequence[Finding]:
+        """Return which servers are unreachable."""
+        return self._presence.peers.findings()
 
     @property
     def seen(self) -> LeaseRecord | None:
@@ -172,10 +188,13 @@ class Member:
     async def close(self) -> None:
         """Lead no more, give the lease back, and take no more part."""
         self._stopping.set()
+        await self._presence.retire()
         self._turn_ends.set()
         self._news.set()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
+            if self._free is not None:
+                await free_if_last(self._store, self._own, self._record, self._free)
         for stop in self._stops:
             stop()
         await self._presence.leave()
@@ -185,6 +204,8 @@ class Member:
 
     def _happen(self, event: SessionEvent) -> None:
         """Hear that the metadata store is not reached, or is again."""
+        if event is SessionEvent.SESSION_LOST and self._holding is not None:
+            self._holding.lease.suspend()
         if event in (SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST):
             self._sighting.begin_anew()
         else:
@@ -200,6 +221,10 @@ class Member:
             return lease_codec.decode(value.value), value
         except ValueError as error:
             raise ValueUnreadable(path=self._path, reason=str(error)) from error
+
+    async def _record(self) -> LeaseRecord | None:
+        found = await self._read()
+        return None if found is None else found[0]
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
@@ -309,7 +334,7 @@ class Member:
                 _log.error("this server %s; it closes %s", reason, self._own.store)
                 lease.end()
             self._tell(None)
-            lease.is_last = await is_last(self._store, RETRY_S)
+            lease.is_last = await is_last(self._store, self._own.holder, RETRY_S)
             holding.may_end.set()
             await self._forward_until(leading)
         finally:

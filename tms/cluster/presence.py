@@ -4,8 +4,13 @@ A process has one, for all the leases that it takes part in. It is there from th
 the last `leave`.
 """
 
-from tms.cluster.instances import Registration
+from functools import partial
+
+from tms.cluster.agreement import check_agreement
+from tms.cluster.instances import Registration, instances_of
 from tms.cluster.lease import LeaseClock, SteadySeconds
+from tms.cluster.patience import once_reached
+from tms.cluster.peers import Ask, PeerWatch, check_address, everybody
 from tms.cluster.store_watch import Look, StoreWatch
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Instance
@@ -22,12 +27,14 @@ class Presence:
         *,
         lease_s: float,
         look: Look,
+        ask: Ask = everybody,
         clock: LeaseClock | None = None,
         time: Clock | None = None,
     ) -> None:
         """Be there as `instance`; `store` stays open.
 
-        `look` finds out whether this server reaches the store that the cluster shares. Leases last
+        `look` finds out whether this server reaches the store that the cluster shares, and `ask`
+        whether it reaches another server. Leases last
         for `lease_s` seconds by `clock`; keys go by `time`.
         """
         self.time: Clock = time or SystemClock()
@@ -38,6 +45,8 @@ class Presence:
         self.watch = StoreWatch(
             look, store, self.registration, lease_s=lease_s, clock=self.clock, time=self.time
         )
+        self._ask = ask
+        self.peers = PeerWatch(ask, store, self.registration, lease_s=lease_s, clock=self.clock)
         self._entered = 0
 
     @property
@@ -46,19 +55,32 @@ class Presence:
         return self.registration.instance
 
     async def enter(self) -> None:
-        """Register and look, unless that was done. Raises `Unavailable`."""
+        """Register and look, unless that was done; waits for a metadata store that is away.
+
+        Raises `MetadataClosed`, and `ValueError` if this server's settings contradict those of
+        another one, or another one answers at its address.
+        """
         if self._entered == 0:
-            await self.registration.open()
+            await once_reached(self.registration.open)
+            try:
+                others = await once_reached(partial(instances_of, self.store))
+                check_agreement(self.instance, others)
+                await check_address(self.instance, others, self._ask)
+            except BaseException:
+                await self.registration.withdraw()
+                raise
             self.watch.open()
+            self.peers.open()
         self._entered += 1
 
-    def retire(self) -> None:
+    async def retire(self) -> None:
         """Have the others know that this server is not to lead anything any more."""
-        self.registration.tell_reached(None)
+        await self.registration.retire()
 
     async def leave(self) -> None:
         """Be there no more, if nobody else has entered."""
         self._entered -= 1
         if self._entered == 0:
+            await self.peers.close()
             await self.watch.close()
             await self.registration.close()

@@ -72,7 +72,7 @@ class StoreReach:
             return False
         if self.other_from_s is None:
             self.other_from_s = now_s
-        return now_s - since_s >= self.lease_s and self.failed_s >= self.other_from_s
+        return now_s - since_s >= self.lease_s and self.failed_s > self.other_from_s
 
     def give_up(self, now_s: float) -> None:
         """Take note that the lease is left to the others."""

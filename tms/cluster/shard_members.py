@@ -8,17 +8,21 @@
    Nobody claims within `SETTLING_S` of registering, so that servers that are started together
    share.
 3. A server gives a shard back if another has been named for it for `move_delay_s` without a break,
-   or at once if an operator wishes that. All shards must be served then, and it moves one at a
-   time. One that comes back and was served by nobody meanwhile is not moved again for `REST_S`,
-   unless wishes have changed.
-4. A server that found a shard damaged, or of an unknown format, claims it no more.
-5. A server counts as live if it reaches the store, and holds a lease or is not suspected
+   or at once if an operator wishes that. All other shards must be served then, except those that
+   several servers could not open, and it moves one at a time. One that comes back because
+   the other server could not serve it is not moved to that server again for `FIRST_S`, and for
+   twice as long each time, `REST_S` at most, unless wishes have changed.
+4. A server that found a shard damaged, or of an unknown format, does not claim it for `REST_S`,
+   unless a new wish names that server.
+5. A server counts as live if it reaches the store, is reached by the others
+   (`tms.cluster.peers`), and holds a lease or is not suspected
    (`tms.cluster.suspicions`). One that is suspected gets no free shard.
-6. A server that could not open a shard claims it again only if no other does.
+6. A server that could not open a shard says so in its entry, and claims it again only if no other
+   does. If several could not open it, it does not count in the balance until one serves it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from functools import partial
@@ -29,11 +33,13 @@ from tms.cluster.holding import unless
 from tms.cluster.instances import ROOT, instances_of
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord
 from tms.cluster.member import Member
+from tms.cluster.peers import unreachable_of
 from tms.cluster.presence import Presence
-from tms.cluster.suspicions import Suspicions
+from tms.cluster.suspicions import FIRST_S, Suspicions
 from tms.cluster.wishes import change_wishes, wishes_of
-from tms.core.cluster import ClusterState, Role, ShardStanding, ShardState
+from tms.core.cluster import ClusterState, Instance, Role, ShardStanding, ShardState
 from tms.core.errors import InvalidRequest, StoreCorrupt, StoreFormatUnknown
+from tms.core.findings import Finding
 from tms.core.shards import Sharding
 from tms.core.supervision import supervised
 
@@ -42,6 +48,8 @@ REST_S = 600.0
 
 LeadShard = Callable[[int, Lease], AbstractAsyncContextManager[object]]
 """Opens the services of a shard under its lease, and closes them."""
+FreeShard = Callable[[int, int], object]
+"""Frees a shard from its leaders up to a token, as `tms.cluster.member.Free` does."""
 OnShardLeader = Callable[[int, str | None, str], None]
 """Is told of a shard the address of the leader that serves and its boot, None if there is none."""
 
@@ -70,6 +78,19 @@ class _GivenBack(NamedTuple):
     """The version of the wishes then."""
     token: int
     """The token under which this server had led it."""
+    to: tuple[int, int]
+    """The server that was to lead it, and when that had registered."""
+    rest_s: float
+    """How long it is not moved to the same server again if that does not serve it."""
+
+
+class _Damage(NamedTuple):
+    """A shard that this server found damaged."""
+
+    token: int
+    """The token under which this server tried to open it."""
+    at_s: float
+    wishes_version: int
 
 
 class ShardMembers:
@@ -83,10 +104,14 @@ class ShardMembers:
         of_store: str,
         move_delay_s: float,
         on_moved: OnMoved,
+        free: FreeShard | None = None,
         settling_s: float = SETTLING_S,
         rest_s: float = REST_S,
     ) -> None:
-        """Take part as who is present from `open` on, in the shards of what servers share."""
+        """Take part as who is present from `open` on, in the shards of what servers share.
+
+        `free` is as `Member` has it, for a shard.
+        """
         self._on_moved = on_moved
         self._settling_s, self._rest_s = settling_s, rest_s
         self._presence = presence
@@ -98,6 +123,7 @@ class ShardMembers:
                 of_store=f"{of_store}.{shard}",
                 path=f"{ROOT}/shards/{shard}/lease",
                 may_claim=partial(self._may_claim, shard),
+                free=None if free is None else partial(free, shard),
             )
             for shard in range(sharding.shards)
         ]
@@ -110,6 +136,11 @@ class ShardMembers:
         self._unwanted_from_s: dict[int, float] = {}
         """Since when another is named for a shard that this server leads."""
         self._given_back: dict[int, _GivenBack] = {}
+        self._damages: dict[int, _Damage] = {}
+        self._registered_ms: Mapping[int, int] = {}
+        """When each server registered, as it was read last."""
+        self._sick: Collection[int] = ()
+        """The shards that several servers could not open, as it was read last."""
         self._sharing: asyncio.Task[None] | None = None
         self._is_due = asyncio.Event()
         """Set when a shard has become free, for which nobody may be named yet."""
@@ -128,7 +159,7 @@ class ShardMembers:
         if self._sharing is not None:
             self._sharing.cancel()
             await asyncio.gather(self._sharing, return_exceptions=True)
-        self._presence.retire()
+        await self._presence.retire()
         for member in self._members:
             if member.role is Role.LEADER and not member.is_stepping_down:
                 self._on_moved(MoveCause.STOPPED)
@@ -159,6 +190,10 @@ class ShardMembers:
             by=self._sharding.by,
             shards=[self._state_of(shard) for shard in range(self._sharding.shards)],
         )
+
+    def findings(self) -> Sequence[Finding]:
+        """Return which servers are unreachable."""
+        return self._presence.peers.findings()
 
     def count(self, standing: ShardStanding) -> int:
         """Return how many shards stand so, as this server knows it."""
@@ -196,7 +231,7 @@ class ShardMembers:
         settled_s = self._presence.clock.now_s() - self._opened_s - self._settling_s
         if settled_s < 0:
             return False
-        if isinstance(self._members[shard].failure, StoreCorrupt | StoreFormatUnknown):
+        if self._is_damaged(shard):
             return False
         is_named = self._named.get(shard) == self._presence.instance.id
         if free_s == 0.0 and not is_named:
@@ -204,6 +239,20 @@ class ShardMembers:
         if is_named and not self._members[shard].has_failed_last:
             return True
         return min(free_s, settled_s) >= self._presence.lease_s / 2
+
+    def _is_damaged(self, shard: int) -> bool:
+        """Whether this server found a shard damaged, and is not to try again yet."""
+        member, now_s = self._members[shard], self._presence.clock.now_s()
+        if not isinstance(member.failure, StoreCorrupt | StoreFormatUnknown):
+            self._damages.pop(shard, None)
+            return False
+        known = self._damages.get(shard)
+        if known is None or known.token != member.failed_token:
+            known = _Damage(member.failed_token, now_s, self._wishes_version)
+            self._damages[shard] = known
+        is_wished = self._wishes.get(shard) == self._presence.instance.id
+        is_tried_again = is_wished and known.wishes_version != self._wishes_version
+        return not is_tried_again and now_s - known.at_s < self._rest_s
 
     async def _share(self) -> None:
         while True:
@@ -219,21 +268,43 @@ class ShardMembers:
             for shard, member in enumerate(self._members)
             if (record := member.seen) is not None
         }
+        self._presence.registration.report_unopened(
+            [shard for shard, member in enumerate(self._members) if member.has_failed_last]
+        )
+        unopened = _unopened_by(instances, seen)
+        self._sick = {shard for shard, servers in unopened.items() if len(servers) > 1}
+        self._registered_ms = {each.id: each.since_ms for each in instances}
         self._suspicions.look(
             self._presence.clock.now_s(),
-            {each.id: each.since_ms for each in instances},
+            self._registered_ms,
             seen,
             {n: each.ran_out for n, each in enumerate(self._members) if each.ran_out is not None},
+            self._sick,
         )
         holders = {shard: record.holder for shard, record in seen.items()}
-        reaching = [each.id for each in instances if each.reaches_store_since_ms is not None]
+        unreachable = unreachable_of(instances)
+        reaching = [
+            each.id
+            for each in instances
+            if each.reaches_store_since_ms is not None and each.id not in unreachable
+        ]
         well = [each for each in reaching if each not in self._suspicions]
         live = {*well, *(each for each in reaching if each in holders.values())}
-        named = balanced(self._sharding.shards, live, holders, self._wishes)
+        healthy = [shard for shard in range(self._sharding.shards) if shard not in self._sick]
+        named = balanced(healthy, live, holders, self._wishes)
+        led = [*holders.values()]
         for shard, instance in named.items():
             if shard not in holders and instance in self._suspicions and well:
-                led = [*holders.values()]
                 named[shard] = min(well, key=led.count)
+        for shard, servers in unopened.items():
+            if shard in seen:
+                continue
+            wished = self._wishes.get(shard)
+            untried = [each for each in well if each not in servers]
+            if wished in well and (wished not in servers or not untried):
+                named[shard] = wished
+            elif untried:
+                named[shard] = min(untried, key=led.count)
         self._named = named
         for shard, instance in self._named.items():
             if instance == self._presence.instance.id and shard not in seen:
@@ -249,14 +320,24 @@ class ShardMembers:
             if record.holder == own and self._named.get(shard, own) != own
         }
         self._unwanted_from_s = unwanted
-        is_served = len(seen) == self._sharding.shards and all(
-            record.is_serving for record in seen.values()
+        is_served = all(
+            shard in self._sick or (shard in seen and seen[shard].is_serving)
+            for shard in range(self._sharding.shards)
         )
         if not is_served or any(member.is_stepping_down for member in self._members):
             return
         for shard, from_s in sorted(unwanted.items()):
             if self._may_move(shard, now_s - from_s):
-                self._given_back[shard] = _GivenBack(now_s, self._wishes_version, seen[shard].token)
+                before, to = self._given_back.get(shard), self._target(shard)
+                again = before is not None and before.to == to
+                rest_s = 2 * before.rest_s if before is not None and again else FIRST_S
+                self._given_back[shard] = _GivenBack(
+                    now_s,
+                    self._wishes_version,
+                    seen[shard].token,
+                    to,
+                    min(rest_s, self._rest_s),
+                )
                 self._on_moved(MoveCause.WISH if shard in self._wishes else MoveCause.BALANCE)
                 self._members[shard].step_down()
                 return
@@ -270,4 +351,23 @@ class ShardMembers:
             return True
         if is_wished and before.wishes_version != self._wishes_version:
             return True
-        return self._presence.clock.now_s() - before.at_s >= self._rest_s
+        if before.to != self._target(shard):
+            return True
+        return self._presence.clock.now_s() - before.at_s >= before.rest_s
+
+    def _target(self, shard: int) -> tuple[int, int]:
+        """Return the server that is to lead a shard, and when it registered."""
+        instance = self._named[shard]
+        return instance, self._registered_ms[instance]
+
+
+def _unopened_by(
+    instances: Sequence[Instance], seen: Mapping[int, LeaseRecord]
+) -> dict[int, Collection[int]]:
+    """Return the shards that nobody serves and servers could not open, each with these servers."""
+    found: dict[int, list[int]] = {}
+    for each in instances:
+        for shard in each.unopened_shards:
+            if shard not in seen or not seen[shard].is_serving:
+                found.setdefault(shard, []).append(each.id)
+    return dict(sorted(found.items()))

@@ -5,11 +5,12 @@
    since; and after a time, because it may be able to open shards again. That is `FIRST_S`, in
    which the entry of one that died goes with its session, and twice as long each time until it
    serves one, but `s_max` at most.
+3. If several servers could not open a shard, the shard is to blame, and none of them is suspected.
 
 Pure: every server finds it out from what it sees.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from tms.cluster.lease import LeaseRecord
@@ -26,6 +27,8 @@ class _Suspicion(NamedTuple):
     until_s: float
     served: frozenset[_Turn]
     """The turns in which it served then."""
+    shard: int
+    """The shard whose lease ran out."""
 
 
 class Suspicions:
@@ -51,11 +54,13 @@ class Suspicions:
         registered_ms: Mapping[int, int],
         seen: Mapping[int, LeaseRecord],
         ran_out: Mapping[int, LeaseRecord],
+        sick: Collection[int] = (),
     ) -> None:
         """Take note of what is seen now.
 
         `registered_ms` are the servers, each with the time when it registered; `seen` the leases of
-        shards that are held, and `ran_out` the latest of each shard that has run out.
+        shards that are held, and `ran_out` the latest of each shard that has run out. `sick` are
+        shards that several servers could not open.
         """
         over = {(shard, record.token) for shard, record in ran_out.items()}
         served: dict[int, set[_Turn]] = {}
@@ -64,7 +69,8 @@ class Suspicions:
                 served.setdefault(record.holder, set()).add((shard, record.token))
         for instance, before in list(self._suspicions.items()):
             is_new = registered_ms.get(instance) != before.since_ms
-            if is_new or served.get(instance, set()) - before.served:
+            is_well = before.shard in sick or served.get(instance, set()) - before.served
+            if is_new or is_well:
                 del self._suspicions[instance]
                 self._next_s.pop(instance, None)
             elif now_s >= before.until_s:
@@ -75,9 +81,14 @@ class Suspicions:
                 continue
             self._ran_out[shard] = record.token
             instance = record.holder
+            if shard in sick:
+                continue
             if instance in registered_ms and instance not in self._suspicions:
                 lasts_s = self._next_s.get(instance, self._first_s)
                 self._next_s[instance] = min(2 * lasts_s, self._s_max)
                 self._suspicions[instance] = _Suspicion(
-                    registered_ms[instance], now_s + lasts_s, frozenset(served.get(instance, ()))
+                    registered_ms[instance],
+                    now_s + lasts_s,
+                    frozenset(served.get(instance, ())),
+                    shard,
                 )

@@ -9,6 +9,7 @@ from tms.coordination.election import LeaderElection, Listener
 from tms.coordination.lock import ResourceLock
 from tms.coordination.taking import give_back, take
 from tms.core.errors import LockBusy, MetadataClosed, TmsError, Unavailable
+from tms.core.shared_work import shared
 from tms.metadata.following import is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat
 from tms.metadata.paths import check_value_path
@@ -96,7 +97,7 @@ class CoordinationService:
         """Return what `taking` does; where the caller is cancelled, it ends and is undone."""
         task = self._spawn(taking)
         try:
-            return await asyncio.shield(task)
+            return await shared(task)
         except asyncio.CancelledError:
             self._spawn(_undone(task))
             raise

@@ -37,6 +37,13 @@ class Clock(Protocol):
         """Return milliseconds since some moment before; they go on whatever the time is set to."""
         ...
 
+    def standstill_ms(self) -> int:
+        """Return steady time of the machine, by which a process finds that it stood still.
+
+        It is 0 for a clock that does not go by itself, because that tells nothing of the process.
+        """
+        return 0
+
     def keys_ms(self) -> int:
         """Return the time that new messages and tokens' ends are of."""
         return self.now_ms()
@@ -77,6 +84,10 @@ class SystemClock(Clock):
     def steady_ms(self) -> int:
         """Return milliseconds since the machine was started, its sleep included."""
         return _steady_ns() // 1_000_000
+
+    def standstill_ms(self) -> int:
+        """Return steady time."""
+        return self.steady_ms()
 
     def readers(self) -> tuple[Callable[[], int], Callable[[], int]]:
         """Return the system's own functions, unless others stand in for the methods."""

@@ -1,15 +1,21 @@
 """Several servers on one store, of which one leads: what is told of them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
+from tms.core.findings import Finding
 from tms.core.shards import ShardBy, Sharding
 
 FORWARDED_BY = "tms-forwarded-by"
 """A header: the number of the server that passes a request on, and that of who passed its answer
 on."""
+MISSING_SHARDS = "tms-missing-shards"
+"""A header of lists over all shards: the numbers of those that it leaves out, because no server
+leads them, with commas between them."""
+INSTANCE = "tms-instance"
+"""A header of answers about a server's health: its number in its cluster."""
 LEADER = "tms-leader"
 """A header of answers that were passed on: the address of the server that gave them."""
 
@@ -45,6 +51,15 @@ class Instance:
     versions that do not say it."""
     boot: str = ""
     """Which process it is, of all that have its address; empty if it takes nothing sealed."""
+    agreed: Mapping[str, str | int] = field(default_factory=dict)
+    """The settings in which the servers of a cluster agree, by name; of versions that do not say
+    them, and that are not there, nothing is known."""
+    is_stopping: bool = False
+    """Whether it closes what it leads, and is not to lead anything any more."""
+    unreached_servers: tuple[int, ...] = ()
+    """The servers that it does not reach at their addresses."""
+    unopened_shards: tuple[int, ...] = ()
+    """The shards that it could not open, and that no server has served since."""
 
 
 class ShardStanding(Enum):
@@ -127,6 +142,10 @@ class HeldLease(Protocol):
         """Raise `NoLeader` unless it is held now."""
         ...
 
+    def lose(self) -> None:
+        """Hold it no more: the store shows that a later leader has begun."""
+        ...
+
     def give_keys(self, last_ms: int) -> None:
         """Take note that keys up to this millisecond are written.
 
@@ -140,4 +159,8 @@ class Cluster(Protocol):
 
     async def state(self) -> ClusterState:
         """Return how it stands. Raises `Unavailable`."""
+        ...
+
+    def findings(self) -> Sequence[Finding]:
+        """Return which servers are unreachable; always in the same time."""
         ...

@@ -45,6 +45,7 @@ class FindingKind(StrEnum):
     """The kind of something that is wrong."""
 
     READER_BEHIND = "reader_behind"
+    GROUP_HINDERED = "group_hindered"
     TRANSACTION_HOLDS = "transaction_holds"
     CLEANUP_HELD = "cleanup_held"
     DISK_FILLING = "disk_filling"
@@ -52,6 +53,8 @@ class FindingKind(StrEnum):
     ENDS_SOON = "ends_soon"
     TASK_FAILING = "task_failing"
     SCARCE = "scarce"
+    SHARD_AWAY = "shard_away"
+    SERVER_UNREACHED = "server_unreached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +100,21 @@ class Facts:
     failing: Sequence[tuple[str, str]] = ()
     """Tasks of the server that fail, each with its last error."""
     warnings: Sequence[str] = ()
+    missing_shards: Sequence[int] = ()
+    """The shards whose transactions are left out, because no server leads them now."""
+    others: Sequence[Finding] = ()
+    """Findings that parts of the server have themselves."""
 
 
 def findings(facts: Facts) -> list[Finding]:
     """Return what is wrong, the urgent first."""
     found = [
         *_tasks(facts),
+        *_bounded(facts.others),
         *_disk(facts),
         *_bounded(_transactions(facts)),
         *_bounded(_readers(facts)),
+        *_bounded(_groups(facts)),
         *_cleanup(facts),
         *_refused(facts),
         *_bounded(_endings(facts)),
@@ -166,6 +175,17 @@ def _readers(facts: Facts) -> Iterator[Finding]:
             f"{span(int(each.seconds * MS_PER_S))} old.",
             advice=advice,
         )
+
+
+def _groups(facts: Facts) -> Iterator[Finding]:
+    for each in facts.lags:
+        for hindrance in each.hindrances:
+            yield Finding(
+                kind=FindingKind.GROUP_HINDERED,
+                where=f"{each.place} {each.name}",
+                text=hindrance.text,
+                advice=hindrance.advice,
+            )
 
 
 def _transactions(facts: Facts) -> Iterator[Finding]:

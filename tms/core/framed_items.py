@@ -6,7 +6,7 @@ The bytes of the key and the headers are those of a frame's fields (`tms.core.fr
 becomes such an item, and an item a body, without decoding them.
 """
 
-from tms.core.avro_lengths import MORE_FOLLOWS, avro_length, read_length
+from tms.core.avro_lengths import avro_length, read_length
 from tms.core.errors import StoreCorrupt
 from tms.core.frame import (
     HEADERS_FLAG,
@@ -16,6 +16,7 @@ from tms.core.frame import (
     frame_parts,
     read_fields,
 )
+from tms.core.varints import MORE_FOLLOWS
 
 _ABSENT, _PRESENT = b"\x00", b"\x02"
 """The branches of a union of null and bytes; the first is a map's end too."""

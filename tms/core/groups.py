@@ -25,8 +25,10 @@ REASON_BYTES_MAX: Final = 200
 DELAY_S_MAX: Final = 30 * 86_400
 LEASE_S_MAX: Final = 43_200
 TAKE_MESSAGES_MAX: Final = 1_000
+SETTLED_IDS_MAX: Final = 10_000
+"""The most messages that one settle names."""
 OPEN_MAX: Final = 100_000
-"""The most open messages of one group."""
+"""The most open messages of one group, and the most that one commit acknowledges."""
 _MEMBER = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MEMBER_CHARS_MAX}}}", re.ASCII)
 
 
@@ -179,7 +181,7 @@ class Releases:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The end of a member's work on messages; a group does what it can of it."""
+    """The end of a member's work on at most `SETTLED_IDS_MAX` messages."""
 
     acks: Sequence[Acks] = ()
     nacks: Sequence[Nacks] = ()
@@ -212,6 +214,8 @@ class Settled:
     settled: int
     """How many messages were acknowledged."""
     refused: Sequence[RefusedMessage] = ()
+    lease_s: float | None = None
+    """The seconds for which `extend` extended, at least; None if it did not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,15 +257,8 @@ class Taken:
 
     def with_settled(self, settled: Settled) -> "Taken":
         """Return it with the outcome of the settle that was done first."""
-        return Taken(
-            self.delivery,
-            self.lease_s,
-            self.blocks,
-            self.attempts,
-            self.limited_by,
-            self.stopped_at,
-            settled,
-        )
+        given = (self.delivery, self.lease_s, self.blocks, self.attempts)
+        return Taken(*given, self.limited_by, self.stopped_at, settled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +269,7 @@ class GroupMember:
     principal: str | None
     holds: int
     since_ms: int
-    """When it was first seen by this server, ms since 1970."""
+    """When this server saw it first, ms since 1970."""
     seen_ms: int
 
 
@@ -288,6 +285,10 @@ class OpenMessage:
     """Who has it, if it is leased."""
     until_ms: int | None
     """When its lease ends, or when it is given again; ms since 1970."""
+    last_member: str | None = None
+    """The member that had it last; None if that is not known."""
+    reason: str | None = None
+    """Why it failed last, as its member said; kept for the newest 1,000 failed messages."""
 
 
 class SeekTo(StrEnum):
@@ -329,11 +330,10 @@ class Groups(Protocol):
         settings: GroupSettings = DEFAULTS,
         after: Position = SeekTo.START,
     ) -> Group:
-        """Create a group. The same again gives the one that is there.
+        """Create a group. If there is one of that order, return it as it is.
 
-        Raises `SubscriptionExists` where one of other settings is there, `InvalidRequest`
-        (invalid_subscription_name, invalid_group), `TooLarge` (too_many_subscriptions), and 409
-        `transactions_elsewhere` where transactions are not this server's.
+        Raises `SubscriptionExists` for another order, `InvalidRequest` (invalid_subscription_name,
+        invalid_group), `TooLarge` (too_many_subscriptions), and `TransactionsElsewhere`.
         """
         ...
 
@@ -396,4 +396,3 @@ class Groups(Protocol):
 
     async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
         """Drop all that is open, and read on from `to`; acks from before are refused."""
-        ...

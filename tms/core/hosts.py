@@ -4,6 +4,7 @@ import ipaddress
 
 _IPV6_NETWORK = 64
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def is_loopback(host: str) -> bool:
@@ -14,6 +15,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+def networks_of(text: str) -> list[Network]:
+    """Return the networks of addresses and networks with commas between. Raises `ValueError`."""
+    given = [each.strip() for each in text.split(",")]
+    return [ipaddress.ip_network(each, strict=False) for each in given if each]
 
 
 def network_of(address: str) -> str:

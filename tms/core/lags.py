@@ -1,8 +1,17 @@
 """How far readers are behind their topics: subscriptions, and groups."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tms.core.subscriptions import SubscriptionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """Something that keeps a group from its work."""
+
+    text: str
+    advice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +30,8 @@ class ReaderLag:
     """Whether the bound was met, so that there may be more."""
     open: int = 0
     """How many messages of a group are open."""
+    hindrances: Sequence[Hindrance] = ()
+    """Things that keep a group from its work."""
 
     @property
     def place(self) -> str:

@@ -24,11 +24,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tms.core.avro_lengths import LENGTHS, MORE_FOLLOWS, avro_length
+from tms.core.avro_lengths import LENGTHS, avro_length
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.frame import NO_HEADERS, encode_body, read_frame
 from tms.core.framed_items import framed_item, framed_item_parts, read_framed_item
+from tms.core.varints import MORE_FOLLOWS
 
 ID_BYTES = 20
 KEY_BYTES = 10

@@ -10,6 +10,7 @@ from typing import Protocol, overload
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
+from tms.core.errors import TooLarge
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
 from tms.core.payload_values import PayloadValues
@@ -127,6 +128,11 @@ NO_ENTRIES = b""
 """The value of `if_last` for a topic without entries."""
 EMPTY = "empty"
 """The word for that."""
+
+
+def too_many_topics_at_once(count: int, topics_max: int) -> TooLarge:
+    """Return the error of a request to more topics than a server has in memory."""
+    return TooLarge("too_many_topics_at_once", count=count, topics_in_memory_max=topics_max)
 
 
 class Messaging(Protocol):

@@ -10,10 +10,19 @@ The messages of a topic are those of the reader's isolation: committed ones, or 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import shown
 from tms.core.reading import Isolation
 from tms.core.topic import TopicId
+
+TOPICS_MAX = 10_000
+"""Topics asked for at once, at most."""
+
+
+def check_topics_asked(count: int) -> None:
+    """Raise `TooLarge` (too_many_topics) for more than `TOPICS_MAX` topics."""
+    if count > TOPICS_MAX:
+        raise TooLarge("too_many_topics", count=count, topics_max=TOPICS_MAX)
 
 
 class TopicRange(NamedTuple):

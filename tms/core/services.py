@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tms.core.cleanup import Cleanup
+from tms.core.findings import Finding
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
@@ -96,6 +97,17 @@ class ServerServices(Services, Protocol):
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, in words; always in the same time."""
+        ...
+
+    def findings(self) -> Sequence[Finding]:
+        """Return which shards of the store are away now; always in the same time."""
+        ...
+
+    def present(self) -> "tuple[ServerServices, Sequence[int]]":
+        """Return the services whose lists and sums leave out the shards that are away, and these.
+
+        No others are away: a shard that goes meanwhile raises `NoLeader`.
+        """
         ...
 
     @property

@@ -61,3 +61,5 @@ class ServerStatus:
     """A page of the subscriptions and groups, in the order of their topics and names."""
     next_reader: int | None
     """The number of readers to pass over for the next page; None: there is none."""
+    missing_shards: Sequence[int] = ()
+    """The shards whose transactions are left out, because no server leads them now."""

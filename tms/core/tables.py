@@ -13,6 +13,7 @@ from tms.core.batch import Batch as Batch  # noqa: PLC0414  others import it fro
 from tms.core.entries import Entries
 from tms.core.group_log import GroupTable
 from tms.core.message import MessageBlock
+from tms.core.stored_runs import ReadRun, Reference
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId, TopicMetadata
 
@@ -144,6 +145,16 @@ class PayloadTable(Protocol):
         At most `limit` of them, and no more once `bytes_max` are reached, at least one where there
         is one; none from `stop_key` on. The second value is the key to go on from, None where no
         more are left.
+        """
+        ...
+
+    def read_runs(
+        self, topic_prefix: bytes, references: Sequence[Reference], *, limit: int, bytes_max: int
+    ) -> list[ReadRun]:
+        """Return what is stored for the first references, at least for one, in few scans.
+
+        The write pointers ascend, their sign left aside. All runs together have at most `limit`
+        messages, and no more once they have `bytes_max` bytes; the last one may be cut.
         """
         ...
 

@@ -50,13 +50,13 @@ class Transaction(NamedTuple):
     first_short_in_progress: int = NO_TX_IN_PROGRESS
     type: TransactionType = TransactionType.SHORT
     checkpoint_write_pointers: Sequence[int] = ()
+    """Ascending."""
     visibility_level: VisibilityLevel = VisibilityLevel.SNAPSHOT
 
     def is_own_write(self, pointer: int) -> bool:
         """Whether `pointer` is one that this transaction wrote under."""
-        return (
-            pointer in (self.write_pointer, self.transaction_id)
-            or pointer in self.checkpoint_write_pointers
+        return pointer in (self.write_pointer, self.transaction_id) or _holds(
+            self.checkpoint_write_pointers, pointer
         )
 
     def is_visible(self, pointer: int) -> bool:

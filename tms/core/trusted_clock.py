@@ -137,6 +137,10 @@ class TrustedClock(Clock):
         """Return the source's steady time."""
         return self._source.steady_ms()
 
+    def standstill_ms(self) -> int:
+        """Return steady time, if the source goes by itself."""
+        return self._source.standstill_ms()
+
     def deletion_ms(self) -> int:
         """Return the time by which things may be deleted, and remember it."""
         expiry_ms = self.expiry_ms()

@@ -9,7 +9,7 @@ Used from the event loop's thread alone.
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from tms.core.avro_lengths import MORE_FOLLOWS, read_length
+from tms.core.avro_lengths import read_length
 from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge, TransactionExpired
 from tms.core.frame import (
@@ -24,6 +24,7 @@ from tms.core.limits import INT64_MAX, MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.namespaces import NamespaceRules
 from tms.core.rates import Rate, in_seconds
 from tms.core.topic import TopicId, parse_properties
+from tms.core.varints import MORE_FOLLOWS
 
 _SHORT_FRAME_BYTES = 63
 """The most that a length of one byte says."""

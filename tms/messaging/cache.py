@@ -11,12 +11,13 @@ Invariants, for each topic:
    nobody reads them before they are dropped.
 
 All caches share one budget in bytes. Over it, the oldest block of all goes first, whichever topic's
-it is. Used from the event loop's thread alone.
+it is. What references stand for is cached beside it (`tms.messaging.run_cache`), in up to a quarter
+of the budget. Used from the event loop's thread alone.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -33,9 +34,12 @@ from tms.core.message import (
     item_tail,
     key_after,
 )
+from tms.messaging.run_cache import RunBudget, RunCache
 
 BLOCK_BYTES = 128 * 1024
 """A block takes no more entries once it has this many bytes of items."""
+_RUNS_SHARE = 4
+"""Stored runs have at most one part in so many of the budget."""
 _BLOCK_OVERHEAD_BYTES = 1024
 _ENTRY_OVERHEAD_BYTES = 4
 _POINTER_BYTES = 8
@@ -75,7 +79,6 @@ class _Block:
         self.framed: list[int] = []
         self.bounds: tuple[int, int] | None = None
         """The bounds of the write pointers, as `Entries` has them."""
-        self.dropped = False
         self._keys: list[bytes] = []
         self._bodies: list[bytes] = []
         self._waiting_bytes = 0
@@ -188,7 +191,9 @@ class CacheBudget:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._blocks: deque[tuple[TopicCache, _Block]] = deque()
+        self._blocks: OrderedDict[_Block, TopicCache] = OrderedDict()
+        """Those that topics have, the oldest first."""
+        self.runs = RunBudget(bytes_max // _RUNS_SHARE, self.changed)
 
     @property
     def used_bytes(self) -> int:
@@ -197,21 +202,19 @@ class CacheBudget:
 
     def opened(self, cache: "TopicCache", block: _Block) -> None:
         """Count a new block, the youngest."""
-        self._blocks.append((cache, block))
+        self._blocks[block] = cache
         self._bytes += block.weight
 
     def changed(self, by_bytes: int) -> None:
         """Count what a block gained or lost, and drop the oldest blocks while there is too much."""
         self._bytes += by_bytes
         while self._bytes > self._bytes_max and self._blocks:
-            cache, block = self._blocks.popleft()
-            if not block.dropped:
-                cache.drop_oldest()
+            next(iter(self._blocks.values())).drop_oldest()
 
     def dropped(self, block: _Block) -> None:
         """Count a block out."""
         self._bytes -= block.weight
-        block.dropped = True
+        del self._blocks[block]
 
 
 class TopicCache:
@@ -220,6 +223,7 @@ class TopicCache:
     def __init__(self, budget: CacheBudget, floor: bytes) -> None:
         """Start empty: `floor` is above every key in the table."""
         self._budget = budget
+        self.runs = RunCache(budget.runs)
         self._floor = floor
         self._blocks: list[_Block] = []
         self._first_keys: list[bytes] = []
@@ -277,6 +281,7 @@ class TopicCache:
 
     def restart(self, floor: bytes) -> None:
         """Forget everything and be complete from `floor` on, above every key in the table."""
+        self.runs.clear()
         for block in self._blocks:
             self._budget.dropped(block)
         self._blocks.clear()
@@ -285,6 +290,7 @@ class TopicCache:
 
     def retire(self) -> None:
         """Forget everything and be complete from nowhere on."""
+        self.runs.retire()
         self.restart(LAST_ID)
 
     def pieces(self) -> list[Piece]:

@@ -16,15 +16,17 @@ Used from the event loop's thread alone.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from cachetools import LRUCache
 
 from tms.core.clock import Clock
-from tms.core.errors import StoreUnavailable, TooLarge, TopicMoved, TopicNotFound
+from tms.core.errors import StoreUnavailable, TopicMoved, TopicNotFound
 from tms.core.group_commit import Participant
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
-from tms.core.messaging import NO_ENTRIES
+from tms.core.messaging import NO_ENTRIES, too_many_topics_at_once
+from tms.core.shared_work import shared
 from tms.core.tables import LastKeys, Tables
 from tms.core.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
@@ -67,6 +69,8 @@ class TopicState:
         self.stale = False
         """Whether it made room for others, or what it says may no longer hold (`before_flush`)."""
         self._waiters: set[asyncio.Future[None]] = set()
+        self.on_retired: dict[Any, Callable[[Any], None]] = {}
+        """How to forget each thing that is kept only as long as the state."""
 
     def check_current(self) -> None:
         """Raise `TopicNotFound` if the topic is gone, `StoreUnavailable` if that is not known."""
@@ -135,6 +139,9 @@ class TopicState:
         """Take no more part: the topic was deleted, or the state makes room for others."""
         self.gone = self.gone or deleted
         self.cache.retire()
+        for kept, forget in tuple(self.on_retired.items()):
+            forget(kept)
+        self.on_retired.clear()
         self.changed()
 
 
@@ -206,7 +213,7 @@ class LoadedTopics(Participant):
             loading.callers += 1
             try:
                 # Shielded: a caller that is cancelled must not take it from those who wait with it.
-                state = await asyncio.shield(loading.task)
+                state = await shared(loading.task)
             finally:
                 loading.callers -= 1
                 if loading.state is not None:
@@ -223,9 +230,7 @@ class LoadedTopics(Participant):
         """
         count = len(set(topic_ids))
         if count > self._count_max:
-            raise TooLarge(
-                "too_many_topics_at_once", count=count, topics_in_memory_max=self._count_max
-            )
+            raise too_many_topics_at_once(count, self._count_max)
         return HeldTopics(self, topic_ids)
 
     def hold(self, state: TopicState) -> None:

@@ -123,8 +123,7 @@ class MarkTimer:
     async def close(self) -> None:
         """Put it a last time. The writer must be open yet."""
         self._timer.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._timer
+        await asyncio.gather(self._timer, return_exceptions=True)
         try:
             await self._writer.submit(_Put(self._mark))
         except TmsError as error:

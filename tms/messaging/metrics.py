@@ -16,6 +16,7 @@ from prometheus_client.metrics_core import (
 )
 
 from tms.core.histogram import Histogram
+from tms.core.memory_kinds import MemoryEntries
 
 
 class Collector(Protocol):
@@ -73,6 +74,7 @@ class MessagingMetrics:
         """The write pointer that a poll was last stopped at."""
         self.age_s: Callable[[int], float | None] = lambda _: None
         """Gives the age of what is in progress under a write pointer, None where nothing is."""
+        self.memory = MemoryEntries()
         self._included: list[Collector] = []
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.flush_seconds = Histogram(_SECONDS)
@@ -98,6 +100,7 @@ class MessagingMetrics:
         for name, help_text in _COUNTERS.items():
             yield CounterMetricFamily(f"tms_{name}", help_text, value=getattr(self, name))
         yield self._stopped_at()
+        yield self._memory_entries()
         for name, help_text in _HISTOGRAMS.items():
             histogram: Histogram = getattr(self, name)
             yield HistogramMetricFamily(
@@ -107,6 +110,16 @@ class MessagingMetrics:
             yield GaugeMetricFamily(f"tms_{name}", help_text, value=value())
         for others in self._included:
             yield from others.collect()
+
+    def _memory_entries(self) -> Metric:
+        entries = GaugeMetricFamily(
+            "tms_memory_entries",
+            "Entries kept in memory by kind; docs/memory.md has the bounds.",
+            labels=("kind",),
+        )
+        for kind, count in self.memory.counts():
+            entries.add_metric((kind,), count)
+        return entries
 
     def _stopped_at(self) -> Metric:
         """Return the transaction that readers are stopped at, as far as the last stop tells."""

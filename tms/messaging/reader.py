@@ -2,13 +2,18 @@
 
 A part is bounded in messages and bytes, so the memory of a poll is bounded whatever it asks for.
 Entries older than the topic's time to live are not given, even before they are pruned. A part that
-is cut off says where to go on, also from within a batch of the Payload table.
+is cut off says where to go on, also from within a batch of the Payload table. The batches that the
+references of a part stand for are read together, and cached.
 """
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from tms.core.clock import Clock
 from tms.core.entries import EMPTY, Entries
+from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import (
     KEY_BYTES,
@@ -19,6 +24,7 @@ from tms.core.message import (
 )
 from tms.core.messaging import Page
 from tms.core.reading import Reading
+from tms.core.stored_runs import ReadRun, Reference
 from tms.core.tables import Tables
 from tms.core.transaction import Transaction
 from tms.messaging.cache import Slice
@@ -43,6 +49,8 @@ class _PageBuilder:
     stopped_at: int | None = None
     cached_from: bytes = b""
     """Entries before this key are read from the table: they may have been deleted there."""
+    runs: dict[bytes, ReadRun] = field(default_factory=dict)
+    """The runs of references that are looked at next, by their keys."""
 
     def add(self, block: MessageBlock) -> None:
         if block.count:
@@ -152,13 +160,15 @@ class Reader:
         """Add what the reader is given of the next run of entries, and move on behind it."""
         entries, start, stop, next_key = await self._slice(state, draft)
         runs, stopped_at = visible_in(entries, start, stop, view)
+        references = deque(run[0] for run in runs if run[0] in entries.references)
         for run in runs:
             if draft.full:
                 draft.position = entries.key(run[0]) + NO_PAYLOAD_KEY
                 return
             if run[0] in entries.references:
-                if await self._is_cut_in_batch(state, draft, entries, run[0], oldest_key):
+                if await self._is_cut_in_batch(state, draft, entries, references, oldest_key):
                     return
+                references.popleft()
                 continue
             part = run[: draft.limit - draft.count]
             draft.add(entries.block(part.start, part.stop))
@@ -203,30 +213,94 @@ class Reader:
         state: TopicState,
         draft: _PageBuilder,
         entries: Entries,
-        index: int,
+        references: deque[int],
         oldest_key: bytes,
     ) -> bool:
-        """Add the payloads that a reference stands for; return whether the page ends among them."""
+        """Add what the first reference stands for; return whether the page ends among that.
+
+        The other references are those that follow.
+        """
         assert entries.pointers is not None
-        key = entries.key(index)
+        key = entries.key(references[0])
         is_resumed = key == draft.position[:KEY_BYTES]
         first_key = draft.position[KEY_BYTES:] if is_resumed else NO_PAYLOAD_KEY
-        ends_inside = draft.end is not None and key == draft.end[:KEY_BYTES]
-        block, next_key = await self._threads.read(
-            self._tables.payloads.read,
-            state.prefix,
-            entries.pointers[index],
-            key,
-            max(first_key, oldest_key),
-            limit=draft.limit - draft.count,
-            bytes_max=draft.bytes_max - draft.size,
-            stop_key=draft.end[KEY_BYTES:] if draft.end is not None and ends_inside else None,
-        )
+        first_key = max(first_key, oldest_key)
+        end_key = None if draft.end is None else draft.end[:KEY_BYTES]
+        if draft.end is not None and key == end_key:
+            block, next_key = await self._threads.read(
+                self._tables.payloads.read,
+                state.prefix,
+                entries.pointers[references[0]],
+                key,
+                first_key,
+                limit=draft.limit - draft.count,
+                bytes_max=draft.bytes_max - draft.size,
+                stop_key=draft.end[KEY_BYTES:],
+            )
+        else:
+            first = Reference(key, entries.pointers[references[0]], first_key)
+
+            def following() -> list[Reference]:
+                assert entries.pointers is not None
+                return [
+                    Reference(entries.key(index), entries.pointers[index], oldest_key)
+                    for index in islice(references, 1, None)
+                    if entries.key(index) != end_key
+                ]
+
+            block, next_key = await self._stored(state, draft, first, following)
         draft.add(block)
         if next_key is None:
             return False
         draft.position = key + next_key
         return True
+
+    async def _stored(
+        self,
+        state: TopicState,
+        draft: _PageBuilder,
+        first: Reference,
+        following: Callable[[], list[Reference]],
+    ) -> tuple[MessageBlock, bytes | None]:
+        """Return what is stored for a reference as far as the page has room, and where to go on.
+
+        Read that of those that follow with it.
+        """
+        cache = state.cache.runs
+        limit, bytes_max = draft.limit - draft.count, draft.bytes_max - draft.size
+        may_cache = not draft.cached_from
+        run = draft.runs.pop(first.message_key, None)
+        if run is None and may_cache:
+            run = cache.get(first)
+        if run is not None:
+            return run.part(first.first_key, limit=limit, bytes_max=bytes_max)
+        if may_cache:
+            try:
+                self._tables.check_writable()
+            except StoreUnavailable:
+                may_cache = False  # what a failed write has yet to add is not in the table
+        least = abs(first.write_pointer)
+        together = {least: first}
+        # What was read ahead in another order than the page's may be much already.
+        if sum(len(each.block.items) for each in draft.runs.values()) < bytes_max:
+            for each in following():
+                is_here = each.message_key in draft.runs or (may_cache and cache.get(each))
+                if not is_here and abs(each.write_pointer) > least:
+                    together.setdefault(abs(each.write_pointer), each)
+        seen = cache.changes
+        found = await self._threads.read(
+            self._tables.payloads.read_runs,
+            state.prefix,
+            [together[pointer] for pointer in sorted(together)],
+            limit=limit,
+            bytes_max=bytes_max,
+        )
+        for read in found:
+            draft.runs[read.message_key] = read
+            if may_cache:
+                cache.put(read, seen)
+        run = draft.runs.pop(first.message_key)
+        return run.block, run.next_key
 
 
 def _without_first(found: Slice, key: bytes) -> Slice:

@@ -28,6 +28,9 @@ class StoredSizes:
     def __init__(self) -> None:
         self._runs: FIFOCache[tuple[bytes, int], list[StoredRun]] = FIFOCache(_POINTERS_MAX)
 
+    def __len__(self) -> int:
+        return len(self._runs)
+
     def add(self, prefix: bytes, write_pointer: int, first_key: bytes, size_bytes: int) -> None:
         """Note that a request stored so many bytes, from `first_key` on."""
         runs = self._runs.setdefault((prefix, write_pointer), [])

@@ -17,6 +17,7 @@ from tms.core.errors import InvalidRequest, RollbackRefused, TopicNotFound
 from tms.core.limits import INT64_MAX, UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.messaging import RollbackRange
+from tms.core.shared_work import shared
 from tms.core.tables import OwnEntries
 from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
@@ -49,7 +50,7 @@ class Rollbacks:
         task = asyncio.create_task(work, name="rollback")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        await asyncio.shield(task)
+        await shared(task)
 
     async def _held(
         self,

@@ -271,6 +271,10 @@ class Service:
         """Invert all that was published here under invalid pointers; return how much it was."""
         return await self._invalid_entries.invert_published(write_pointers)
 
+    async def forget_published(self, write_pointers: Collection[int]) -> None:
+        """Forget what was published under pointers: all is inverted, and nothing comes late."""
+        self._publications.forget(write_pointers)
+
     async def invert_rows(
         self,
         topic_id: TopicId,

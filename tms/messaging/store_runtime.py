@@ -85,6 +85,9 @@ class StoreRuntime:
             self.metrics.gauge("cache_bytes", CACHE_BYTES_TOLD, lambda: budget.used_bytes)
         told = "Topics kept in memory."
         self.metrics.gauge("topics_in_memory", told, lambda: len(self.states))
+        self.metrics.memory.show("topics", lambda: len(self.states))
+        self.metrics.memory.show("stored_sizes", lambda: len(self.states.stored))
+        self.metrics.memory.show("publications", lambda: len(self.publications))
         self._closed = False
 
     async def close(self) -> None:

@@ -9,10 +9,10 @@ is refused, also in the same flush. Readers see it once it is durable.
 Used from the event loop's thread alone.
 """
 
+import weakref
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from weakref import WeakKeyDictionary
 
 from tms.core.caller import Caller
 from tms.core.commits import Carried, CommitRequest, JointWrite
@@ -20,6 +20,7 @@ from tms.core.errors import (
     InvalidRequest,
     SubscriptionExists,
     SubscriptionIsShared,
+    SubscriptionIsSingle,
     SubscriptionMoved,
     SubscriptionNotFound,
     TooLarge,
@@ -29,6 +30,7 @@ from tms.core.lags import ReaderLag
 from tms.core.message import ID_BYTES
 from tms.core.subscriptions import (
     Advance,
+    SharedSubscription,
     SubscriptionKind,
     SubscriptionPosition,
     check_subscription_name,
@@ -49,15 +51,29 @@ _ROW_BYTES = 200
 class Positions:
     """The positions of one generation of a topic, by name."""
 
-    state: TopicState
+    _state: weakref.ref[TopicState]
     current: dict[str, SubscriptionPosition] = field(default_factory=dict)
     """With what is being written: what a move is checked against."""
     durable: dict[str, SubscriptionPosition] = field(default_factory=dict)
     """The positions that readers see."""
 
+    @property
+    def state(self) -> TopicState:
+        """The topic's state, which who uses its positions holds; they go with it."""
+        state = self._state()
+        assert state is not None
+        return state
+
     def of(self, name: str) -> SubscriptionPosition:
         """Return the durable position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
-        return _found(self.durable, self.state, name)
+        return _single(self.durable, self.state, name)
+
+    def group(self, name: str) -> SharedSubscription:
+        """Return a group's durable row. Raises `SubscriptionNotFound`, `SubscriptionIsSingle`."""
+        found = _found(self.durable, self.state, name)
+        if not isinstance(found, SharedSubscription):
+            raise SubscriptionIsSingle(topic=str(self.state.topic.id), subscription=name)
+        return found
 
 
 def _found(
@@ -66,6 +82,13 @@ def _found(
     found = by_name.get(name)
     if found is None:
         raise SubscriptionNotFound(topic=str(state.topic.id), subscription=name)
+    return found
+
+
+def _single(
+    by_name: dict[str, SubscriptionPosition], state: TopicState, name: str
+) -> SubscriptionPosition:
+    found = _found(by_name, state, name)
     if found.kind is not SubscriptionKind.SINGLE:
         raise SubscriptionIsShared(topic=str(state.topic.id), subscription=name)
     return found
@@ -125,7 +148,7 @@ class Moves(PositionsWrite, Carried):
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
             self._table.check_unanswered(positions.state.prefix, advance.name)
-            now = _found(positions.current, positions.state, advance.name)
+            now = _single(positions.current, positions.state, advance.name)
             version = versions.get((now.topic_id, now.name), now.version)
             if version != advance.expected_version:
                 raise SubscriptionMoved(
@@ -195,6 +218,11 @@ class Creation(PositionsWrite):
         if self._mark is not None:
             self._mark.cover(batch, version)
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether readers see one of its name."""
+        return self._name in self._positions[0].durable
+
     def on_durable(self) -> None:
         """Show it to readers."""
         assert self._created is not None
@@ -222,7 +250,7 @@ class Deletion(PositionsWrite):
         """Delete the row. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
         [positions] = self._positions
         positions.state.check_current()
-        now = _found(positions.current, positions.state, self._name)
+        now = _single(positions.current, positions.state, self._name)
         self._table.check_unanswered(positions.state.prefix, self._name)
         del positions.current[self._name]
         self._versions.known(now.version + 1)
@@ -249,7 +277,9 @@ class SubscriptionService:
         self._lags = SubscriptionLags(engine, transactions)
         engine.metrics.include(self._lags)
         self.writing = PositionsWriting(engine)
-        self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()
+        self._positions: weakref.WeakKeyDictionary[TopicState, Positions] = (
+            weakref.WeakKeyDictionary()
+        )
 
     async def create_subscription(
         self, topic_id: TopicId, name: str, after: bytes | None = None
@@ -260,9 +290,17 @@ class SubscriptionService:
             _check_id(after)
         async with self.held((topic_id,)) as [positions]:
             count_max = self._limits.topic_subscriptions_max
-            created: SubscriptionPosition = await self._writer.submit(
-                Creation(self.writing, positions, name, after, count_max)
-            )
+            return await self.carry_out(Creation(self.writing, positions, name, after, count_max))
+
+    async def carry_out(self, creation: Creation) -> SubscriptionPosition:
+        """Create it. Raises `SubscriptionExists` if readers see one of its name."""
+        try:
+            created: SubscriptionPosition = await self._writer.submit(creation)
+        except SubscriptionExists:
+            if creation.is_durable:
+                raise
+            # By a request of the same flush, whose outcome is known when the next one is made.
+            created = await self._writer.submit(creation)
         return created
 
     async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
@@ -339,7 +377,7 @@ class SubscriptionService:
                 self.writing.versions.known(subscription.version)
             # Another request may have loaded them meanwhile, and moved one.
             positions = self._positions.setdefault(
-                state, Positions(state, dict(by_name), dict(by_name))
+                state, Positions(weakref.ref(state), dict(by_name), dict(by_name))
             )
         return positions
 

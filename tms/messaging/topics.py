@@ -15,6 +15,7 @@ from tms.core.errors import (
     TopicExists,
     TopicNotFound,
 )
+from tms.core.shared_work import shared
 from tms.core.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
 from tms.messaging.store_runtime import StoreRuntime
@@ -129,7 +130,7 @@ class Topics:
         task = asyncio.ensure_future(work())
         task.add_done_callback(lambda _: self._changing.release())
         try:
-            return await asyncio.shield(task)
+            return await shared(task)
         finally:
             del task  # its error keeps this frame, which must not keep the task
 

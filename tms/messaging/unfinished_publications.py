@@ -53,6 +53,9 @@ class UnfinishedPublications:
         self._rolling_back: dict[int, set[tuple[TopicId, KeyRange]]] = {}
         """The ranges of which a part was rolled back, and the rest perhaps not."""
 
+    def __len__(self) -> int:
+        return len(self._by_pointer)
+
     def published(
         self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes
     ) -> None:

@@ -334,8 +334,9 @@ class StorePayloads(_TopicWrite):
         )
 
     def on_durable(self) -> None:
-        """Count; readers find payloads in the table alone."""
+        """Count, and have readers find payloads in the table."""
         prefix, pointer = self.state.prefix, self._write_pointer
+        self.state.cache.runs.stored(pointer)
         self._writing.states.stored.add(prefix, pointer, self._first_key, self.size_bytes)
         self._writing.metrics.stored_messages += len(self._payloads)
         self._writing.metrics.stored_bytes += self._payload_bytes

@@ -7,6 +7,8 @@
 4. A value that cannot be decoded raises `ValueUnreadable` to each reader, and is not kept.
 5. `read_modify_update` gives its function a copy of its own each time, so one that fails or
    changes its argument spoils nothing.
+6. At most `ENTRIES_MAX` values are kept, as many lists of children, and as many answers whether a
+   path exists, paths that do not exist among them; those not asked for longest go first.
 """
 
 import asyncio

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from tms.core.clock import Clock, SystemClock
 from tms.core.errors import MetadataClosed, MetadataUnavailable, OutcomeUnknown, StoreUnavailable
+from tms.core.shared_work import shared
 from tms.metadata.interface import Notification, SessionEvent
 from tms.metadata.journal import NOBODY, MetadataJournal
 from tms.metadata.local import LocalSession
@@ -77,7 +78,7 @@ class MetadataHost:
         self._running.add(task)
         task.add_done_callback(self._finished)
         try:
-            return await asyncio.shield(task)
+            return await shared(task)
         finally:
             del task  # its error keeps this frame, which must not keep the task
 

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from tms.core.shared_work import shared
+
 T = TypeVar("T")
 
 
@@ -29,7 +31,7 @@ class Kept(Generic[T]):
             self._entries.move_to_end(path)
             return self._entries[path]
         # Shielded: one reader's cancellation is not the others'.
-        return await asyncio.shield(self._loading(path))
+        return await shared(self._loading(path))
 
     def peek(self, path: str) -> T | None:
         """Return what is kept of `path`, None where nothing is."""

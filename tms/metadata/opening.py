@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tms.core import extras
 from tms.core.credentials import without_credentials
 from tms.core.metadata_rows import MetadataRows
+from tms.core.shared_work import shared
 from tms.metadata.address import Address, parse
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import MetadataStore
@@ -87,7 +88,7 @@ async def _open_local(path: Path, open_folder: OpenFolder) -> MetadataStore:
         _hosts[path] = opening
     try:
         # Shielded: one caller's cancellation is not the others'.
-        host = await asyncio.shield(opening)
+        host = await shared(opening)
     except BaseException:
         if _hosts.get(path) is opening and opening.done():
             del _hosts[path]

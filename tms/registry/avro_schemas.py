@@ -2,7 +2,7 @@
 
 What is right, and which schema reads what another has written, is decided by Avro's own library.
 Its compatibility is that of Java's SchemaCompatibility. Names are found here (`avro_tree`), as
-Java's library takes them. Wrong defaults are taken, as Confluent takes them.
+Java's library takes them. Wrong defaults are taken if it is not normalized, as Confluent does.
 """
 
 import copy
@@ -15,6 +15,7 @@ from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibi
 from avro.errors import AvroException
 from avro.name import Names
 
+from tms.registry.avro_defaults import wrong_default
 from tms.registry.avro_text import avro_text, resolved_text
 from tms.registry.json_text import check_characters
 from tms.registry.questions import Entity, Incompatibility, InvalidSchema, Tagged, Tags
@@ -55,6 +56,11 @@ class AvroSchema:
         `resolved_ordered` each type keeps its namespace.
         """
         return resolved_text(self.tree, self.known, **_FORMS[form])
+
+    @property
+    def problem_if_normalized(self) -> str:
+        """Why it may not be kept as normalized: a default that is not of its type."""
+        return wrong_default(self.tree, self.known)
 
     @property
     def tags(self) -> Tags:

@@ -2,7 +2,7 @@
 
 What a request says nothing of comes from the latest version. The default settings lie below that,
 the override settings above. `confluent:version` is the version's own number: it is there if a
-request names its version, or if there is one already.
+request names its version or changes tags, or if there is one already.
 """
 
 import re
@@ -96,7 +96,7 @@ def named_number(contract: Contract) -> int | None:
 
 
 def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:
-    """Return a contract for a version of a number, which the request names or not."""
+    """Return a contract for a version of a number; if it `is_named`, with that number."""
     metadata = contract.metadata
     properties = {} if metadata is None else metadata.own_properties
     if not is_named and VERSION_PROPERTY not in properties:

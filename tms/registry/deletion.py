@@ -90,11 +90,14 @@ def delete_subject(state: State, given: str, *, permanent: bool) -> Decided[list
     check_writable(state, subject)
     versions = state.versions(subject, deleted=True) if permanent else live
     for version in versions:
-        _check_unreferenced(state, version)
+        _check_unreferenced(state, version, besides=subject)
     numbers = [version.number for version in versions]
+    if any(state.referrers(version) for version in versions):
+        # Versions that refer to others of the subject go first: it may end between two parts.
+        versions = sorted(versions, key=lambda each: each.origin.sequence, reverse=True)
     if permanent:
         return Decided(numbers, purge(state, versions))
-    return Decided(numbers, [[VersionDeleted(subject, number)] for number in numbers])
+    return Decided(numbers, [[VersionDeleted(subject, each.number)] for each in versions])
 
 
 def check_writable(state: State, subject: str) -> None:
@@ -105,8 +108,9 @@ def check_writable(state: State, subject: str) -> None:
         raise RegistryError(NOT_PERMITTED, reason=reason)
 
 
-def _check_unreferenced(state: State, version: Version) -> None:
-    if state.referrers(version):
+def _check_unreferenced(state: State, version: Version, besides: str | None = None) -> None:
+    """Raise `RegistryError` (42206) if a version refers to one; those of `besides` do not count."""
+    if any(each.subject != besides for each in state.referrers(version)):
         raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
 
 

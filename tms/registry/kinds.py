@@ -65,6 +65,11 @@ class ParsedSchema(Protocol):
         ...
 
     @property
+    def problem_if_normalized(self) -> str:
+        """Why it may not be registered as normalized; "" if it may."""
+        ...
+
+    @property
     def tags(self) -> Tags:
         """The tags that are written in it."""
         ...
@@ -154,7 +159,7 @@ def _found(question: Question) -> Answer:
         case Decodes() | InJson() | FromJson() | RecordName():
             return answer_about_values(question, _serde(question.source))
     parsed = _parsed(question)
-    return Parsed(parsed.text, parsed.normalized, parsed.fields)
+    return Parsed(parsed.text, parsed.normalized, parsed.fields, parsed.problem_if_normalized)
 
 
 def answers_in_worker(questions: Sequence[Question], folder: str | None) -> list[Answer]:

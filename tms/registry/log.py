@@ -37,6 +37,7 @@ from tms.core.limits import MS_PER_S, TTL_S_MAX
 from tms.core.message import FIRST_ID, Message, MessageBlock, id_after
 from tms.core.messaging import NO_ENTRIES, Messaging
 from tms.core.reading import Reading
+from tms.core.shared_work import shared
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import CLEANUP, COMPACT, TOMBSTONE, TOMBSTONE_S_DEFAULT
 from tms.registry.records import (
@@ -172,7 +173,7 @@ class SchemaLog:
         while self._ended < wanted:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
-            await asyncio.shield(self._reading)
+            await shared(self._reading)
 
     async def _read(self) -> None:
         self._begun = number = self._begun + 1

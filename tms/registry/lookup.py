@@ -71,6 +71,15 @@ def schemas(
     return [each for each in found if not rule_type or _has_rule(each.schema, rule_type)]
 
 
+def aliases(state: State) -> dict[str, list[str]]:
+    """Return by subject the names that are its aliases, in order."""
+    found: dict[str, list[str]] = {}
+    for name, written in sorted(state.configs.items()):
+        if written.value.alias:
+            found.setdefault(state.meant(name), []).append(name)
+    return found
+
+
 def _has_rule(schema: Schema, rule_type: str) -> bool:
     rules = () if schema.rule_set is None else schema.rule_set.all_rules()
     return any(rule.type == rule_type for rule in rules)
@@ -103,9 +112,9 @@ def version(state: State, given: str, token: str, *, deleted: bool = False) -> V
     return found
 
 
-def referrers(state: State, given: str, token: str) -> list[Version]:
+def referrers(state: State, given: str, token: str, *, deleted: bool = False) -> list[Version]:
     """Return the versions that refer to a version. Raises `RegistryError`."""
-    return state.referrers(version(state, given, token, deleted=True))
+    return state.referrers(version(state, given, token, deleted=True), deleted=deleted)
 
 
 def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
@@ -275,7 +284,7 @@ def why_unfit(
     if number not in (None, LATEST) and (found is None or found.is_deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     contract = merged(contract_of(submitted), state.config(subject), state.latest(subject))
-    schema = schema_of(known, submitted, subject, contract)
+    schema = schema_of(known, submitted, subject, contract, is_new=True)
     earlier = to_fit(state, subject, schema) if found is None else [found]
     checked = earlier[:1] if number == LATEST else earlier
     return misfits(known, schema, checked, state.config(subject))

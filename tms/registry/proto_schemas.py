@@ -34,6 +34,11 @@ class ProtoSchema:
         self._source = source
         self._files = tuple(files)  # protoc's own sequence cannot be pickled
 
+    @property
+    def problem_if_normalized(self) -> str:
+        """Nothing: normalized or not, the same schemas are right."""
+        return ""
+
     @cached_property
     def types(self) -> ProtoTypes:
         """Its messages and enums, and those of what it imports."""

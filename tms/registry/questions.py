@@ -88,6 +88,8 @@ class Parsed:
     """As it is kept if schemas are to be normalized."""
     fields: tuple[str, ...] = ()
     """The names of the fields at its top."""
+    problem_if_normalized: str = ""
+    """Why it may not be registered as normalized; "" if it may."""
 
 
 @dataclass(frozen=True, slots=True)

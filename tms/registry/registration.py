@@ -48,6 +48,8 @@ class SchemaToRegister:
     """The id that it is to have, where schemas are imported."""
     version: int | None = None
     """The version that it is to be; the next one otherwise."""
+    is_numbered: bool = False
+    """Whether the metadata of a new version gets its number, also if the request names none."""
 
     @property
     def names_version(self) -> bool:
@@ -82,7 +84,8 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
         raise RegistryError(TOO_LARGE, reason=f"There may be {limits.schemas_max} versions at most")
     number = _number(state, subject, request.version, mode)
     if mode is not Mode.IMPORT:
-        contract = numbered(contract_of(schema), number, is_named=request.names_version)
+        is_named = request.names_version or request.is_numbered
+        contract = numbered(contract_of(schema), number, is_named=is_named)
         schema = replace(schema, metadata=contract.metadata)
     schema_id = _id(known, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)
@@ -117,7 +120,8 @@ def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mod
     else:
         contract = merged(told, known.state.config(subject), latest)
     if submitted.text:
-        return schema_of(known, submitted, subject, contract)
+        is_new = mode is not Mode.IMPORT
+        return schema_of(known, submitted, subject, contract, is_new=is_new)
     if latest is None:
         raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
     return replace(latest.schema, metadata=contract.metadata, rule_set=contract.rule_set)

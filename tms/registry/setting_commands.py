@@ -30,7 +30,14 @@ from tms.registry.refusal import (
 )
 from tms.registry.settings import Config, Level, Mode, parse_level, parse_mode
 from tms.registry.state import State, Written
-from tms.registry.subjects import DEFAULT_SCOPE, EVERYWHERE, check_scope, check_subject, qualified
+from tms.registry.subjects import (
+    DEFAULT_SCOPE,
+    EVERYWHERE,
+    check_scope,
+    check_subject,
+    qualified,
+    scopes_of,
+)
 
 _ALWAYS_SET = (DEFAULT_SCOPE, EVERYWHERE)
 Change = Mapping[str, object]
@@ -131,15 +138,20 @@ def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
     return purge(state, deleted, with_settings=False)
 
 
-def delete_mode(state: State, given: str) -> Decided[str]:
-    """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401)."""
+def delete_mode(state: State, given: str, *, recursive: bool = False) -> Decided[str]:
+    """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401).
+
+    With `recursive` the modes of all subjects in the scope go too, each in a part of its own.
+    """
     scope = qualified(given)
     old = state.modes.get(scope)
-    if old is None and scope not in _ALWAYS_SET:
+    within = [name for name in sorted(state.modes) if scope in scopes_of(name)[1:]]
+    gone = [_gone(MODE, name, state.modes[name]) for name in within if recursive]
+    if old is None and not gone and scope not in _ALWAYS_SET:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     if old is None:
-        return Decided(state.mode(scope).value)
-    return Decided(old.value.value, [_gone(MODE, scope, old)])
+        return Decided(state.mode(scope).value, gone)
+    return Decided(old.value.value, [*gone, _gone(MODE, scope, old)])
 
 
 def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:

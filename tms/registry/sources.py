@@ -25,10 +25,13 @@ def schema_of(
     submitted: SubmittedSchema,
     subject: str,
     contract: Contract = NOTHING,
+    *,
+    is_new: bool = False,
 ) -> Schema:
     """Return the schema of a submitted text, as it would be kept under a subject.
 
-    `contract` goes with it. Raises `RegistryError` (42201, 42209), `Unanswered`.
+    `contract` goes with it. A new one has what schemas of its type must have to be normalized, if
+    it is. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
     state, limits = known.state, known.limits
     if submitted.kind not in SCHEMA_TYPES:
@@ -49,7 +52,10 @@ def schema_of(
     texts = texts_of(known, references)
     answer = known.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
     if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
+        raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer.reason))
+    if is_new and normalize and answer.problem_if_normalized:
+        reason = _told(submitted, answer.problem_if_normalized)
+        raise RegistryError(INVALID_SCHEMA, reason=reason)
     return replace(kept, text=answer.normalized if normalize else answer.text)
 
 
@@ -57,12 +63,12 @@ def _normalizes(state: State, subject: str, submitted: SubmittedSchema) -> bool:
     return submitted.normalize or bool(state.config(subject).normalize)
 
 
-def _told(submitted: SubmittedSchema, invalid: NoSchema) -> str:
+def _told(submitted: SubmittedSchema, reason: str) -> str:
     shown = shortened(submitted.text, _CHARS_SHOWN)
     named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
     return (
         f"Invalid schema {shown} with refs [{named}] of type {submitted.kind}, "
-        f"details: {shortened(invalid.reason, _CHARS_SHOWN)}"
+        f"details: {shortened(reason, _CHARS_SHOWN)}"
     )
 
 

@@ -60,7 +60,8 @@ def register_tagged(
         kind=schema.kind,
         references=schema.references,
     )
-    return register(known, replace(request, submitted=submitted))
+    is_numbered = bool(change.added or change.removed)
+    return register(known, replace(request, submitted=submitted, is_numbered=is_numbered))
 
 
 def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
@@ -82,4 +83,7 @@ def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
     submitted = SubmittedSchema(
         text, schema.kind, schema.references, metadata=metadata, rule_set=rules
     )
-    return register(known, SchemaToRegister(found.subject, submitted, version=request.new_version))
+    registration = SchemaToRegister(
+        found.subject, submitted, version=request.new_version, is_numbered=True
+    )
+    return register(known, registration)

@@ -1,7 +1,7 @@
 """One line of the audit: ASCII, so that no name in it can end it, and without credentials."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from tms.core.credentials import shortened
@@ -50,9 +50,12 @@ class AuditRecord:
 
         Fields that only some records have are left out of others.
         """
-        told = {
-            name: shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value
-            for name, value in asdict(self).items()
-            if name not in _OF_SOME or value != _OF_SOME[name]
-        }
+        told = {}
+        for name in _NAMES:  # not by `asdict`, which copies each value deeply
+            value = getattr(self, name)
+            if name not in _OF_SOME or value != _OF_SOME[name]:
+                told[name] = shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value
         return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")
+
+
+_NAMES: Final = tuple(each.name for each in fields(AuditRecord))

@@ -152,7 +152,10 @@ class Grants:
                 self._known[name] = rule
                 self._of_who.setdefault(rule.who, {})[name] = rule
                 affected.add(rule.who)
-        self.book = self.book.with_rules_of({who: self._of_who[who].values() for who in affected})
+        self.book.replace_rules_of({who: self._of_who[who].values() for who in affected})
+        for who in affected:
+            if not self._of_who[who]:
+                del self._of_who[who]
         self._tell()
 
     # Tokens.

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from tms.core.clock import Clock
 from tms.core.credentials import without_credentials
 from tms.core.http_connections import close_quietly, guard
+from tms.core.shared_work import shared
 from tms.core.supervision import supervised
 from tms.security.watched_file import WatchedFile
 
@@ -153,7 +154,7 @@ class WebKeys:
         key = self._known(name)
         if key is None and (name is not None or not self._keys) and self._may_ask():
             # Shielded: one who stops waiting stops nothing for others.
-            await asyncio.shield(self._fetched())
+            await shared(self._fetched())
             key = self._known(name)
         return key
 
@@ -188,7 +189,7 @@ class WebKeys:
     async def _fetch_again_and_again(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
-            await asyncio.shield(self._fetched())
+            await shared(self._fetched())
 
     async def _fetch(self) -> None:
         assert self._client is not None

@@ -3,12 +3,12 @@
     line := NAME ":" HASH [":" GROUP ("," GROUP)*] | "#" comment
 
 1. The file is read anew if it was changed. If it is wrong then, what was in it before holds.
-2. Verifying takes a tenth of a second and 64 MiB of memory, so three are verified at a time, in
+2. Verifying takes a tenth of a second and 64 MiB of memory, so two are verified at a time, in
    threads of their own. A right password is remembered for 60 s, by a keyed hash.
 3. An unknown name takes as long as a wrong password, and is told the same.
 4. From one address, 10 wrong passwords a minute are verified; more are refused unread. Addresses of
-   IPv6 count by their network (/64). Two strangers are verified at a time, and eight wait.
-5. A password that was right within a day is never behind strangers: it has the third thread, waits
+   IPv6 count by their network (/64). One stranger is verified at a time, and eight wait.
+5. A password that was right within a day is never behind strangers: it has the second thread, waits
    in no line of theirs, and is verified whatever its address did. Nobody without the password can
    use that.
 """
@@ -31,6 +31,7 @@ from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated, RateExceeded
 from tms.core.hosts import network_of
 from tms.core.rates import Rate, in_seconds
+from tms.core.shared_work import shared
 from tms.security.credentials import Scheme, Verified
 from tms.security.principals import checked_identity
 from tms.security.rules import Identity
@@ -38,8 +39,8 @@ from tms.security.watched_file import WatchedFile
 
 PASSWORD_BYTES_MAX = 256
 FILE_BYTES_MAX = 16 * 1024 * 1024
-THREADS = 3
-STRANGERS_AT_ONCE = 2
+THREADS = 2
+STRANGERS_AT_ONCE = 1
 WAITING_MAX = 8
 LATELY_MS = 24 * 3600 * 1000
 REMEMBERED_MS = 60_000
@@ -154,7 +155,7 @@ class PasswordVerifier:
             task = self._verifying[key] = asyncio.create_task(verifying)
             task.add_done_callback(lambda done: self._end(key, done))
         # Shielded: a thread works on even if nobody waits, and others may wait for the same.
-        return await asyncio.shield(task)
+        return await shared(task)
 
     async def close(self) -> None:
         """Verify no more."""

@@ -221,7 +221,7 @@ def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 class RuleBook:
-    """All rules, by the name that they are for. It does not change."""
+    """All rules, by the name that they are for. Names without a rule are not kept."""
 
     def __init__(self, rules: Iterable[Rule], superusers: Iterable[str] = ()) -> None:
         """Hold rules; a superuser may do everything."""
@@ -229,18 +229,16 @@ class RuleBook:
         by_name: dict[str, list[Rule]] = {}
         for rule in sorted(rules, key=_by_id):
             by_name.setdefault(rule.who, []).append(rule)
-        self._by_name: Mapping[str, _RulesOfOne] = {
-            who: _RulesOfOne(found) for who, found in by_name.items()
-        }
+        self._by_name = {who: _RulesOfOne(found) for who, found in by_name.items()}
 
-    def with_rules_of(self, changed: Mapping[str, Iterable[Rule]]) -> "RuleBook":
-        """Return a book in which some have these rules and no others, by their names."""
-        book = RuleBook((), self._superusers)
-        book._by_name = {
-            **self._by_name,
-            **{who: _RulesOfOne(sorted(rules, key=_by_id)) for who, rules in changed.items()},
-        }
-        return book
+    def replace_rules_of(self, changed: Mapping[str, Iterable[Rule]]) -> None:
+        """Have some names have these rules and no others."""
+        for who, rules in changed.items():
+            found = sorted(rules, key=_by_id)
+            if found:
+                self._by_name[who] = _RulesOfOne(found)
+            else:
+                self._by_name.pop(who, None)
 
     def is_superuser(self, identity: Identity) -> bool:
         """Whether somebody may do everything."""

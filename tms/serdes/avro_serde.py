@@ -111,7 +111,7 @@ class AvroSerde(Serde):
         except Exception as error:  # damaged bytes raise what Python does with them
             raise self._undecodable(data, at, error) from None
         if stream.tell() != len(data):
-            raise Undecodable(f"{len(data) - stream.tell()} bytes are left after the value")
+            raise Undecodable(f"bytes left after the value: {len(data) - stream.tell()}")
         if reader is not None and reader.json_form.has_shared_defaults:
             return copied(value)
         return value
@@ -233,6 +233,8 @@ def _undotted(parsed: Any) -> Any:
         parsed[INNER[kind]] = _undotted(parsed[INNER[kind]])
     elif kind in NAMED:
         parsed["name"] = _undotted(parsed["name"])
+        if "aliases" in parsed:
+            parsed["aliases"] = _undotted(parsed["aliases"])
     for field in parsed["fields"] if kind in RECORDS else ():
         field["type"] = _undotted(field["type"])
     return parsed

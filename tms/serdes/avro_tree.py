@@ -220,7 +220,7 @@ def record_name(node: Json) -> str:
 def spelled(node: Json, *, plain: bool = False) -> Json:
     """Return a tree as JSON that means the same by the rules of every Avro library.
 
-    A name without a namespace gets a dot before it, so that nobody looks for it elsewhere.
+    A name or alias without a namespace gets a dot before it, so that nobody looks for it elsewhere.
     With `plain` an error is a record, and there are no logical types.
     """
 
@@ -235,6 +235,8 @@ def spelled(node: Json, *, plain: bool = False) -> Json:
             made[INNER[kind]] = spell(node[INNER[kind]])
         elif kind in NAMED:
             made["name"] = spell(node["name"])
+            if "aliases" in node:
+                made["aliases"] = [spell(alias) for alias in node["aliases"]]
         if kind in RECORDS:
             made["type"] = "record" if plain else kind
             made["fields"] = [{**each, "type": spell(each["type"])} for each in node["fields"]]

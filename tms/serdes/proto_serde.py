@@ -15,9 +15,9 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from tms.core.avro_lengths import avro_varint
 from tms.core.credentials import shortened
 from tms.core.schema_types import PROTOBUF
+from tms.core.varints import varint
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.standard_protos import STANDARD_FILES
 from tms.serdes.wire_format import encode_path, read_path
@@ -198,7 +198,7 @@ def _damaged_field(data: bytes, descriptor: Descriptor) -> str:
         if field is None or not isinstance(each.data, bytes):
             continue
         alone = _class(descriptor)()
-        raw = avro_varint(each.field_number << 3 | 2) + avro_varint(len(each.data)) + each.data
+        raw = varint(each.field_number << 3 | 2) + varint(len(each.data)) + each.data
         try:
             alone.ParseFromString(raw)
         except DecodeError:

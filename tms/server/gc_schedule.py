@@ -11,16 +11,22 @@ Nothing relies on this but latency: what is in no cycle is freed at once in any 
 
 import asyncio
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 _PERIOD_S = 60.0
 _NEVER = 2**31 - 1
 
 
 @contextmanager
-def collected_by_clock(period_s: float = _PERIOD_S) -> Iterator[None]:
-    """Look for old garbage in the running event loop, every `period_s` seconds at most."""
+def collected_by_clock(
+    period_s: float = _PERIOD_S,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Iterator[None]:
+    """Look for old garbage in the running event loop, every `period_s` seconds at most.
+
+    Each time that is done within the context that `around` returns.
+    """
     young, middle, old = gc.get_threshold()
 
     async def collect() -> None:
@@ -28,7 +34,8 @@ def collected_by_clock(period_s: float = _PERIOD_S) -> Iterator[None]:
             await asyncio.sleep(period_s)
             # How often the middle ones were collected since: what is left of them has grown old.
             if gc.get_count()[2] > old:
-                gc.collect()
+                with around():
+                    gc.collect()
 
     collecting = asyncio.create_task(collect())
     gc.collect()

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from tms.core.clock import Clock
 from tms.core.cluster import HeldLease
+from tms.core.findings import Finding
 from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
@@ -111,6 +112,14 @@ class OpenServices:
         """Return what should be done something about soon, in words; always in the same time."""
         own = self.own_transactions
         return [] if own is None else own.warnings()
+
+    def findings(self) -> list[Finding]:
+        """Return nothing: no shard is away while the store is open."""
+        return []
+
+    def present(self) -> "tuple[OpenServices, Sequence[int]]":
+        """Return this, and no shard."""
+        return self, ()
 
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the store.

@@ -44,7 +44,7 @@ from tms.server.stores import hbase_options, importing
 from tms.settings import Settings
 from tms.transactions.foreign_manager import TransactionsOfOthers
 from tms.transactions.journal import Recover, TransactionJournal
-from tms.transactions.metrics import TransactionMetrics
+from tms.transactions.metrics import KEPT, TransactionMetrics
 from tms.transactions.recovery import RecoveredState
 from tms.transactions.recovery import recover as recover_state
 from tms.transactions.service import TransactionService
@@ -128,6 +128,11 @@ class Shard:
     def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, as they were last looked at."""
         return [*self.subscriptions.lags(), *self.groups.lags()]
+
+    def stop_waiting(self) -> None:
+        """Let polls and takes that wait answer now, and from now on at once."""
+        self.messaging.stop_waiting()
+        self.groups.stop_waiting()
 
     async def raise_format(self) -> None:
         """Record the present format of the store. Raises `StoreUnavailable`."""
@@ -233,6 +238,8 @@ def _services(
         )
         engine.writer.join(journal)
         TransactionMetrics(process.registry, journal)
+        for kind, count in KEPT.items():
+            engine.metrics.memory.show(kind, partial(count, journal))
     writing = Writing(engine, journal)
     subscriptions = SubscriptionService(engine, journal)
     groups = GroupService(engine, subscriptions, journal)
@@ -255,6 +262,7 @@ def _services(
         writer=engine.writer,
         publications=engine.publications,
         carriers=carriers,
+        undo=messaging.invert_published if engine.tables.is_embedded else None,
     )
     return messaging, subscriptions, groups, transactions
 
@@ -315,6 +323,7 @@ async def _start_cleanup(
         )
     else:
         cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
+        messaging.metrics.memory.show("cleaned_topics", lambda: cleaner.topic_count)
     runner = Runner(cleaner, limits, clock, lambda: messaging.metrics.requests)
     CleanupMetrics(process.registry, runner, clock, rules.held_ms)
     return CleanupService(runner, store, transactions, limits, clock)

@@ -12,7 +12,7 @@ import asyncio
 import importlib.util
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -20,6 +20,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
+from tms.core.errors import Stopping, Unavailable
+from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
@@ -144,8 +146,7 @@ class ShardedServices:
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""
         for shard in self.shards:
-            shard.messaging.stop_waiting()
-            shard.groups.stop_waiting()
+            shard.stop_waiting()
 
     async def refresh_lags(self) -> None:
         """Look how far readers are behind; a bounded time."""
@@ -172,6 +173,35 @@ class ShardedServices:
             if shard.own_transactions is not None
             for warning in shard.own_transactions.warnings()
         ]
+
+    def findings(self) -> list[Finding]:
+        """Return which shards are away now, or take no writes."""
+        found = dict.fromkeys(self.places.missing, "No server leads it.")
+        for number, shard in self.places.led.items():
+            with suppress(Stopping):
+                try:
+                    shard.messaging.check_ready()
+                except Unavailable as error:
+                    found.setdefault(number, f"It takes no writes: {error}")
+        return [
+            Finding(
+                kind=FindingKind.SHARD_AWAY,
+                where=f"shard {number}",
+                text=f"{text} Requests for it get 503.",
+                advice="`tms cluster --shards` shows which servers could not open it; their logs "
+                "say why.",
+                is_urgent=True,
+            )
+            for number, text in sorted(found.items())
+        ]
+
+    def present(self) -> "tuple[ShardedServices, Sequence[int]]":
+        """Return the services whose lists leave out the shards that no server leads, and these."""
+        missing = self.places.missing
+        transactions = self.transactions
+        if missing and isinstance(transactions, ShardedTransactions):
+            transactions = transactions.without(missing)
+        return replace(self, transactions=transactions), missing
 
     async def raise_format(self) -> None:
         """Record the present format of each shard that is led here. Raises `StoreUnavailable`."""

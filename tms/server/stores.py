@@ -129,6 +129,7 @@ def _open_hbase(asked: Asked) -> StoreTables:
         takes_over=asked.takes_over,
         token=token,
         is_last=lambda: lease is None or lease.is_last,
+        on_fenced=lambda: None if lease is None else lease.lose(),
         **options,
     )
     return SealedTables(SealedStore(opened, lease))
@@ -215,6 +216,16 @@ def release_store(store: str, settings: Settings) -> bool:
     from tables.hbase.opening import release_store  # noqa: PLC0415  as above
 
     return release_store(store, **hbase_options(settings))
+
+
+def free_shard(store: str, settings: Settings, token: int) -> bool:
+    """Do that for one shard, `hbase://…`, unless a leader with a later token has it.
+
+    Raises as `open_tables`.
+    """
+    from tables.hbase.opening import release_shard  # noqa: PLC0415  as above
+
+    return release_shard(store, token, **hbase_options(settings))
 
 
 def look_at(store: str, settings: Settings, timeout_s: float) -> Callable[[], object]:

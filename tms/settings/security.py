@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
-from tms.core.hosts import is_loopback
+from tms.core.hosts import Network, is_loopback, networks_of
 from tms.core.tls import client_context
 from tms.settings.fields import seldom, setting
 from tms.settings.limits import LimitSettings
@@ -67,6 +67,11 @@ class SecuritySettings(LimitSettings):
         "Allow unencrypted credentials to and from other machines. Anybody who listens in between "
         "can use them.",
     )
+    trusted_proxies: str = seldom(
+        "",
+        "The addresses or networks of proxies, separated by commas. If they pass a request on, "
+        "X-Forwarded-For or Forwarded says whose it is.",
+    )
     tls_cert: str = setting(
         "", "The file of this server's certificate. With it, the server uses TLS."
     )
@@ -94,6 +99,17 @@ class SecuritySettings(LimitSettings):
         if any(not _TOKEN.fullmatch(each.strip()) for each in tokens.split(",") if each.strip()):
             raise ValueError("give ID:SHA256:PRINCIPAL, as `tms auth init` writes it")
         return tokens
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: str) -> str:
+        networks_of(proxies)
+        return proxies
+
+    @property
+    def proxies(self) -> list[Network]:
+        """The networks of the proxies that are trusted."""
+        return networks_of(self.trusted_proxies)
 
     @field_validator("auth_jwks")
     @classmethod

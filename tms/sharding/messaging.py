@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
-from tms.core.errors import OtherShard
+from tms.core.errors import OtherShard, Stopping, Unavailable
 from tms.core.limits import Limits
 from tms.core.message import MessageBlock
 from tms.core.messaging import (
@@ -58,8 +58,8 @@ class ShardedMessaging(Whereabouts[ServedMessaging]):
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Create a topic."""
-        await self._of(topic_id).create_topic(topic_id, properties, caller=caller)
+        """Create a topic, wherever it is led."""
+        await self._asked(topic_id).create_topic(topic_id, properties, caller=caller)
 
     async def update_topic(
         self, topic_id: TopicId, properties: Mapping[str, object], *, caller: Caller = ANYBODY
@@ -74,8 +74,11 @@ class ShardedMessaging(Whereabouts[ServedMessaging]):
         await self._of(topic_id).trim_topic(topic_id, before_ms, caller=caller)
 
     async def topic(self, topic_id: TopicId) -> TopicMetadata:
-        """Return a topic's metadata."""
-        return await self._of(topic_id).topic(topic_id)
+        """Return a topic's metadata, wherever it is led."""
+        return await self._asked(topic_id).topic(topic_id)
+
+    def _asked(self, topic_id: TopicId) -> Messaging:
+        return self._listed[self._sharding.shard_of(topic_id)]
 
     async def topics(self, namespace: str) -> list[str]:
         """Return the names of a namespace's topics in the order of their row keys."""
@@ -189,15 +192,25 @@ class ShardedMessaging(Whereabouts[ServedMessaging]):
         return self._limits.poll_limit(asked)
 
     def check_ready(self) -> None:
-        """Raise `Unavailable` where publishing to one of the shards would be refused now.
+        """Raise `Unavailable` if publishing to every shard would be refused now.
 
         Of a shard that another server leads, that server knows it.
         """
+        refused: Unavailable | None = None
         for shard in range(self._sharding.shards):
-            if shard in self._led:
-                self._services[shard].check_ready()
+            try:
+                if shard in self._led:
+                    self._services[shard].check_ready()
+                else:
+                    _ = self._listed[shard]
+            except Stopping:
+                raise
+            except Unavailable as error:
+                refused = refused or error
             else:
-                _ = self._listed[shard]
+                return
+        if refused is not None:
+            raise refused
 
     def stop_waiting(self) -> None:
         """Let polls that wait for messages answer now, in all shards that are led here."""

@@ -60,6 +60,14 @@ def held(place: P) -> P:
     return place
 
 
+def _is_held(place: object) -> bool:
+    try:
+        held(place)
+    except NoLeader:
+        return False
+    return True
+
+
 class Picked(Sequence[S], Generic[P, S]):
     """One service of each place, as the places are now. Raises `NoLeader` for one that is away."""
 
@@ -99,6 +107,11 @@ class Places(Generic[Shard]):
             (each, each) for each in self._absent
         ]
         """By what other leaders are asked and reached, also of shards that are still led here."""
+
+    @property
+    def missing(self) -> Sequence[int]:
+        """The shards that no server is known to lead now."""
+        return [number for number, place in enumerate(self.asked) if not _is_held(place)]
 
     def lead(self, number: int, shard: Shard) -> None:
         """Take note that this process leads a shard."""

@@ -32,6 +32,11 @@ class ShardedTransactions(Whereabouts[AsyncTransactions]):
         super().__init__(sharding, services)
         self._listed = listed
 
+    def without(self, missing: Collection[int]) -> "ShardedTransactions":
+        """Return the same, with lists and sums that leave some shards out."""
+        listed = [self._listed[shard] for shard in range(len(self._listed)) if shard not in missing]
+        return ShardedTransactions(self._sharding, self._services, listed)
+
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction at its home."""
         home = self._sharding.home(request.namespace, request.topic)

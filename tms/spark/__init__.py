@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
     from tms.spark.typed.functions import from_tms, to_tms
 
-__all__ = ["from_tms", "register", "to_tms"]
+__all__ = ["from_tms", "lag", "register", "to_tms"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "lag":
+        from tms.spark.lags import lag  # noqa: PLC0415  needs pyarrow
+
+        return lag
     if name not in ("from_tms", "to_tms"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tms.spark.typed import functions  # noqa: PLC0415  needs PySpark

@@ -12,7 +12,7 @@ from typing import Any
 
 from tms.core.errors import CheckpointBehind, TransactionDuplicate
 from tms.core.limits import NAME_CHARS_MAX
-from tms.spark.options import WriteOptions
+from tms.spark.option_types import WriteOptions
 from tms.spark.server import SparkServer
 
 BATCH_ORIGIN = "spark batch"

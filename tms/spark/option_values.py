@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
@@ -12,6 +13,8 @@ from tms.core.errors import InvalidRequest
 from tms.spark.offsets import Bound, at_time, parse_offset
 
 _SHOWN_CHARS_MAX = 100
+_DELAY = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?(ms|s|m|h|d)?", re.ASCII)
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 Value = TypeVar("Value")
 
@@ -52,6 +55,14 @@ def seconds(option: str, text: str) -> float:
     if not 0 < value < float("inf"):
         refuse(option, "a number of seconds is expected", text)
     return value
+
+
+def delay(option: str, text: str) -> float:
+    """Return the seconds of a number, or of one with ms, s, m, h or d behind it, as in `15m`."""
+    found = _DELAY.fullmatch(text)
+    if found is None:
+        refuse(option, "seconds, or a number with ms, s, m, h or d, is expected", text)
+    return float(found[1]) * _UNITS_S[found[2] or "s"]
 
 
 def time_ms(option: str, text: str) -> int:

@@ -9,19 +9,31 @@ in Spark. docs/spark.md has the table of them, and a test holds it to `OPTIONS`.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
-from tms.client.access import Access, access_of
 from tms.core.errors import InvalidRequest
 from tms.core.reading import Isolation
 from tms.core.schemas import LATEST
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transactions import check_owner
-from tms.spark.offsets import Edge, RangeBounds, at_time, parse_offset
+from tms.spark.offsets import (
+    Edge,
+    RangeBounds,
+    at_time,
+    parse_offset,
+)
+from tms.spark.option_types import (
+    STRATEGY,
+    TRIGGER_DELAY_S,
+    ReadOptions,
+    ServerOptions,
+    Strategy,
+    WriteOptions,
+)
 from tms.spark.option_values import (
     GivenOptions,
     closest,
+    delay,
     flag,
     offsets_by_topic,
     refuse,
@@ -37,9 +49,12 @@ _CONNECTION = (
 )
 _STARTING = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-_PER_TRIGGER = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+_PER_TRIGGER = (
+    *("maxOffsetsPerTrigger", "maxBytesPerTrigger"),
+    *("minOffsetsPerTrigger", "maxTriggerDelay"),
+)
 _READ = (
-    *("subscribe", "subscribePattern", *_STARTING, *_ENDING, *_PER_TRIGGER),
+    *("subscribe", "subscribePattern", *_STARTING, STRATEGY, *_ENDING, *_PER_TRIGGER),
     *("isolation", "failOnDataLoss", "minPartitions", "pushdown"),
     *("schema", "message", "damaged"),
 )
@@ -65,88 +80,6 @@ TIMEOUT_S = 60.0
 RETRY_FOR_S = 60.0
 RAISE, GIVE = "raise", "give"
 TRANSACTION_TIMEOUT_S = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """Which server, and how it is talked to."""
-
-    url: str
-    namespace: str
-    timeout_s: float
-    retry_for_s: float
-    compress: bool
-    token: str = field(default="", repr=False)
-    token_file: str = ""
-    """Where each of Spark's processes finds the token."""
-    ca: str = ""
-    """Where each finds the certificates to trust the server by."""
-
-    def access(self) -> Access:
-        """Return the credentials of a Spark process for the server.
-
-        Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for files that cannot be
-        used there.
-        """
-        auth: str | Path | None = Path(self.token_file) if self.token_file else self.token or None
-        return access_of(self.url, auth=auth, ca=self.ca or None)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """The options of a reader."""
-
-    connection: ServerOptions
-    topics: tuple[str, ...] | None
-    """Those named, None where there is a pattern."""
-    pattern: str | None
-    starting: RangeBounds
-    ending: RangeBounds
-    rows_per_trigger: int | None
-    bytes_per_trigger: int | None
-    isolation: Isolation
-    fail_on_data_loss: bool
-    partitions_min: int | None
-    pushdown: bool
-    schema: str | int | None = None
-    """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
-    message: str = ""
-    """For a Protobuf file: the full name of the message to read; by default the first."""
-    gives_damaged: bool = False
-    """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
-
-    def __str__(self) -> str:
-        """Return which topics are read, for people."""
-        return self.pattern if self.pattern is not None else ", ".join(self.topics or ())
-
-    def chosen(self, topics: Iterable[str]) -> list[str]:
-        """Return which of all `topics` of the namespace the pattern takes, or those named."""
-        if self.pattern is None:
-            return list(self.topics or ())
-        takes = re.compile(self.pattern).fullmatch
-        return sorted(topic for topic in topics if takes(topic))
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """The options of a writer."""
-
-    connection: ServerOptions
-    topic: str | None
-    """Where all rows go; None where each says so itself, in the column `topic`."""
-    owner: str | None
-    """`txnAppId`."""
-    sequence: int | None
-    """`txnVersion`."""
-    transactional: bool
-    timeout_s: int
-    """After how long a transaction is given up that nobody ends."""
-    schema: str | int | None = None
-    """As a reader's; a text is registered under the topic's subject."""
-    message: str = ""
-    """As a reader's."""
-    checkpoint: str | None = None
-    """Where a stream has its checkpoint, if an option says so."""
 
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
@@ -273,6 +206,14 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
                 refuse("subscribe", "a topic that is not read has an offset", topic)
     if given.has("damaged") and not given.has("schema"):
         refuse("damaged", "it needs schema: without one payloads are not decoded")
+    if given.has(STRATEGY) and not any(given.has(option) for option in _STARTING[1:]):
+        refuse(STRATEGY, f"it needs {_STARTING[1]} or {_STARTING[2]}")
+    rows_max = given.value("maxOffsetsPerTrigger", whole_number, None)
+    rows_min = given.value("minOffsetsPerTrigger", whole_number, None)
+    if rows_min is None and given.has("maxTriggerDelay"):
+        refuse("maxTriggerDelay", "it needs minOffsetsPerTrigger")
+    if rows_min is not None and rows_max is not None and rows_min > rows_max:
+        refuse("minOffsetsPerTrigger", "it is over maxOffsetsPerTrigger", str(rows_min))
     schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
     check_message(message, schema)
     return ReadOptions(
@@ -281,7 +222,7 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
         given.value("subscribePattern", _pattern, None),
         starting,
         ending,
-        given.value("maxOffsetsPerTrigger", whole_number, None),
+        rows_max,
         given.value("maxBytesPerTrigger", whole_number, None),
         given.value("isolation", _isolation, Isolation.COMMITTED),
         given.value("failOnDataLoss", flag, otherwise=True),
@@ -290,6 +231,9 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
         schema,
         message,
         given.value("damaged", chosen_damaged, otherwise=False),
+        rows_min=rows_min,
+        delay_s=given.value("maxTriggerDelay", delay, TRIGGER_DELAY_S),
+        strategy=given.value(STRATEGY, _strategy, Strategy.WAIT),
     )
 
 
@@ -375,6 +319,13 @@ def _isolation(option: str, text: str) -> Isolation:
         return Isolation(text)
     except ValueError:
         refuse(option, "committed or all is expected", text)
+
+
+def _strategy(option: str, text: str) -> Strategy:
+    try:
+        return Strategy(text)
+    except ValueError:
+        refuse(option, "error, latest or wait is expected", text)
 
 
 def _version(option: str, text: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from tms.core.errors import InvalidRequest, TmsError
+from tms.core.errors import TmsError
 
 OURS = ("tms", "pyspark_tms")
 OTHERS = (
@@ -82,11 +82,6 @@ def without_arrow(url: str) -> CannotRun:
         "installs it: scripts/environment arrow; with a wheel, "
         "pip install 'FILE.whl[server,arrow]'. Then start it again."
     )
-
-
-def is_without_arrow(error: TmsError) -> bool:
-    """Whether a server answers so that has no Arrow."""
-    return isinstance(error, InvalidRequest) and error.problem.code == "not_acceptable"
 
 
 def told_plainly(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -27,9 +27,9 @@ from pyspark.sql.datasource import (
 from tms.client.start import ms_of
 from tms.core.errors import DataLost, TopicNotFound
 from tms.core.message import FIRST_ID, LAST_ID, first_id_at
-from tms.spark.offsets import Offset, Offsets, Standings, end_of, start_of
+from tms.spark.offsets import Offset, Offsets, Standings, end_of
+from tms.spark.option_types import ReadOptions
 from tms.spark.option_values import ceiling_ms
-from tms.spark.options import ReadOptions
 from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
 from tms.spark.prerequisites import told_plainly
 from tms.spark.rows import spark_rows
@@ -201,7 +201,7 @@ class BatchReader(DataSourceReader):
                 if options.pattern is not None:
                     continue  # deleted since the topics were listed
                 raise TopicNotFound(topic=topic)
-            starts[topic] = start_of(options.starting.of(topic), standing)
+            starts[topic] = options.start_in(topic, standing)
             end = end_of(options.ending.of(topic), standing)
             ends[topic] = end._replace(position=min(end.position, self.end))
         there, _ = standings_for(server, ends, starts, self.reading, {})

@@ -35,22 +35,21 @@ from tms.client.retry import again, may_pass
 from tms.core.commits import CommitRequest, Stored
 from tms.core.credentials import without_credentials
 from tms.core.errors import (
-    InvalidRequest,
-    NotPermitted,
+    NotTms,
     OwnerBusy,
-    TopicNotFound,
     TransactionNotInProgress,
 )
 from tms.core.limits import LIMIT_MAX
-from tms.core.message import FIRST_ID, ID_BYTES, id_after
+from tms.core.message import ID_BYTES, id_after
+from tms.core.ranges import Reach
 from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
 from tms.spark.arrow_stream import ARROW, ARROW_FRAMES, batches_of, stream_of
 from tms.spark.offsets import Standing, Standings
-from tms.spark.options import ServerOptions
+from tms.spark.option_types import ServerOptions
 from tms.spark.plan import Range, Span
-from tms.spark.prerequisites import is_without_arrow, without_arrow
+from tms.spark.prerequisites import without_arrow
 from tms.spark.typed.registered import RegisteredSchemas
 
 TOPICS_PER_CALL = 10_000
@@ -59,6 +58,12 @@ _CLIENT = "spark"
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
+
+
+class _Welcome(msgspec.Struct):
+    """A server's first page, which any caller may read."""
+
+    arrow: bool = True
 
 
 class SparkServer:
@@ -86,24 +91,18 @@ class SparkServer:
         self._bridge.close_with(http.close)
         self.schemas = RegisteredSchemas(self._calls, self._bridge, self._namespace)
 
-    def check_arrow(self, topic: str = "spark") -> None:
-        """Raise `CannotRun` if the server does not talk Arrow. The topic need not be there."""
-        nothing = {"startFrom": FIRST_ID.hex(), "end": FIRST_ID.hex(), "limit": 1}
-        body = msgspec.json.encode(nothing)
+    def check_arrow(self) -> None:
+        """Raise `CannotRun` if the server says that it has no Arrow; an older one does not say.
 
-        async def ask() -> None:
-            path = f"{self._topic(topic)}/poll"
-            async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES):
-                pass
-
+        Any caller may ask this.
+        """
+        answer = self._repeated(self._calls.http.send, "GET", "")
         try:
-            self._repeated(ask)
-        except (TopicNotFound, NotPermitted):
-            return
-        except InvalidRequest as error:
-            if is_without_arrow(error):
-                raise without_arrow(self._url) from None
-            raise
+            welcome = msgspec.json.decode(answer, type=_Welcome)
+        except msgspec.MsgspecError:
+            raise NotTms(url=self._url, reason="it answers other JSON") from None
+        if not welcome.arrow:
+            raise without_arrow(self._url)
 
     # Topics
 
@@ -149,17 +148,31 @@ class SparkServer:
         """Return the end that each topic's share of messages and payload bytes reaches."""
 
         async def reach(one: Range) -> bytes:
-            found = await self._ranges.reach(
-                self._id(one.topic),
-                one.start,
-                one.end,
-                messages=None if messages is None else messages[one.topic],
-                payload_bytes=None if sizes is None else sizes[one.topic],
-                isolation=isolation,
-            )
-            return found.end
+            most = None if messages is None else messages[one.topic]
+            size = None if sizes is None else sizes[one.topic]
+            return (await self._reach(one, isolation, most, size)).end
 
         return self._all(reach, ranges)
+
+    def first(self, ranges: Sequence[Range], isolation: Isolation, messages: int) -> list[Reach]:
+        """Return how far the first messages of each range reach, at most that number."""
+
+        async def reach(one: Range) -> Reach:
+            return await self._reach(one, isolation, messages, None)
+
+        return self._all(reach, ranges)
+
+    def _reach(
+        self, one: Range, isolation: Isolation, messages: int | None, size: int | None
+    ) -> Awaitable[Reach]:
+        return self._ranges.reach(
+            self._id(one.topic),
+            one.start,
+            one.end,
+            messages=messages,
+            payload_bytes=size,
+            isolation=isolation,
+        )
 
     def rows(self, one: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
         """Give all rows of a range, in order, as the server has them.

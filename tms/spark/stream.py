@@ -7,6 +7,7 @@ the checkpoint that is not read any more; its offset is kept, and it is read on 
 comes back. Topics that come later are read from their oldest message on.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -21,8 +22,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tms.core.errors import TmsError, TopicNotFound
-from tms.spark.offsets import Offset, Offsets, read_back, start_of, written
-from tms.spark.options import ReadOptions
+from tms.spark.offsets import Offset, Offsets, read_back, written
+from tms.spark.option_types import ReadOptions
 from tms.spark.plan import latest, left, plan, shares
 from tms.spark.prerequisites import told_plainly
 from tms.spark.reader import ReadPlan, standings_for
@@ -44,6 +45,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._nothing_behind: dict[tuple[str, Offset], int] = {}
         """When a topic's end was looked at last: nothing was behind it by then."""
         self._ends: Offsets = {}
+        self._waits_until = 0.0
+        """Until when a batch waits for `rows_min` messages, by the monotonic clock."""
         self._told_left: set[str] = set()
         """Topics that are not read any more, of which that was told."""
 
@@ -72,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts: dict[str, Offset] = {}
         for topic, standing in standings.items():
             if standing is not None:
-                starts[topic] = start_of(options.starting.of(topic), standing)
+                starts[topic] = options.start_in(topic, standing)
             elif options.pattern is None:
                 raise TopicNotFound(topic=topic)
         return written(starts)
@@ -115,9 +118,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         } | dict.fromkeys(found.items(), time_ms)
         if self._target is not None:
             ends = _no_further(ends, begin, self._target)
+        elif self._is_to_wait(begin, ends):
+            return start
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(begin, ends)
         return written({**ends, **kept})
+
+    def _is_to_wait(self, begin: Offsets, ends: Offsets) -> bool:
+        """Whether a batch is to wait for more messages; the first one of a run does not."""
+        options, now = self._reading.options, time.monotonic()
+        if options.rows_min is None:
+            return False
+        if now < self._waits_until:
+            there, _ = self._server.standings(ends, options.isolation)
+            ranges = plan(begin, ends, there).ranges
+            found = self._server.first(ranges, options.isolation, options.rows_min)
+            if sum(reach.messages for reach in found) < options.rows_min:
+                return True
+        self._waits_until = now + options.delay_s
+        return False
 
     def _limited(self, begin: Offsets, ends: Offsets) -> Offsets:
         """Return ends that as many rows and bytes reach as a trigger may have."""

@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 from tms.core.commits import Stored
 from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
 from tms.spark.batch_owner import BATCH_ORIGIN, BatchOwner, check_is_last, named_owner, start
-from tms.spark.options import WriteOptions
+from tms.spark.option_types import WriteOptions
 from tms.spark.rows import by_topic, check_written, requests_of
 from tms.spark.server import SparkServer
 from tms.spark.typed.registered import KnownSchema

@@ -237,7 +237,7 @@ class TransactionState(AskedState):
         `TransactionNotInProgress`, `TransactionUnknown`.
         """
         opened = self.opened.by_pointer.get(transaction_id)
-        known = opened or self.invalids.by_pointer.get(transaction_id)
+        known = opened or self.invalids.get(transaction_id)
         if known is not None and known.id != transaction_id:
             raise TransactionUnknown(transaction_id=transaction_id)
         if known is not None and known.type is TransactionType.LONG:
@@ -276,7 +276,7 @@ class TransactionState(AskedState):
 
     def truncate_invalid_ids(self, write_pointers: Iterable[int]) -> tuple[int, Edits]:
         """Take write pointers off the invalid list; the first value is how many are on it."""
-        found = tuple(sorted({p for p in write_pointers if p in self.invalids.by_pointer}))
+        found = tuple(sorted({p for p in write_pointers if p in self.invalids}))
         return len(found), (Edit(EditKind.TRUNCATED, truncated=found),) if found else ()
 
     def truncate_invalid_before(self, time_ms: int) -> tuple[int, Edits]:

@@ -45,7 +45,7 @@ class SourceTransactions:
     @property
     def invalids(self) -> frozenset[int]:
         """The invalid write pointers."""
-        return frozenset(self.state.invalids.by_pointer)
+        return frozenset(self.state.invalids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,9 @@ def carry(
 
 def _listing(state: TransactionState, ids: OwnIds) -> TransactionState:
     """Return a state with those on its invalid list that have some ids."""
-    by_pointer = state.invalids.by_pointer
-    of_pointers = {pointer: by_pointer[pointer] for pointer in state.invalids.ascending}
     narrowed = copy(state)
     narrowed.invalids = Invalids()
-    narrowed.invalids.load({p: each for p, each in of_pointers.items() if ids.has(each.id)})
+    narrowed.invalids.load({p: each for p, each in state.invalids.items() if ids.has(each.id)})
     return narrowed
 
 
@@ -132,7 +130,7 @@ def _merged(states: Sequence[TransactionState], limits: Limits, now_ms: int) -> 
     merged = TransactionState(limits, now_ms)
     merged.last_write_pointer = max(state.last_write_pointer for state in states)
     merged.read_pointer = max(state.read_pointer for state in states)
-    invalids = {p: each for state in states for p, each in state.invalids.by_pointer.items()}
+    invalids = {p: each for state in states for p, each in state.invalids.items()}
     merged.invalids.load(dict(sorted(invalids.items())))
     codes = dict(sorted(item for state in states for item in state.outcomes.codes.items()))
     merged.outcomes.load([*codes], [*codes.values()])
@@ -164,4 +162,4 @@ def _later(owner: str, one: LastCommit, other: LastCommit) -> LastCommit:
 
 def _taken(state: TransactionState) -> frozenset[int]:
     in_progress = [pointer for opened in state.opened for pointer in opened.pointers]
-    return frozenset(in_progress) | frozenset(state.invalids.by_pointer)
+    return frozenset(in_progress) | frozenset(state.invalids)

@@ -1,20 +1,35 @@
-"""The invalid list: write pointers whose entries no reader is to see, and whose they were."""
+"""The invalid list: write pointers whose entries no reader is to see, and whose they were.
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+A pointer stays on it for a day and an hour, so it may have many: each takes twelve bytes. It is in
+one array, ascending, and what is known of its transaction in a table of what is different: of those
+that one program let time out, that is one row. More is kept of few: sequences, checkpoints, and the
+end of a transaction as long as one in progress is older than it.
+
+The arrays are handed out as they are, and copied before the next change: so they never change.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self, cast
 
+from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.transaction import TransactionType
 
+_SETTLE_MIN = 1_000
+_DETAILS_MIN = 1_000
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, slots=True)
 class Invalid:
     """An invalid transaction."""
 
     id: int
     type: TransactionType
     since: int
-    """The last write pointer given out when it became invalid."""
+    """The last write pointer given out when it became invalid; its last pointer once `settle` has
+    forgotten that."""
     client: str
     owner: str | None
     sequence: int | None
@@ -30,52 +45,246 @@ class Invalid:
         return (self.id, *self.checkpoints)
 
 
-class Invalids:
-    """All that are invalid, by each of their write pointers."""
+class _Details(NamedTuple):
+    """The facts that many invalid transactions have in common."""
+
+    type: TransactionType
+    client: str
+    owner: str | None
+    principal: str | None
+    keys_after_ms: int | None
+    """The least time of its entries, less that of its id; None if it was not recorded."""
+
+
+class Pointers(array):  # type: ignore[type-arg]  # before Python 3.12 it takes no argument
+    """Write pointers in eight bytes each; equal to any other sequence of the same."""
+
+    def __new__(cls, pointers: Iterable[int] = ()) -> Self:
+        """Hold some pointers."""
+        return cast(Self, super().__new__(cls, "q", pointers))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another sequence has the same numbers."""
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Return the hash of a tuple that is equal."""
+        return hash(tuple(self))
+
+
+class Column(Mapping[int, int]):
+    """A number for each pointer that was on the list at one moment, ascending by pointer."""
+
+    def __init__(self, pointers: Sequence[int], number: Callable[[int], int]) -> None:
+        """Have `number` return it for the place of a pointer."""
+        self._pointers, self._number = pointers, number
+
+    def __getitem__(self, pointer: int) -> int:
+        """Return the number of a pointer. Raises `KeyError`."""
+        return self._number(_place(self._pointers, pointer))
+
+    def __contains__(self, pointer: object) -> bool:
+        """Whether a pointer was on the list."""
+        return isinstance(pointer, int) and _holds(self._pointers, pointer)
+
+    def __iter__(self) -> Iterator[int]:
+        """Give the pointers."""
+        return iter(self._pointers)
+
+    def __len__(self) -> int:
+        """Return how many pointers there were."""
+        return len(self._pointers)
+
+
+class Invalids(Mapping[int, Invalid]):
+    """All that are invalid, by each of their write pointers, ascending."""
 
     def __init__(self) -> None:
-        self.by_pointer: dict[int, Invalid] = {}
         self.changed_at = 0
         """The last write pointer given out when the list changed last."""
-        self._ascending: list[int] = []
-        self._tuple: tuple[int, ...] | None = ()
+        self._pointers = Pointers()
+        self._rows = array("I")
+        """The row of each pointer in `_details`."""
+        self._is_handed_out = False
+        self._details: list[_Details] = []
+        self._row_of: dict[_Details, int] = {}
+        self._since: dict[int, int] = {}
+        """By pointer; of those that are missing, all transactions in progress are newer."""
+        self._sequences: dict[int, int] = {}
+        self._together: dict[int, tuple[int, ...]] = {}
+        """The pointers of a transaction that has more than one, by each of them."""
+        self._settle_at = _SETTLE_MIN
 
     @property
-    def ascending(self) -> tuple[int, ...]:
-        """All pointers, ascending: the same tuple until the list changes."""
-        if self._tuple is None:
-            self._tuple = tuple(self._ascending)
-        return self._tuple
+    def ascending(self) -> Sequence[int]:
+        """All pointers, ascending: the same array until the list changes."""
+        self._is_handed_out = True
+        return self._pointers
+
+    def __len__(self) -> int:
+        """Return how many pointers there are."""
+        return len(self._pointers)
+
+    def __iter__(self) -> Iterator[int]:
+        """Give all pointers, ascending."""
+        return iter(self.ascending)
+
+    def __contains__(self, pointer: object) -> bool:
+        """Whether a pointer is on the list."""
+        return isinstance(pointer, int) and _holds(self._pointers, pointer)
+
+    def __getitem__(self, pointer: int) -> Invalid:
+        """Return the transaction of a pointer. Raises `KeyError`."""
+        details = self._details[self._rows[_place(self._pointers, pointer)]]
+        pointers = self._together.get(pointer, (pointer,))
+        return Invalid(
+            pointers[0],
+            details.type,
+            self._since.get(pointer, pointers[-1]),
+            details.client,
+            details.owner,
+            self._sequences.get(pointer),
+            pointers[1:],
+            details.principal,
+            _keys_from_ms(details, pointers[0]),
+        )
+
+    def transactions(self) -> Iterator[Invalid]:
+        """Give each transaction once, by the first of its pointers that is on the list."""
+        given: set[int] = set()
+        for pointer in self.ascending:
+            together = self._together.get(pointer)
+            if together is not None:
+                if together[0] in given:
+                    continue
+                given.add(together[0])
+            yield self[pointer]
+
+    def since(self) -> Column:
+        """Return the `since` of all pointers as it is now."""
+        pointers, since, together = self.ascending, self._since.copy(), self._together.copy()
+
+        def number(place: int) -> int:
+            pointer = pointers[place]
+            return since.get(pointer) or together.get(pointer, (pointer,))[-1]
+
+        return Column(pointers, number)
+
+    def keys_from_ms(self) -> Column:
+        """Return the `keys_from_ms` of all pointers as it is now."""
+        pointers, rows, details = self.ascending, self._rows, self._details
+        together = self._together.copy()
+
+        def number(place: int) -> int:
+            pointer = pointers[place]
+            return _keys_from_ms(details[rows[place]], together.get(pointer, (pointer,))[0])
+
+        return Column(pointers, number)
 
     def add(self, invalid: Invalid, pointers: Iterable[int]) -> None:
         """Add `pointers`, which are some of the transaction's."""
+        self._own_arrays()
+        row = self._row(invalid)
         for pointer in pointers:
-            self.by_pointer[pointer] = invalid
-            insort(self._ascending, pointer)
-        self._changed(invalid.since)
+            place = bisect_left(self._pointers, pointer)
+            self._pointers.insert(place, pointer)
+            self._rows.insert(place, row)
+            self._add_rest(pointer, invalid)
+        self.changed_at = invalid.since
 
     def load(self, by_pointer: Mapping[int, Invalid]) -> None:
         """Take pointers, ascending, with whose they are, where none are on the list yet."""
-        self.by_pointer.update(by_pointer)
-        self._ascending = list(by_pointer)
-        self._changed(max((invalid.since for invalid in by_pointer.values()), default=0))
+        self._own_arrays()
+        for pointer, invalid in by_pointer.items():
+            self._pointers.append(pointer)
+            self._rows.append(self._row(invalid))
+            self._add_rest(pointer, invalid)
+            self.changed_at = max(self.changed_at, invalid.since)
 
     def remove(self, pointers: Iterable[int], changed_at: int) -> dict[int, Invalid]:
         """Take off those of `pointers` that are on the list, and return them."""
-        removed = {
-            pointer: self.by_pointer.pop(pointer)
-            for pointer in pointers
-            if pointer in self.by_pointer
-        }
+        removed = {pointer: self[pointer] for pointer in pointers if pointer in self}
+        if not removed:
+            return removed
         if len(removed) == 1:
-            [pointer] = removed
-            del self._ascending[bisect_left(self._ascending, pointer)]
-        elif removed:
-            self._ascending = [p for p in self._ascending if p not in removed]
-        if removed:
-            self._changed(changed_at)
+            self._own_arrays()
+            place = _place(self._pointers, *removed)
+            del self._pointers[place], self._rows[place]
+        else:
+            kept = [place for place, p in enumerate(self._pointers) if p not in removed]
+            self._rows = array("I", (self._rows[place] for place in kept))
+            self._pointers = Pointers(self._pointers[place] for place in kept)
+            self._is_handed_out = False
+        for pointer in removed:
+            self._since.pop(pointer, None)
+            self._sequences.pop(pointer, None)
+            self._together.pop(pointer, None)
+        self.changed_at = changed_at
+        self._drop_details()
         return removed
 
-    def _changed(self, changed_at: int) -> None:
-        self.changed_at = changed_at
-        self._tuple = None
+    def settle_if_many(self, first_in_progress: int) -> None:
+        """Call `settle` now and then."""
+        if len(self._since) > self._settle_at:
+            self.settle(first_in_progress)
+            self._settle_at = 2 * len(self._since) + _SETTLE_MIN
+
+    def settle(self, first_in_progress: int) -> None:
+        """Forget when those ended that ended before everything in progress began.
+
+        Whatever is in progress, or will be, has them on its list, whenever they ended before.
+        """
+        self._since = {p: since for p, since in self._since.items() if since >= first_in_progress}
+
+    def _row(self, invalid: Invalid) -> int:
+        after_ms = None
+        if invalid.keys_from_ms:
+            after_ms = invalid.keys_from_ms - invalid.id // WRITE_POINTERS_PER_MS
+        details = _Details(invalid.type, invalid.client, invalid.owner, invalid.principal, after_ms)
+        row = self._row_of.get(details)
+        if row is None:
+            row = self._row_of[details] = len(self._details)
+            self._details.append(details)
+        return row
+
+    def _add_rest(self, pointer: int, invalid: Invalid) -> None:
+        if invalid.since > invalid.pointers[-1]:
+            self._since[pointer] = invalid.since
+        if invalid.sequence is not None:
+            self._sequences[pointer] = invalid.sequence
+        if invalid.checkpoints:
+            self._together[pointer] = invalid.pointers
+
+    def _own_arrays(self) -> None:
+        """Copy the arrays if somebody has them as they are."""
+        if self._is_handed_out:
+            self._pointers, self._rows = Pointers(self._pointers), self._rows[:]
+            self._is_handed_out = False
+
+    def _drop_details(self) -> None:
+        """Drop the rows that no pointer has any more, if they are most of them."""
+        if len(self._details) <= 2 * len(self._pointers) + _DETAILS_MIN:
+            return
+        used = sorted(set(self._rows))
+        self._details = [self._details[row] for row in used]  # a list that was handed out stays
+        self._row_of = {details: row for row, details in enumerate(self._details)}
+        new = {row: place for place, row in enumerate(used)}
+        self._rows = array("I", map(new.__getitem__, self._rows))
+
+
+def _keys_from_ms(details: _Details, transaction_id: int) -> int:
+    if details.keys_after_ms is None:
+        return 0
+    return transaction_id // WRITE_POINTERS_PER_MS + details.keys_after_ms
+
+
+def _place(ascending: Sequence[int], pointer: int) -> int:
+    place = bisect_left(ascending, pointer)
+    if place == len(ascending) or ascending[place] != pointer:
+        raise KeyError(pointer)
+    return place
+
+
+def _holds(ascending: Sequence[int], pointer: int) -> bool:
+    place = bisect_left(ascending, pointer)
+    return place < len(ascending) and ascending[place] == pointer

@@ -31,7 +31,6 @@ from tms.core.errors import (
     Stopping,
     StoreUnavailable,
     TmsError,
-    TransactionNotInProgress,
     TransactionUnknown,
 )
 from tms.core.group_commit import BlockingCalls, Participant
@@ -43,6 +42,7 @@ from tms.core.transactions import Publications, TransactionStatus
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState
+from tms.transactions.transitions import not_in_progress
 
 _RECOVER_EVERY_S = 0.2
 _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
@@ -206,7 +206,7 @@ class TransactionJournal(Participant):
         """Return the write pointers of a transaction that is open or invalid; none of others."""
         state = self.state
         known = state.opened.by_pointer.get(transaction_id)
-        found = known or state.invalids.by_pointer.get(transaction_id)
+        found = known or state.invalids.get(transaction_id)
         return () if found is None else found.pointers
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
@@ -305,8 +305,7 @@ class TransactionJournal(Participant):
         """Recover no more."""
         if self._recovering is not None:
             self._recovering.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._recovering
+            await asyncio.gather(self._recovering, return_exceptions=True)
 
 
 def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
@@ -322,7 +321,7 @@ def _ended(state: TransactionState, write_pointer: int) -> TmsError:
     status = state.status(write_pointer)
     if status is None:
         return TransactionUnknown(transaction_id=write_pointer)
-    return TransactionNotInProgress(transaction_id=write_pointer, status=str(status))
+    return not_in_progress(write_pointer, status)
 
 
 class Transition(JointWrite):

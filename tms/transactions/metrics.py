@@ -1,6 +1,6 @@
 """The counts of the transaction manager, for Prometheus; plain numbers until it reads them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,6 +16,14 @@ _TRANSITIONS = {
     EditKind.ABORTED: "aborted",
     EditKind.INVALID: "invalidated",
 }
+
+KEPT: Mapping[str, Callable[[TransactionJournal], int]] = {
+    "transactions": lambda journal: journal.state.in_progress_count,
+    "invalid_pointers": lambda journal: journal.state.invalid_count,
+    "outcomes": lambda journal: len(journal.state.outcomes.codes),
+    "owners": lambda journal: len(journal.state.owners.last_commits),
+}
+"""How many of each kind are in memory. Each raises `StoreUnavailable` while it is recovered."""
 
 
 class TransactionMetrics:

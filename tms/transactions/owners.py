@@ -111,9 +111,9 @@ class Owners:
         shares = self.shares
         if shares.used < _TOLD_FROM * shares.bound:
             return []
-        remembered = f"{shares.used} of {shares.bound} owners of transactions are remembered"
+        remembered = f"remembered owners of transactions: {shares.used} of {shares.bound}"
         advice = "raise transaction_owners_max, or forget some with `tms tx owners forget`"
-        return [f"{remembered}: {advice}"]
+        return [f"{remembered}; {advice}"]
 
     def forget(self, owner: str) -> None:
         """Forget an owner that is known. Raises `KeyError`."""

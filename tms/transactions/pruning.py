@@ -35,9 +35,13 @@ class InvalidList:
         """Return the time from which on a topic may have entries under `pointers`, in ms."""
         return min((self.keys_from_ms.get(pointer, 0) for pointer in pointers), default=0)
 
-    def seen_by_all(self) -> set[int]:
-        """Return the pointers that all snapshots in progress have on their list of invalid ones."""
-        return {p for p, since in self.since.items() if since < self.first_in_progress}
+    def seen_by_all(self, after: int = 0) -> set[int]:
+        """Return the pointers above `after` that all snapshots in progress have as invalid."""
+        return {p for p in self.since if p > after and self.is_seen_by_all(p)}
+
+    def is_seen_by_all(self, pointer: int) -> bool:
+        """Whether all snapshots in progress have a pointer of the list as invalid."""
+        return self.since[pointer] < self.first_in_progress
 
     @property
     def ended_up_to(self) -> int:
@@ -47,13 +51,12 @@ class InvalidList:
 
 def invalid_list(state: TransactionState, knows_publications_after: int) -> InvalidList:
     """Return the invalid list of a state that is durable."""
-    by_pointer = state.invalids.by_pointer
     return InvalidList(
-        {pointer: by_pointer[pointer].since for pointer in state.invalids.ascending},
+        state.invalids.since(),
         state.opened.first,
         state.last_write_pointer,
         min((o.visibility_upper_bound for o in state.opened), default=state.last_write_pointer),
         knows_publications_after,
         frozenset(state.opened.by_pointer),
-        {pointer: invalid.keys_from_ms for pointer, invalid in by_pointer.items()},
+        state.invalids.keys_from_ms(),
     )

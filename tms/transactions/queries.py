@@ -27,7 +27,7 @@ class AskedState(AppliedState):
         One that has committed or aborted is nobody's any more.
         """
         known = self.opened.by_pointer.get(write_pointer)
-        check_own(caller, write_pointer, known or self.invalids.by_pointer.get(write_pointer))
+        check_own(caller, write_pointer, known or self.invalids.get(write_pointer))
 
     def is_in_progress(self, write_pointer: int) -> bool:
         """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
@@ -46,7 +46,7 @@ class AskedState(AppliedState):
         opened = self.opened.by_pointer.get(write_pointer)
         if opened is not None:
             return opened.status
-        if write_pointer in self.invalids.by_pointer:
+        if write_pointer in self.invalids:
             return TransactionStatus.INVALID
         outcome = self.outcomes.get(write_pointer)
         return None if outcome is None else outcome.status
@@ -78,12 +78,12 @@ class AskedState(AppliedState):
     @property
     def invalid_count(self) -> int:
         """How many write pointers are on the invalid list."""
-        return len(self.invalids.by_pointer)
+        return len(self.invalids)
 
     def info(self, transaction_id: int) -> TransactionInfo:
         """Return where a transaction stands. Raises `TransactionUnknown`."""
         found = self.opened.by_pointer.get(transaction_id)
-        invalid = self.invalids.by_pointer.get(transaction_id)
+        invalid = self.invalids.get(transaction_id)
         outcome = self.outcomes.get(transaction_id)
         if found is not None and found.id == transaction_id:
             return _info(found, found.status, found.expires_ms)
@@ -114,9 +114,8 @@ class AskedState(AppliedState):
 
     def infos_invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        by_pointer = self.invalids.by_pointer
-        invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
-        return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
+        found = islice(self.invalids.transactions(), limit)
+        return [_info(invalid, TransactionStatus.INVALID, None) for invalid in found]
 
     def infos_of_owners(
         self, now_ms: int, limit: int, principal: str | None = None

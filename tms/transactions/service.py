@@ -4,21 +4,27 @@ Transitions are made through the journal (`tms.transactions.journal`), durable w
 answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
 waiting. Fulfils `tms.core.transactions.AsyncTransactions`. Used from the event loop's thread alone.
 
-An abort says that all a transaction wrote was undone. Where messaging knows better, and for a
-transaction from before a restart, of which it knows nothing, the transaction becomes invalid
-instead: its messages would be seen otherwise.
+An abort says that all a transaction wrote was undone. Where messaging knows better, the transaction
+becomes invalid first, because its messages would be seen otherwise, and then what it published is
+undone. Where rows can come late, and for a transaction from before a restart, of which messaging
+knows nothing, it stays invalid.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, Carrier, CommitRequest, carry_all
-from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
+from tms.core.errors import (
+    OutcomeUnknown,
+    RollbackRefused,
+    StoreUnavailable,
+    TmsError,
+)
 from tms.core.group_commit import GroupCommit
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.supervision import supervised
@@ -48,6 +54,7 @@ _HALF_ROLLED_BACK = (
 )
 
 Result = TypeVar("Result")
+Undo = Callable[[Collection[int]], Awaitable[object]]
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +70,11 @@ class TransactionService:
         writer: GroupCommit,
         publications: Publications,
         carriers: Sequence[Carrier],
+        undo: Undo | None = None,
     ) -> None:
         """Make transitions through `journal` in the flushes of `writer`; commits have `carriers`.
 
+        `undo` inverts what was published under write pointers; None: rows may come late after it.
         Call it within a running event loop, whose timer it uses until `close`.
         """
         self._journal = journal
@@ -74,6 +83,7 @@ class TransactionService:
         self._snapshots = snapshots
         self._writer = writer
         self._publications = publications
+        self._undo = undo
         self._timer = supervised("the timer of transactions", self._tick)
 
     async def _make(self, decide: Decide, caller: Caller = ANYBODY, *, size_bytes: int = 0) -> Any:
@@ -145,15 +155,41 @@ class TransactionService:
             await self._writer.submit(transition, caller)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
-        """End it; all that it wrote has been undone. Return what it is now."""
+        """End it, and return what it is now.
+
+        What it published and did not roll back is undone here, if it is known and nothing of it can
+        come late; else the transaction is invalid.
+        """
+        status = await self._abort(transaction_id, caller)
+        if status is not TransactionStatus.INVALID or self._undo is None:
+            return status
+        pointers = self._journal.pointers(transaction_id)
+        if self._is_unknown(transaction_id, pointers):
+            return status
+        try:
+            await self._undo(pointers)
+            return await self._abort(transaction_id, caller, is_undone=True)
+        except RollbackRefused:  # an abort that was repeated meanwhile has done it
+            return await self._abort(transaction_id, caller)
+        except TmsError:
+            return status  # it has ended; cleanup goes on
+
+    def _is_unknown(self, transaction_id: int, pointers: Collection[int]) -> bool:
+        """Whether an earlier process may have published in it, and what is not known here."""
+        journal = self._journal
+        is_from_before = bool(pointers) and transaction_id <= journal.knows_publications_after
+        return is_from_before or transaction_id in journal.recovered_ids
+
+    async def _abort(
+        self, transaction_id: int, caller: Caller, *, is_undone: bool = False
+    ) -> TransactionStatus:
+        """Abort it, or make it invalid if something is left; `is_undone`: nothing is."""
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             pointers = self._journal.pointers(transaction_id)
-            journal = self._journal
-            is_from_before = bool(pointers) and transaction_id <= journal.knows_publications_after
-            is_unknown = is_from_before or transaction_id in journal.recovered_ids
-            if is_unknown or self._publications.are_left(pointers):
+            is_unknown = self._is_unknown(transaction_id, pointers)
+            if is_unknown or (self._publications.are_left(pointers) and not is_undone):
                 edits = state.invalidate(transaction_id)
             else:
                 edits = state.abort(transaction_id)
@@ -285,7 +321,6 @@ class TransactionService:
     async def close(self) -> None:
         """Stop the timer, and write a last snapshot. The writer must have been closed before."""
         self._timer.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._timer
+        await asyncio.gather(self._timer, return_exceptions=True)
         await self._journal.close()
         await self._snapshots.write_last()

@@ -84,6 +84,7 @@ def begin_snapshot(state: TransactionState, now_ms: int) -> Callable[[], bytes]:
     What takes long, because there may be a million of them, are the owners: those are encoded last.
     """
     state.excluded.sweep()
+    state.invalids.settle(state.opened.first)
     texts, extension = Texts(), _oldest_for(state)
     widths = _WIDTHS[extension]
     start = _tephra_part(state, now_ms) + bytes((extension,))
@@ -160,9 +161,10 @@ def _our_part(state: TransactionState, texts: Texts, widths: _Widths) -> tuple[b
 
 def _oldest_for(state: TransactionState) -> int:
     """Return the oldest version that has columns for all that the state knows."""
-    known: list[Open | Invalid] = [*state.opened, *state.invalids.by_pointer.values()]
+    known: Iterator[Open | Invalid] = chain(state.opened, state.invalids.transactions())
     if any(each.keys_from_ms for each in known):
         return _WITH_TIMES
+    known = chain(state.opened, state.invalids.transactions())
     has_principals = any(each.principal is not None for each in known)
     if has_principals or state.owners.shares.are_any_known:
         return _WITH_PRINCIPALS
@@ -206,9 +208,7 @@ def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
 
 
 def _invalid_part(state: TransactionState, texts: Texts, width: int) -> bytes:
-    by_pointer = state.invalids.by_pointer
-    of_pointers = [by_pointer[pointer] for pointer in state.invalids.ascending]
-    invalids = dict.fromkeys(of_pointers)
+    invalids = [*state.invalids.transactions()]
     rows = [
         (
             invalid.id,
@@ -224,12 +224,12 @@ def _invalid_part(state: TransactionState, texts: Texts, width: int) -> bytes:
         for invalid in invalids
     ]
     checkpoints = chain.from_iterable(invalid.checkpoints for invalid in invalids)
-    indexes = {invalid: index for index, invalid in enumerate(invalids)}
+    index_of = {p: index for index, invalid in enumerate(invalids) for p in invalid.pointers}
     return b"".join(
         (
             encode_rows(rows, width),
             encode_numbers(checkpoints),
-            encode_numbers(map(indexes.__getitem__, of_pointers)),
+            encode_numbers(map(index_of.__getitem__, state.invalids.ascending)),
         )
     )
 

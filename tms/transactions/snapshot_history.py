@@ -11,7 +11,7 @@ before an event if, and only if, its id is not above the event's.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tms.core.transaction import Transaction
@@ -132,14 +132,14 @@ class Excluded:
         ended = [p for p, until in self.ended.items() if p < transaction_id <= until]
         return tuple(sorted(before + ended)) if ended else tuple(before)
 
-    def _invalids_at(self, transaction_id: int) -> tuple[int, ...]:
+    def _invalids_at(self, transaction_id: int) -> Sequence[int]:
         if self._invalids.changed_at < transaction_id:
             return self._invalids.ascending
         return tuple(sorted(self._were_invalid_at(transaction_id)))
 
     def _were_invalid_at(self, transaction_id: int) -> Iterator[int]:
-        for pointer, invalid in self._invalids.by_pointer.items():
-            if invalid.since < transaction_id:
+        for pointer, since in self._invalids.since().items():
+            if since < transaction_id:
                 yield pointer
         for pointer, past in self.truncated.items():
             if past.since < transaction_id <= past.until:

@@ -127,7 +127,7 @@ class AppliedState:
         if transaction_id in self.opened.by_pointer:
             self._end(transaction_id)
         else:
-            self._off_the_list(self.invalids.by_pointer[transaction_id].pointers)
+            self._off_the_list(self.invalids[transaction_id].pointers)
         self.outcomes.add(transaction_id, TransactionStatus.ABORTED, TransactionType.SHORT)
         self.read_pointer = max(self.read_pointer, transaction_id)
 
@@ -145,6 +145,7 @@ class AppliedState:
             opened.keys_from_ms,
         )
         self.invalids.add(invalid, invalid.pointers)
+        self.invalids.settle_if_many(self.opened.first)
         # Tephra moves it where a client invalidates, and not where the time is over.
         if opened.type is TransactionType.SHORT and not edit.timed_out:
             self.read_pointer = max(self.read_pointer, opened.id)
@@ -164,7 +165,11 @@ class AppliedState:
     def _off_the_list(self, pointers: tuple[int, ...]) -> None:
         now = self.last_write_pointer
         for pointer, invalid in self.invalids.remove(pointers, now).items():
-            self.excluded.was_invalid(pointer, Past(invalid.since, now))
+            # As if all had been settled, so that it is the same after a replay, which settles
+            # at other moments.
+            is_settled = invalid.since < self.opened.first
+            since = invalid.pointers[-1] if is_settled else invalid.since
+            self.excluded.was_invalid(pointer, Past(since, now))
 
     def _owners_forgotten(self, edit: Edit) -> None:
         before = self.owners.before(edit.truncate_before_ms, self.opened.by_owner)

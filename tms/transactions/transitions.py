@@ -60,7 +60,13 @@ def check(transaction_id: int, status: TransactionStatus | None, event: Event) -
     if status is None:
         raise TransactionUnknown(transaction_id=transaction_id)
     if (status, event) not in TRANSITIONS:
-        raise TransactionNotInProgress(transaction_id=transaction_id, status=str(status))
+        raise not_in_progress(transaction_id, status)
+
+
+def not_in_progress(transaction_id: int, status: TransactionStatus) -> TransactionNotInProgress:
+    """Return the error of a transaction that has ended in `status`."""
+    why = {"reason": "it timed out, or was invalidated"} if status is INVALID else {}
+    return TransactionNotInProgress(transaction_id=transaction_id, status=str(status), **why)
 
 
 def diagram() -> str:

@@ -3,20 +3,19 @@
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-_LOW = 0x7F
-_MORE = 0x80
+from tms.core.varints import LOW, MORE_FOLLOWS, read_varint, varint
+
 _PAIR = (1 << 14) - 1
-_PAIRS = [(i & _LOW | _MORE) | (i >> 7 | _MORE) << 8 for i in range(_PAIR + 1)]
+_PAIRS = [(i & LOW | MORE_FOLLOWS) | (i >> 7 | MORE_FOLLOWS) << 8 for i in range(_PAIR + 1)]
 """Two bytes of a longer number, for each value of their 14 bits."""
 _NINE = struct.Struct("<HHHHB")
 _LAST_SHIFT = 56
-_BITS_MAX = 64
 
 
 def encode_long(value: int) -> bytes:
     """Return an int64."""
     rest = (value << 1) ^ (value >> 63)
-    if 0 < rest >> _LAST_SHIFT <= _LOW:
+    if 0 < rest >> _LAST_SHIFT <= LOW:
         # As long as write pointers are, of which there are many.
         return _NINE.pack(
             _PAIRS[rest & _PAIR],
@@ -25,12 +24,7 @@ def encode_long(value: int) -> bytes:
             _PAIRS[rest >> 42 & _PAIR],
             rest >> _LAST_SHIFT,
         )
-    encoded = bytearray()
-    while rest > _LOW:
-        encoded.append(rest & _LOW | _MORE)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
+    return varint(rest)
 
 
 _ZERO = encode_long(0)
@@ -69,18 +63,7 @@ class VarintReader:
 
     def long(self) -> int:
         """Return the next int64."""
-        data, at = self._data, self.at
-        rest = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            rest |= (byte & _LOW) << shift
-            if byte <= _LOW:
-                break
-            shift += 7
-            if shift > _BITS_MAX:
-                raise ValueError
-        self.at = at
+        rest, self.at = read_varint(self._data, self.at)
         return (rest >> 1) ^ -(rest & 1)
 
     def counts(self) -> Iterable[None]:

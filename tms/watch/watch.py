@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from tms.core.cleanup import CleanupState
 from tms.core.clock import Clock
+from tms.core.cluster import Cluster
 from tms.core.errors import TmsError
 from tms.core.findings import REFUSED_MIN, Ending, Facts, findings, full_in_s
 from tms.core.lags import ReaderLag
@@ -50,8 +51,10 @@ class Watch:
         registry: CollectorRegistry,
         clock: Clock,
         endings: Callable[[], Sequence[Ending]],
+        cluster: Cluster | None = None,
     ) -> None:
         """Watch `services` by their metrics; `endings` gives the credentials that end."""
+        self._cluster = cluster
         self._services = services
         self._registry = registry
         self._clock = clock
@@ -137,7 +140,12 @@ class Watch:
 
     async def in_progress(self) -> Sequence[TransactionInfo]:
         """Return the transactions in progress, oldest first; none if others manage them."""
-        return await _known(self._services.transactions.in_progress()) or ()
+        return (await self._in_progress())[0]
+
+    async def _in_progress(self) -> tuple[Sequence[TransactionInfo], Sequence[int]]:
+        """Return the same, and the shards that are left out."""
+        services, missing = self._services.present()
+        return await _known(services.transactions.in_progress()) or (), missing
 
     async def cleanup(self) -> CleanupState | None:
         """Return how cleanup stands; None if there is none, or each shard has its own."""
@@ -171,7 +179,7 @@ class Watch:
             refused[status] = int(figures.refused.get(status, 0.0) - before[0])
             refused_s = max(refused_s, before[1])
         room = await self.room()
-        in_progress = await self.in_progress()
+        in_progress, missing = await self._in_progress()
         await asyncio.sleep(0)  # there may be many
         return Facts(
             now_ms=self._clock.now_ms(),
@@ -185,6 +193,11 @@ class Watch:
             endings=self._endings(),
             failing=[(each.task, each.reason) for each in failing()],
             warnings=self._services.warnings(),
+            missing_shards=missing,
+            others=[
+                *self._services.findings(),
+                *(() if self._cluster is None else self._cluster.findings()),
+            ],
         )
 
     async def status(self, *, passed: int = 0, limit: int = 100) -> ServerStatus:
@@ -212,6 +225,7 @@ class Watch:
             full_in_s=None if disk is None else disk.full_in_s,
             readers=facts.lags[passed:end],
             next_reader=end if end < len(facts.lags) else None,
+            missing_shards=facts.missing_shards,
         )
 
 

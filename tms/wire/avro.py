@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 
-from tms.core.avro_lengths import MORE_FOLLOWS, avro_length, avro_varint
+from tms.core.avro_lengths import avro_length
 from tms.core.errors import InvalidRequest
+from tms.core.varints import MORE_FOLLOWS, varint
 from tms.wire.bodies import too_many_messages
 
 INT_BOUND = 1 << 31
@@ -38,7 +39,7 @@ END = b"\x00"
 
 def number(value: int) -> bytes:
     """Return the encoding of a number of 64 bits."""
-    return avro_varint((value << 1) ^ (value >> _SHIFT_MAX))
+    return varint((value << 1) ^ (value >> _SHIFT_MAX))
 
 
 def sized(value: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Bodies of groups and their settings, both ways: JSON alone."""
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -146,6 +147,8 @@ class OpenBody(msgspec.Struct):
     state: Literal["available", "leased", "waiting", "blocked"]
     member: str | None
     until_ms: TimeMs | None
+    last_member: str | None = None
+    reason: str | None = None
 
 
 class SeekBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -302,19 +305,16 @@ def decode_members(answer: bytes) -> list[GroupMember]:
     ]
 
 
+_of_open = attrgetter(*OpenBody.__struct_fields__[1:])
+"""Returns the fields that are the same in a body: all but the id."""
+
+
 def encode_open(messages: Iterable[OpenMessage]) -> bytes:
     """Return the answer that tells open messages."""
-    return encode(
-        [
-            OpenBody(each.id.hex(), each.attempts, each.state, each.member, each.until_ms)
-            for each in messages
-        ]
-    )
+    return encode([OpenBody(each.id.hex(), *_of_open(each)) for each in messages])
 
 
 def decode_open(answer: bytes) -> list[OpenMessage]:
     """Return the open messages that a server told."""
-    return [
-        OpenMessage(parse_id(each.id), each.attempts, each.state, each.member, each.until_ms)
-        for each in decode_answer(list[OpenBody], answer)
-    ]
+    told = decode_answer(list[OpenBody], answer)
+    return [OpenMessage(parse_id(each.id), *_of_open(each)) for each in told]

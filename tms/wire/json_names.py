@@ -4,6 +4,7 @@ msgspec keeps the last one and does not tell. So a body is parsed once more, for
 """
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -17,8 +18,8 @@ class _Twice(Exception):
 
 def _check_object(members: list[tuple[str, None]]) -> None:
     if len(members) > 1 and len(dict(members)) < len(members):
-        names = [name for name, _ in members]
-        raise _Twice(next(name for name in names if names.count(name) > 1))
+        counts = Counter(name for name, _ in members)
+        raise _Twice(next(name for name, count in counts.items() if count > 1))
 
 
 def _nothing(_: str) -> None:

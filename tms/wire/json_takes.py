@@ -12,6 +12,7 @@ from tms.core.groups import (
     DELAY_S_MAX,
     LEASE_S_MAX,
     MEMBER_CHARS_MAX,
+    SETTLED_IDS_MAX,
     TAKE_MESSAGES_MAX,
     Acks,
     CommitAcks,
@@ -41,13 +42,12 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_values import Int64, decode, decode_answer, encode
 
-IDS_MAX = 10_000
 _PARTS_MAX = 1_000
 Delivery = Annotated[
     Int64,
     described_by({**COUNT, "format": "int64", "description": "The number that a take answered."}),
 ]
-Ids = Annotated[list[MessageIdText], msgspec.Meta(max_length=IDS_MAX)]
+Ids = Annotated[list[MessageIdText], msgspec.Meta(max_length=SETTLED_IDS_MAX)]
 MemberName = Annotated[
     str,
     described_by(
@@ -159,6 +159,10 @@ class SettledBody(msgspec.Struct):
 
     settled: Count
     refused: list[RefusedMessageBody]
+    lease_s: Annotated[
+        float | msgspec.UnsetType,
+        msgspec.Meta(description="The seconds for which extend has extended, at least."),
+    ] = msgspec.UNSET
 
 
 class TakenHeadBody(msgspec.Struct):
@@ -235,14 +239,16 @@ def _refused_bodies(refused: Iterable[RefusedMessage]) -> list[RefusedBody]:
 
 def encode_settled(settled: Settled) -> bytes:
     """Return the answer to a settle."""
-    return encode(SettledBody(settled.settled, _refused_bodies(settled.refused)))
+    lease_s = msgspec.UNSET if settled.lease_s is None else settled.lease_s
+    return encode(SettledBody(settled.settled, _refused_bodies(settled.refused), lease_s))
 
 
 def decode_settled(answer: bytes) -> Settled:
     """Return what a settle answered."""
     told = decode_answer(SettledBody, answer)
     refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
-    return Settled(told.settled, refused)
+    lease_s = None if told.lease_s is msgspec.UNSET else told.lease_s
+    return Settled(told.settled, refused, lease_s)
 
 
 def encode_take(take: Take) -> bytes:

@@ -89,6 +89,7 @@ class VersionBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815
     ts: int | UnsetType = UNSET
     deleted: bool | UnsetType = UNSET
+    aliases: list[str] = []
 
 
 class SchemaBody(msgspec.Struct, frozen=True, omit_defaults=True):

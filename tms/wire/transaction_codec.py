@@ -95,8 +95,11 @@ def encode_transaction(transaction: Transaction) -> bytes:
 
 
 def _encode_list(pointers: Sequence[int]) -> bytes:
-    """Return a list's bytes: the same as the last time for the very same tuple."""
-    is_kept = len(pointers) >= _LIST_KEPT_MIN and type(pointers) is tuple
+    """Return a list's bytes: the same as the last time for the very same tuple or array.
+
+    An array that was handed out as a snapshot's does not change (`tms.transactions.invalids`).
+    """
+    is_kept = len(pointers) >= _LIST_KEPT_MIN and isinstance(pointers, (tuple, array))
     if is_kept:
         kept = _lists.get(id(pointers))
         if kept is not None and kept[0] is pointers:
@@ -108,7 +111,7 @@ def _encode_list(pointers: Sequence[int]) -> bytes:
     if is_kept:
         if len(_lists) >= _LISTS_KEPT:
             _lists.clear()
-        # The tuple is kept with its bytes, so that no other has its identity.
+        # The list is kept with its bytes, so that no other has its identity.
         _lists[id(pointers)] = (pointers, encoded)
     return encoded
 
@@ -217,6 +220,6 @@ def _transaction_of(fields: dict[int, int | Sequence[int]]) -> Transaction:
         in_progress=tuple(sorted(lists.get(_IN_PROGRESS, ()))),
         first_short_in_progress=numbers.get(_FIRST_SHORT, NO_TX_IN_PROGRESS),
         type=TransactionType.SHORT if is_short else TransactionType.LONG,
-        checkpoint_write_pointers=tuple(lists.get(_CHECKPOINTS, ())),
+        checkpoint_write_pointers=tuple(sorted(lists.get(_CHECKPOINTS, ()))),
         visibility_level=visibility_level,
     )

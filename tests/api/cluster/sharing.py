@@ -71,7 +71,7 @@ class SharingServer:
         self.routing.lead(shard, lambda: self.left_s)
 
     async def stop_leading(self, shard: int) -> None:
-        self.routing.follow(shard)
+        await self.routing.leave(shard, self.services.places.led[shard].stop_waiting)
         await self._turns.pop(shard).aclose()
 
     def hear(self, shard: int, leader: "SharingServer | None") -> None:
@@ -139,10 +139,12 @@ async def sharing(
 
 @asynccontextmanager
 async def shared(
-    by: ShardBy = ShardBy.NAMESPACE, guards: Sequence[Guard] = ()
+    by: ShardBy = ShardBy.NAMESPACE,
+    guards: Sequence[Guard] = (),
+    hold_s: float = HOLD_S,
 ) -> AsyncIterator[Sequence[SharingServer]]:
     """Serve by two servers that know each other: the first leads shard 0, the second the others."""
-    async with sharing(2, by, guards=guards) as servers:
+    async with sharing(2, by, hold_s=hold_s, guards=guards) as servers:
         first, second = servers
         for leader, other, shards in ((first, second, (0,)), (second, first, (1, 2))):
             for shard in shards:

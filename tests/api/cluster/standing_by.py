@@ -9,8 +9,11 @@ import pytest
 from api.app import create_standby
 from api.cluster.forwarding import Forwarder
 from api.cluster.standby import ClusterApp
+from api.http.callers import Callers
 from tests.api.rest import Live, Wire, live, serving
 from tms.core.cluster import ClusterState, Instance, Role
+from tms.core.findings import Finding
+from tms.core.hosts import networks_of
 from tms.core.limits import Limits
 
 ID = 7
@@ -29,6 +32,9 @@ class Known:
 
     async def state(self) -> ClusterState:
         return STATE
+
+    def findings(self) -> list[Finding]:
+        return []
 
 
 class Second:
@@ -52,8 +58,9 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
-    forwarder = Forwarder(ID)
-    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
+    """It trusts this machine as a proxy."""
+    forwarder, callers = Forwarder(ID), Callers(proxies=networks_of("127.0.0.1"))
+    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known(), callers=callers))
     forwarder.forward_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),

@@ -14,18 +14,20 @@ from tests.api.cluster.sharing import (
     sharing,
     topic,
 )
-from tests.waiting import in_time, turns, until
+from tests.waiting import WAIT_S_MAX, in_time, turns, until
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 
 BY_BOTH = "TMS-Forwarded-By"
+TURNS_MAX = 200
 
 
 @pytest.fixture
 async def servers(anyio_backend: str) -> AsyncIterator[Sequence[SharingServer]]:
-    async with shared() as servers:
+    """Two that hold a request for as long as a test waits."""
+    async with shared(hold_s=WAIT_S_MAX) as servers:
         yield servers
 
 
@@ -122,8 +124,54 @@ async def test_a_request_does_not_wait_for_ever(anyio_backend: str) -> None:
         assert 'tms_forwarded_total{outcome="no_leader"} 1.0' in metrics
         assert code_of(await server.http.get("/ready")) == (503, "no_leader")
         assert (await server.http.get("/health")).status_code == 200
-        for path in ("/v1/transactions?status=invalid", "/v1/transactions/invalid/size?shard=0"):
+        assert (await server.http.get("/v1/transactions?status=invalid")).json() == []
+        for path in ("/v1/transactions/state?shard=1", "/v1/transactions/invalid/size?shard=0"):
             assert code_of(await server.http.get(path)) == (503, "no_leader")
+
+
+async def test_a_shard_without_a_leader_is_named_and_the_others_are_served(
+    anyio_backend: str,
+) -> None:
+    async with sharing(2, ShardBy.TOPIC, hold_s=0.01) as servers:
+        first, second = servers
+        await first.lead(0)
+        second.hear(0, first)
+        await second.lead(1)
+        first.hear(1, second)
+        for server in servers:
+            ready = await server.http.get("/ready")
+            assert ready.status_code == 200
+            [warning] = ready.json()["warnings"]
+            assert warning.startswith("shard 2: No server leads it.")
+            started = await server.http.post(f"/v1/transactions?namespace=n{server.number - 1}")
+            assert started.status_code == 200
+            for path in ("", "?status=invalid", "/owners"):
+                answer = await server.http.get(f"/v1/transactions{path}")
+                assert answer.status_code == 200
+                assert answer.headers["tms-missing-shards"] == "2"
+            status = (await server.http.get("/v1/status")).json()
+            assert status["missing_shards"] == [2]
+            [finding] = [each for each in status["findings"] if each["kind"] == "shard_away"]
+            assert finding["where"] == "shard 2"
+            page = await server.http.get("/console/transactions")
+            assert page.status_code == 200
+            assert "Those of shard 2 are left out" in page.text
+        assert len((await first.http.get("/v1/transactions")).json()) == 2
+
+        for path in ("invalid/size", "state?shard=2", "?shard=2"):
+            answer = await first.http.get(f"/v1/transactions/{path}".replace("/?", "?"))
+            assert code_of(answer) == (503, "no_leader")
+        truncation = {"before_ms": 1}
+        answer = await first.http.post("/v1/transactions/invalid/truncate", json=truncation)
+        assert code_of(answer) == (503, "no_leader")
+        answer = await first.http.get("/v1/namespaces/n0/topics")
+        assert code_of(answer) == (503, "no_leader")
+
+        await first.lead(2)
+        second.hear(2, first)
+        for server in servers:
+            assert "warnings" not in (await server.http.get("/ready")).json()
+            assert "tms-missing-shards" not in (await server.http.get("/v1/transactions")).headers
 
 
 async def test_a_lease_that_is_over_is_no_lead(servers: Sequence[SharingServer]) -> None:
@@ -137,14 +185,12 @@ async def test_a_lease_that_is_over_is_no_lead(servers: Sequence[SharingServer])
     assert (await waiting).status_code == 200
 
 
-async def test_two_that_each_think_the_other_leads_refuse_soon(
-    servers: Sequence[SharingServer],
-) -> None:
-    first, second = servers
-    await second.stop_leading(1)
-    second.hear(1, first)
-    async with in_time():
-        answers = await asyncio.gather(publish(first, "n1"), publish(second, "n1"))
+async def test_two_that_each_think_the_other_leads_refuse_soon(anyio_backend: str) -> None:
+    async with shared() as (first, second):
+        await second.stop_leading(1)
+        second.hear(1, first)
+        async with in_time():
+            answers = await asyncio.gather(publish(first, "n1"), publish(second, "n1"))
     assert [code_of(each) for each in answers] == [(503, "no_leader")] * 2
 
 
@@ -216,3 +262,20 @@ async def test_a_shard_that_moves_while_many_publish_loses_and_refuses_nothing(
     found = await payloads(first, "n1")
     assert sorted(found) == sorted(acknowledged)
     assert len(acknowledged) > 20
+
+
+async def test_who_is_cancelled_while_a_lead_ends_is_cancelled(anyio_backend: str) -> None:
+    """Or else a group of tasks of which one has failed would go on without the others."""
+    has_ended = False
+    for count in range(TURNS_MAX):
+        async with sharing(1) as [server]:
+            await server.lead(1)
+            ending = asyncio.create_task(server.stop_leading(1))
+            await turns(count)
+            has_ended = not ending.cancel()
+            async with in_time():
+                [outcome] = await asyncio.gather(ending, return_exceptions=True)
+        if has_ended:
+            break
+        assert isinstance(outcome, asyncio.CancelledError), f"after {count} turns"
+    assert has_ended

@@ -11,12 +11,14 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.console.application import beside
 from api.http.application import Application
+from api.http.callers import Callers
 from api.http.context import Options
 from tests.api.doors import Doors
 from tests.api.rest import serving, settings_of
 from tests.sharding.three_shards import open_three
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Cluster
+from tms.core.hosts import networks_of
 from tms.core.limits import Limits
 from tms.core.shards import ShardBy
 from tms.core.topic import TopicId
@@ -111,6 +113,7 @@ async def site(
     cluster: Cluster | None = None,
     certificates: Sequence[str] = (),
     shard_by: ShardBy | None = None,
+    proxies: str = "",
 ) -> AsyncIterator[Site]:
     """Serve the console on 127.0.0.1, of a store in memory unless `store` says another."""
     limits, registry, settings = limits or Limits(), CollectorRegistry(), settings_of(own=own)
@@ -122,7 +125,12 @@ async def site(
         services = await open_three(shard_by, limits, clock, settings, registry)
     access = None if doors is None else doors.access()
     options = Options(
-        registry=registry, clock=clock, access=access, cluster=cluster, certificates=certificates
+        registry=registry,
+        clock=clock,
+        access=access,
+        cluster=cluster,
+        certificates=certificates,
+        callers=Callers(proxies=networks_of(proxies)),
     )
     app = create_app(services, limits, **options)
     schemas = services.schemas if has_registry else None

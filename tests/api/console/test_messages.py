@@ -5,7 +5,9 @@ import time
 
 import pytest
 
+from api.console.payload_forms import in_lines
 from tests.api.console.site import NS, PAGE, TOPIC, Site, site
+from tests.work import lines_of
 from tms.core.frame import bodies_of, encode_body
 from tms.core.message import Message
 from tms.core.reading import Reading
@@ -219,6 +221,11 @@ async def test_hostile_payloads_keys_and_headers_are_shown_harmlessly(
     saved = await open_site.browser.ask(f"{path}/{message_id.hex()}/payload")
     assert saved.content == value
     assert "content-encoding" not in saved.headers
+
+
+def test_json_in_one_line_takes_no_work_for_each_of_its_parts() -> None:
+    value = b"[" * 500 + b"0," * 30_000 + b"0" + b"]" * 500
+    assert lines_of(lambda: in_lines(value, len(value), 0)) < 100
 
 
 async def test_a_list_of_the_worst_messages_is_small_enough(open_site: Site) -> None:

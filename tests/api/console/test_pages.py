@@ -11,6 +11,7 @@ from api.console.application import ROWS
 from tests.api.console.records import FIRST, SECOND
 from tests.api.console.site import NS, PAGE, TOPIC, Browser, Site
 from tests.api.doors import ROOT
+from tests.docs.markdown import ROOT as PROJECT
 from tms.core.namespaces import NamespaceSettings
 
 pytestmark = pytest.mark.anyio
@@ -112,3 +113,15 @@ async def test_parts_of_pages_ask_again_for_themselves_alone(open_site: Site) ->
         [(part, wanted)] = re.findall(r'id="([a-z]+)" hx-get="" [^>]*hx-select="#([a-z]+)"', page)
         assert part == wanted
         assert page.count(f'id="{part}"') == 1
+
+
+def test_no_paragraph_has_what_ends_it() -> None:
+    """A browser closes a <p> before a form or a list, which then is outside of its style."""
+    blocks = re.compile(
+        r"<p\b(?:(?!</p>).)*?<(?:form|div|dl|h\d|ol|p|pre|section|table|ul)\b", re.DOTALL
+    )
+    templates = sorted((PROJECT / "api/console/templates").glob("*.html"))
+    found = [path.name for path in templates if blocks.search(path.read_text(encoding="utf-8"))]
+
+    assert templates
+    assert found == []

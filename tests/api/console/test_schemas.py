@@ -1,6 +1,7 @@
 """Schemas in the console: subjects, versions, differences, and the check of a text."""
 
 import html
+import json
 import re
 
 import pytest
@@ -117,6 +118,20 @@ async def test_values_are_published_and_shown_by_their_schema(open_site: Site) -
     page = await browser.get(f"{PAGE}/messages", form="schema")
     assert "<code>{&#34;a&#34;:7}</code>" in page
     assert "<code>(" in page
+
+
+@pytest.mark.parametrize(("repeated", "compared"), [(20, "True"), (480, "False")])
+async def test_texts_of_many_equal_lines_are_not_compared(
+    open_site: Site, repeated: int, compared: str
+) -> None:
+    """The work of comparing them grows with the product of three numbers of lines."""
+    schemas, browser = open_site.services.schemas, open_site.browser
+    alternating = [word for number in range(90) for word in ("k", f"b{number}")]
+    for examples in (["k"] * repeated, alternating):
+        await schemas.register("s", json.dumps({"examples": examples}), "JSON")
+    page = await browser.get("schemas/s")
+    assert str("to be compared here" not in page) == compared
+    assert str('<span class="good">+' in page) == compared
 
 
 async def test_the_largest_schemas_make_no_large_page(open_site: Site) -> None:

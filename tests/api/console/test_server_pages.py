@@ -10,6 +10,7 @@ from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tests.api.doors import ROOT, Doors
 from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.core.cluster import ClusterState, ShardStanding, ShardState
+from tms.core.findings import Finding
 from tms.core.namespaces import NamespaceSettings
 from tms.core.shards import ShardBy
 from tms.security.resources import Action
@@ -38,6 +39,9 @@ class Sharing:
             ShardState(shard=2, leader=4, token=3),
         ]
         return replace(STATE, leader=None, token=None, by=ShardBy.TOPIC, shards=shards)
+
+    def findings(self) -> list[Finding]:
+        return []
 
 
 async def test_who_leads_which_shard_is_shown_and_which_is_not_served(

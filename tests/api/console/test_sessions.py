@@ -5,7 +5,7 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from api.console.browser_sessions import FAILURES_MAX, OWN_MAX
+from api.console.browser_sessions import OWN_MAX
 from tests.api.console.site import NS, PAGE, Site
 from tests.api.doors import ROOT
 from tests.waiting import until
@@ -131,34 +131,6 @@ async def test_a_rule_that_is_taken_away_ends_beside_an_open_page(guarded_site: 
     await browser.get(f"{PAGE}/messages")
     await doors.grants.remove_rule(rule.id)
     assert (await browser.ask(f"{PAGE}/messages")).status_code == HTTPStatus.NOT_FOUND
-
-
-async def test_failed_attempts_are_bounded(guarded_site: Site) -> None:
-    doors = guarded_site.doors
-    assert doors is not None
-    browser = guarded_site.browser
-    for _ in range(FAILURES_MAX):
-        answer = await browser.sign_in("tms_abcdefghijkl_" + "x" * 43)
-        assert 'role="alert"' in answer.text
-        assert not list(browser.http.cookies.jar)
-    answer = await browser.sign_in(await doors.token(ROOT))
-    assert answer.status_code == HTTPStatus.TOO_MANY_REQUESTS
-    assert int(answer.headers["retry-after"]) <= 60
-
-
-async def test_failed_attempts_with_a_name_are_bounded_wherever_they_come_from(
-    guarded_site: Site,
-) -> None:
-    async def attempt(last: int, name: str) -> int:
-        transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{last}")
-        async with httpx.AsyncClient(base_url=guarded_site.url, transport=transport) as http:
-            data = {"name": name, "password": "guessed"}
-            return (await http.post("/console/sign-in", data=data)).status_code
-
-    for last in range(FAILURES_MAX):
-        assert await attempt(last + 2, "victim") == HTTPStatus.OK
-    assert await attempt(100, "victim") == HTTPStatus.TOO_MANY_REQUESTS
-    assert await attempt(100, "somebody else") == HTTPStatus.OK
 
 
 async def test_a_forged_cookie_is_nobody(guarded_site: Site) -> None:

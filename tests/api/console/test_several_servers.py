@@ -11,6 +11,7 @@ from tests.api.rest import NOW_MS
 from tests.api.security.secured import ROOT, Pair, opened_server, pair
 from tests.manual_clock import ManualClock
 from tests.waiting import until
+from tms.core.shards import ShardBy
 from tms.security.tokens import new_token
 
 __all__ = ["leader", "pair", "second"]
@@ -32,6 +33,41 @@ async def test_without_access_control_the_browser_is_led_to_the_leader(
         for path in ("/console", "/console/cluster", "/console/transactions"):
             assert (await first.http.get(path)).status_code == 200
         assert (await first.http.get("/console/namespaces/n0/topics/t")).status_code == 404
+
+
+async def test_pages_whose_shard_is_not_in_their_path_are_of_its_leader(
+    anyio_backend: str,
+) -> None:
+    async with shared() as [first, second]:
+        await first.http.put(topic("n1"))
+        for path in ("/console/topics?namespace=n1", "/console/cleanup?shard=1"):
+            led = await first.http.get(path)
+            assert (led.status_code, led.headers["location"]) == (303, f"{second.url}{path}")
+        page = await second.http.get("/console/topics?namespace=n1")
+        assert (page.status_code, "/namespaces/n1/topics/t" in page.text) == (200, True)
+        for server in (first, second):
+            assert (await server.http.get("/console/cleanup")).status_code == 200
+        assert (await second.http.get("/console/cleanup?shard=1")).status_code == 200
+
+
+async def test_topics_of_all_shards_are_shown_and_created_at_each_server(
+    anyio_backend: str,
+) -> None:
+    async with shared(ShardBy.TOPIC) as servers:
+        for server in servers:
+            names = [f"{letter}{server.number}" for letter in "abcdefgh"]
+            shown = await server.http.get("/console/topics?namespace=n")
+            server.http.cookies.update(shown.cookies)
+            found = re.search(r'name="csrf" value="([^"]+)"', shown.text)
+            assert found is not None
+            for name in names:
+                form = {"csrf": found[1], "name": name}
+                created = await server.http.post("/console/namespaces/n/topics", data=form)
+                assert created.status_code == 303, created.text
+            for each in servers:
+                page = await each.http.get("/console/topics?namespace=n")
+                assert page.status_code == 200
+                assert all(f"/namespaces/n/topics/{name}" in page.text for name in names)
 
 
 async def test_a_follower_has_the_leaders_console(pair: Pair) -> None:

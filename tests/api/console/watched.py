@@ -8,15 +8,18 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 
 from api.http.application import Application
 from tests.api.console.site import TOPIC, csrf_of, site
 from tests.api.doors import Doors
 from tests.api.rest import NOW_MS
 from tests.manual_clock import ManualClock
+from tests.waiting import WAIT_S_MAX
 from tms.core.limits import Limits
 from tms.core.transactions import StartRequest
 from tms.server.node import OpenServices
+from tms.watch import watch
 
 
 class Watched:
@@ -89,20 +92,25 @@ async def watched(
     is_read_only: bool = False,
     certificates: Sequence[str] = (),
 ) -> AsyncIterator[Watched]:
-    """Serve the console on 127.0.0.1, with a topic."""
+    """Serve the console on 127.0.0.1, with a topic.
+
+    Its pages wait for a look at readers however long that takes, and never show the one before.
+    """
     clock = ManualClock(NOW_MS)
-    async with (
-        site(
-            doors,
-            store=store,
-            limits=limits,
-            is_read_only=is_read_only,
-            clock=clock,
-            has_registry=False,
-            certificates=certificates,
-        ) as opened,
-        httpx.AsyncClient(base_url=opened.url, trust_env=False, verify=False) as http,
-    ):
-        assert isinstance(opened.services, OpenServices)
-        await opened.create()
-        yield Watched(opened.services, opened.app, clock, http)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "PATIENCE_S", WAIT_S_MAX)
+        async with (
+            site(
+                doors,
+                store=store,
+                limits=limits,
+                is_read_only=is_read_only,
+                clock=clock,
+                has_registry=False,
+                certificates=certificates,
+            ) as opened,
+            httpx.AsyncClient(base_url=opened.url, trust_env=False, verify=False) as http,
+        ):
+            assert isinstance(opened.services, OpenServices)
+            await opened.create()
+            yield Watched(opened.services, opened.app, clock, http)

@@ -1,11 +1,14 @@
 """Heads of requests that are malformed, too large, too slow, or never come."""
 
 import asyncio
+import contextlib
 import json
+from typing import cast
 
 import pytest
 
 from tests.api.rest import TOPIC, Live, Wire, live
+from tests.waiting import until
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -81,6 +84,21 @@ async def test_many_requests_are_no_large_head(served: Live) -> None:
     await wire.close()
 
 
+async def used(served: Live) -> Wire:
+    """Return a connection with an answered request; a stall may have closed an earlier one."""
+
+    async def answered() -> Wire | None:
+        wire = await served.connect()
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await wire.send("GET", "/health")
+            assert (await wire.answer())[0] == 200
+            return wire
+        wire.writer.transport.abort()
+        return None
+
+    return cast(Wire, await until(answered))
+
+
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nhost:"])
 async def test_a_connection_without_a_request_is_closed_in_time(
     anyio_backend: object, begin: bytes
@@ -91,9 +109,7 @@ async def test_a_connection_without_a_request_is_closed_in_time(
         assert await wire.rest() == b""
         await wire.close()
 
-        wire = await served.connect()
-        await wire.send("GET", "/health")
-        assert (await wire.answer())[0] == 200
+        wire = await used(served)
         wire.writer.write(begin)
         assert await wire.rest() == b""
         await wire.close()
@@ -104,7 +120,7 @@ async def test_a_connection_at_work_is_not_closed_for_its_time(
 ) -> None:
     async with live(Limits(request_head_s_max=0.7)) as served:
         await served.create()
-        wire = await served.connect()
+        wire = await used(served)
         await wire.send("POST", f"{TOPIC}/poll?wait=1", b"{}", {"content-type": "application/json"})
         assert (await wire.answer())[0] == 200
         await wire.close()

@@ -34,7 +34,6 @@ async def server(anyio_backend: object) -> AsyncIterator[Live]:
         gc.collect()
         gc.freeze()  # so that each look goes over what is new alone
         yield served
-        gc.unfreeze()
 
 
 async def settled(connection: HttpConnection) -> None:

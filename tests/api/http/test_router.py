@@ -116,3 +116,14 @@ def test_below_a_prefix_another_table_answers_also_what_leads_nowhere() -> None:
         refused = router.find("POST", f"{prefix}/a").target
         assert refused == f"{name}: method_not_allowed ['allow', 'method']"
     assert router.find("GET", "/v1/belowx").target == "main: not_found ['path']"
+
+
+def test_paths_that_are_asked_for_once_drop_none_that_is_asked_for_again() -> None:
+    router = Router(ROUTES)
+    for _ in range(2):
+        kept = router.find("GET", "/a/kept")
+    for number in range(20_000):
+        router.find("GET", f"/a/{number}")
+    assert router.find("GET", "/a/kept") is kept
+    assert len(router._known) == 1
+    assert len(router._asked_once) == 1_024

@@ -337,3 +337,17 @@ async def test_what_is_refused_behind_the_door_is_told_as_denied(secured: Secure
     assert [(e["effect"], e["action"], e["resource"]) for e in told] == [
         ("deny", "read", "subject a")
     ]
+
+
+async def test_modes_are_removed_recursively_by_who_may_set_each(secured: Secured) -> None:
+    scope = ":.ctx:"
+    ann, root = await secured.headers("ann"), await secured.headers(ROOT)
+    await secured.allow("ann", Action.COMPATIBILITY, name=scope)
+    for each in (scope, ":.ctx:c"):
+        await secured.call(root, f"/mode/{each}", {"mode": "READONLY"}, "PUT")
+    path = f"/mode/{scope}?recursive=true"
+    assert (await secured.call(ann, path, method="DELETE"))[0] == 40301
+    assert set(secured.registry.state.modes) == {scope, ":.ctx:c"}
+    await secured.allow("ann", Action.COMPATIBILITY, name=":.ctx:c")
+    assert (await secured.call(ann, path, method="DELETE"))[0] == 200
+    assert not secured.registry.state.modes

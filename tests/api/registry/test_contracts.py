@@ -242,6 +242,13 @@ async def test_tags_come_with_a_registration(api: Api) -> None:
     tags = [tagged("R.a", "sr_field", "PII")]
     told = await api.register("s", record("a"), schemaTagsToAdd=tags)
     assert '"confluent:tags":["PII"]' in told["schema"]
+    assert told["metadata"]["properties"] == {"confluent:version": "1"}
+    again = await api.register("s", record("a"), schemaTagsToAdd=tags)
+    assert (again["id"], again["version"]) == (told["id"], 1)
+    body = {"tagsToRemove": tags}
+    status, untagged = await api.call("POST", "/subjects/s/versions/1/tags", body)
+    assert (status, untagged["version"]) == (200, 2)
+    assert untagged["metadata"]["properties"] == {"confluent:version": "2"}
     told = await api.register("s", record("b"), propagateSchemaTags=True)
     assert "confluent:tags" not in told["schema"]
     assert await api.register("s", record("b"), schemaTagsToAdd=tags) == 42201

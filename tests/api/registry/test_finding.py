@@ -93,3 +93,49 @@ async def test_normalized_references_are_in_order(api: Api) -> None:
     body["references"] = [first, second]
     assert (await api.call("POST", path, body))[1]["version"] == 1
     assert (await api.call("POST", "/subjects/t?normalize=true", body))[1]["version"] == 1
+
+
+async def test_subjects_are_listed_with_their_aliases(api: Api) -> None:
+    await api.register("s", fixed(1))
+    await api.register("t", fixed(2))
+    await api.register(":.c:s", fixed(3))
+    for name, alias in (("b", "s"), ("a", "s"), (":.c:d", "s"), ("gone", "nosuch")):
+        assert (await api.call("PUT", f"/config/{name}", {"alias": alias}))[0] == 200
+
+    async def aliases(query: str) -> dict[str, Any]:
+        told = (await api.get(f"/schemas?subjectPrefix=:*:&{query}"))[1]
+        return {each["subject"]: each.get("aliases") for each in told}
+
+    assert await aliases("aliases=true") == {":.c:s": [":.c:d"], "s": ["a", "b"], "t": None}
+    assert await aliases("aliases=false") == {":.c:s": None, "s": None, "t": None}
+
+
+async def test_deleted_referrers_are_shown_if_asked_for(api: Api) -> None:
+    user = '{"type":"record","name":"U","fields":[{"name":"f","type":"F"}]}'
+    await api.register("f", fixed(1))
+    await api.register("u", user, references=[{"name": "F", "subject": "f", "version": 1}])
+    path = "/subjects/f/versions/1/referencedby"
+    assert await api.get(path) == await api.get(f"{path}?deleted=true") == (200, [2])
+    await api.call("DELETE", "/subjects/u")
+    assert await api.get(path) == (200, [])
+    assert await api.get(f"{path}?deleted=true") == (200, [2])
+
+
+async def test_the_modes_of_a_scope_are_removed_with_those_in_it(api: Api) -> None:
+    for scope in ("", "/a", "/b", "/:.c:", "/:.c:d"):
+        assert (await api.call("PUT", f"/mode{scope}", {"mode": "READONLY"}))[0] == 200
+
+    async def set_scopes() -> list[str]:
+        scopes = ("/a", "/b", "/:.c:", "/:.c:d")
+        return [each for each in scopes if (await api.get(f"/mode{each}"))[0] == 200]
+
+    assert await api.call("DELETE", "/mode/a") == (200, {"mode": "READONLY"})
+    assert await api.call("DELETE", "/mode/:.c:?recursive=true") == (200, {"mode": "READONLY"})
+    assert await set_scopes() == ["/b"]
+    await api.call("PUT", "/mode/:.c:d", {"mode": "READONLY"})
+    assert await api.call("DELETE", "/mode") == (200, {"mode": "READONLY"})
+    assert await set_scopes() == ["/b", "/:.c:d"]
+    assert await api.call("DELETE", "/mode?recursive=true") == (200, {"mode": "READWRITE"})
+    assert await set_scopes() == ["/:.c:d"]
+    assert (await api.call("DELETE", "/mode/:.c:?recursive=true"))[0] == 200
+    assert refused(*await api.call("DELETE", "/mode/:.c:?recursive=true")) == 40401

@@ -17,6 +17,60 @@ def both(text: str) -> list[Any]:
     return [pytest.param(kind, text, id=f"{kind} {text}") for kind in ("AVRO", "JSON")]
 
 
+NESTED = '{"type":"record","name":"N","fields":[{"name":"b","type":"int"%s}]}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "is_right"),
+    [
+        ('"int"', "1", True),
+        ('"int"', '"1"', False),
+        ('"int"', "1.0", False),
+        ('"int"', "true", False),
+        ('"int"', "2147483648", False),
+        ('"long"', "2147483648", True),
+        ('"double"', "1", True),
+        ('"double"', '"1"', True),
+        ('"double"', "1e400", True),
+        ('"double"', '"x"', False),
+        ('"string"', "1", False),
+        ('"null"', "0", False),
+        ('"boolean"', "false", True),
+        ('["null","int"]', "1", True),
+        ('["null","int"]', '"x"', False),
+        ('{"type":"array","items":"int"}', "[1,2]", True),
+        ('{"type":"array","items":"int"}', '[1,"2"]', False),
+        ('{"type":"map","values":"int"}', '{"a":1}', True),
+        ('{"type":"map","values":"int"}', "[]", False),
+        ('{"type":"enum","name":"E","symbols":["A"]}', '"B"', True),
+        (NESTED % "", '{"b":1}', True),
+        (NESTED % "", "{}", False),
+        (NESTED % ',"default":1', "{}", True),
+        (NESTED % ',"default":"x"', '{"b":1}', False),
+        ('{"type":"array","items":"R"}', '[{"a":[]}]', True),
+        ('{"type":"array","items":"R"}', "[{}]", True),
+        ('{"type":"array","items":"R"}', '[{"a":[1]}]', False),
+    ],
+)
+async def test_normalized_defaults_are_of_their_types(
+    api: Api, kind: str, default: str, *, is_right: bool
+) -> None:
+    field = f'{{"name":"a","type":{kind},"default":{default}}}'
+    text = f'{{"type":"record","name":"R","fields":[{field}]}}'
+    told = await api.register("s", text, "?normalize=true")
+    assert (told != 42201) == is_right
+    status, fits = await api.call(
+        "POST", "/compatibility/subjects/t/versions?normalize=true", {"schema": text}
+    )
+    assert (status == 200 and fits["is_compatible"]) == is_right
+    # Not normalized it is taken, as it was always, and is found either way.
+    assert (await api.register("u", text))["version"] == 1
+    normalized = "/subjects/u?normalize=true"
+    assert (await api.call("POST", normalized, {"schema": text}))[0] in (200, 404)
+    assert (await api.call("PUT", "/config/v", {"normalize": True}))[0] == 200
+    assert (await api.register("v", text) != 42201) == is_right
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [

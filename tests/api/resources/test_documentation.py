@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from api.app import OPERATIONS
+from api.http.prose import html_of
 from api.resources.documentation import page
 from tests.api.rest import Rest, refusal
 
@@ -32,6 +33,14 @@ async def test_all_operations_are_shown_without_a_script(rest: Rest) -> None:
     seen = Seen(answer.text)
     assert seen.ids == {operation.name for operation in OPERATIONS}
     assert "script" not in seen.tags
+
+
+async def test_code_in_backticks_is_shown_as_code(rest: Rest) -> None:
+    shown = (await rest.http.get("/docs")).text
+
+    assert "`" in (await rest.http.get("/openapi.json")).text
+    assert "`" not in shown
+    assert html_of("a < b, `x<y>`") == "a &lt; b, <code>x&lt;y&gt;</code>"
 
 
 def test_what_the_document_says_is_shown_as_text() -> None:

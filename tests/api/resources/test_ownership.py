@@ -191,7 +191,7 @@ async def test_owners_are_for_their_principals_and_full_is_told(callers: Callers
     started = await callers.ask("ann", "POST", TRANSACTIONS, {"owner": "17", "sequence": 1})
     assert refusal(started) == (429, "too_many_owners")
     [told] = (await callers.http.get("/ready")).json()["warnings"]
-    assert told.startswith("18 of 20 owners")
+    assert told.startswith("remembered owners of transactions: 18 of 20")
     metrics = (await callers.http.get("/metrics")).text
     assert "tms_transaction_owners" not in metrics, "the registry of this test is empty"
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.api.rest import NOW_MS, TOPIC, TOPICS, Rest, avro_publish, refusal
+from tests.api.rest import NOW_MS, TOPIC, TOPICS, Live, Rest, avro_publish, refusal
 from tests.api.transactions import started
+from tests.waiting import in_time
 from tms.core.limits import TTL_S_DEFAULT
 from tms.core.message import first_id_at
+from tms.core.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 
@@ -206,3 +208,36 @@ async def test_ranges_of_no_topic_are_refused(own: Rest) -> None:
     for verb in ("splits", "reach"):
         answer = await own.http.get(f"{TOPIC}/{verb}?start={FIRST}&end={FIRST}")
         assert refusal(answer) == (404, "topic_not_found")
+
+
+async def test_splits_are_not_answered_once_their_client_has_left(served: Live) -> None:
+    await served.create()
+    await served.service.publish(TopicId("ns", "t"), [b"x"] * 50_000)
+    wire = await served.connect()
+    target = f"{TOPIC}/splits?start={FIRST}&end={await end_of(served, 'all')}&parts=1000"
+    wire.writer.write(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+    wire.writer.write_eof()
+
+    async with in_time():
+        assert await wire.reader.read() == b""
+
+
+async def test_reach_ends_when_its_client_leaves(served: Live) -> None:
+    """A client that ends its side at once: the work ends at its first turn, without an answer."""
+    await served.create()
+    for _ in range(4):
+        await served.service.publish(TopicId("ns", "t"), [b"x"] * 50_000)
+    end = await end_of(served, "all")
+    before = served.registry.get_sample_value("tms_cache_hits_total")
+    wire = await served.connect()
+    target = f"{TOPIC}/reach?start={FIRST}&end={end}&isolation=all"
+    wire.writer.write(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+    wire.writer.write_eof()
+
+    async with in_time():
+        assert await wire.reader.read() == b""
+
+    after = served.registry.get_sample_value("tms_cache_hits_total")
+    assert before is not None
+    assert after is not None
+    assert after - before < 20

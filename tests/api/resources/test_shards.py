@@ -4,6 +4,7 @@ With three shards the namespace `a` is in shard 0, `default` in 1, and `b` and `
 topic, `ns:e` is in shard 0, `ns:p` in 1, `ns:t` and `ns:t--dead` are in 2.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from tests.api.rest import TOPICS, Rest, live, refusal
+from tests.cli.conftest import run_command
 from tms.core.shards import ShardBy, Sharding
 from tms.core.topic import TopicId
 
@@ -247,3 +249,10 @@ async def test_metrics_have_the_shard(by_topic: Rest) -> None:
     lines = [line for line in text.splitlines() if line.startswith("tms_published_messages_total{")]
     assert sum('shard="' in line for line in lines) == len(lines) > 0
     assert by_topic.metric("tms_published_messages_total") == 2
+
+
+async def test_a_check_of_all_tables_goes_through_all_shards(by_topic: Rest) -> None:
+    url = str(by_topic.http.base_url)
+    code, out, err = await asyncio.to_thread(run_command, "--url", url, "debug", "verify")
+
+    assert (code, out, err) == (0, "All tables are consistent.\n", "")

@@ -59,7 +59,7 @@ HEADERS = (
     "x-nobody-knows",
 )
 _SCHEMAS = service_document(OPERATIONS)["components"]["schemas"]
-_NAME = re.compile(r"{(\w+)}")
+NAME_IN_PATH = re.compile(r"{(\w+)}")
 _DEPTH_MAX = 5
 _HEADERS_EACH = 6
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
@@ -112,7 +112,7 @@ class _Requests:
         self._places = places
         self._kinds = kinds
         self._last = ""
-        self._names = {name: NAMES.get(name, "x") for name in _NAME.findall(operation.path)}
+        self._names = {name: NAMES.get(name, "x") for name in NAME_IN_PATH.findall(operation.path)}
         self._path = operation.path.format(**self._names)
         required = [each["name"] for each in operation.query if each.get("required")]
         self._known = "&".join(f"{name}={'0' * 40}" for name in required)
@@ -210,7 +210,8 @@ class Places:
         required = {n: self.sample(properties.get(n, {})) for n in schema.get("required", ())}
         number = schema.get("minimum", 1)
         by_type = {"object": required, "array": [], "integer": number, "number": number}
-        return by_type.get(schema.get("type", ""), "t")
+        kind = schema.get("type", "")
+        return by_type.get(kind[0] if isinstance(kind, list) else kind, "t")
 
     def of(self, schema: Json, at: str = "", depth: int = 0) -> Iterator[tuple[str, Place]]:
         """Give each place of a value where a text may stand, with what puts one there."""

@@ -91,3 +91,15 @@ async def test_what_was_taken_is_not_settled_any_more(pair: Pair, taker: dict[st
     refused = await http.post(f"{GROUP}/settle", json=acks, headers=taker)
     assert refused.status_code == 404
     assert await states(pair) == [("leased", 0)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_taker_sees_its_group_and_changes_nothing_of_it(
+    pair: Pair, taker: dict[str, str], way: str
+) -> None:
+    """A member of a program asks for the order of its group before it takes."""
+    http = pair.servers[way].http
+    assert (await http.get(GROUP, headers=taker)).json()["settings"]["order"] == "none"
+    for method, path in (("GET", "/open"), ("DELETE", ""), ("PUT", "/settings")):
+        refused = await http.request(method, f"{GROUP}{path}", headers=taker, json={})
+        assert refused.status_code == 403, path

@@ -1,5 +1,6 @@
 """A share of `takeovers`, whose rounds can go on for as long as wanted."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import pytest
@@ -8,21 +9,30 @@ from dev.hbase.servers import HBaseServers
 from dev.processes import Servers
 from tests.faults.hbase.takeovers import Cluster, Rounds
 
-pytestmark = pytest.mark.slow
-
 FAULTS = {
     "zk": ("gateway held", "pause 8 s", "leader's gateway silent", "gateway held", "stop"),
     "etcd": ("kill twice", "standby's gateway silent", "metadata away 4 s", "gateway held"),
 }
+OF_GATE = ("leader's gateway silent", "standby's gateway silent")
+"""A server that does not reach HBase does not keep the lead, and does not take it."""
 
 
+def go_through(faults: Sequence[str], hbase: HBaseServers, metadata: str) -> None:
+    with ExitStack() as stack:
+        rounds = Rounds(Cluster(hbase, metadata, stack))
+        for fault in faults:
+            rounds.round(fault)
+        rounds.finish()
+
+
+def test_one_that_does_not_reach_hbase_does_not_lead(hbase: HBaseServers, etcd: Servers) -> None:
+    go_through(OF_GATE, hbase, f"etcd://{etcd.addresses}")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAULTS)
 def test_leaders_that_are_lost_lose_nothing(
     kind: str, cluster: HBaseServers, request: pytest.FixtureRequest
 ) -> None:
     servers: Servers = request.getfixturevalue("zookeeper" if kind == "zk" else "etcd")
-    with ExitStack() as stack:
-        rounds = Rounds(Cluster(cluster, f"{kind}://{servers.addresses}", stack))
-        for fault in FAULTS[kind]:
-            rounds.round(fault)
-        rounds.finish()
+    go_through(FAULTS[kind], cluster, f"{kind}://{servers.addresses}")

@@ -1,6 +1,7 @@
 """Services with a group, on stores that are opened again."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.waiting import until
+from tms.core.errors import StoreUnavailable
 from tms.core.groups import (
     Refusal,
     Settle,
@@ -53,6 +55,17 @@ class World:
         groups = self.services.groups
         assert isinstance(groups, GroupService)
         await until(lambda: sum(len(group.waiting) for group in groups._groups.loaded) >= takes)
+
+    async def is_read_again(self) -> None:
+        """Wait until the group can be used after a write that failed."""
+
+        async def is_there() -> bool:
+            with suppress(StoreUnavailable):
+                await self.services.groups.group(TOPIC, "g")
+                return True
+            return False
+
+        await until(is_there)
 
     async def flush(self) -> None:
         """Have written what is leased, which the next flush of anything carries."""

@@ -23,10 +23,11 @@ from tms.core.groups import (
     Settle,
 )
 from tms.core.message import MessageId
-from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import (
     decode_row,
 )
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import decode_snapshot, encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
 
@@ -35,8 +36,8 @@ KEYS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 BACK = st.integers(0, 4)
 """The last delivery, or one before it; most of the earlier ones have nothing any more."""
 PART = st.sampled_from((slice(None), slice(1), slice(1, None), slice(2, 3)))
-HOW = st.sampled_from(("ack", "ack all", "nack", "now", "release", "extend"))
-MEMBERS = [Taker("a", None), Taker("b", "bea"), Taker("c", None)]
+HOW = st.sampled_from(("ack", "ack all", "nack", "now", "release", "extend", "shorten", "lengthen"))
+MEMBERS = [Taker("a", None), Taker("b", "bea"), Taker("b", None), Taker("c", None)]
 
 
 class GroupMachine(RuleBasedStateMachine):
@@ -53,6 +54,19 @@ class GroupMachine(RuleBasedStateMachine):
         self.keys: dict[bytes, bytes] = {}
         self.settled: set[bytes] = set()
         self.given: list[tuple[int, Taker, tuple[bytes, ...]]] = []
+        self.last: dict[bytes, tuple[int, Taker]] = {}
+        """The last delivery that had a message, and its member."""
+        self.kept: set[bytes] = set()
+        """The messages whose last delivery was written since the snapshot, or is in it."""
+        self.unwritten: set[bytes] = set()
+        """The messages whose last delivery was not written before a crash."""
+        self.written: dict[bytes, tuple[int, Taker] | None] = {}
+        """Of these: the delivery before, which the one who reads the group again takes for the
+        last."""
+        self.read_again: set[bytes] = set()
+        """The messages that were read at a restart, and not given since."""
+        self.window = range(0)
+        """The numbers that may have been given before that without being written."""
         self.rows: list[bytes] = []
         self.start = b""
 
@@ -60,12 +74,13 @@ class GroupMachine(RuleBasedStateMachine):
     def begin(self, member_max: int) -> None:
         self.by_key = self.order is Order.KEY
         self.settings = GroupSettings(order=self.order, member_max=member_max, retry_s_max=4)
-        self.commands = GroupCommands(OpenMessages(by_key=self.by_key), self.settings)
+        self.commands = GroupCommands(OpenMessages(by_key=self.by_key), self.settings, self.now_ms)
         self.snapshot()
 
     def snapshot(self) -> None:
         self.write()
         self.start, self.rows = encode_snapshot(freeze(self.commands.state)), []
+        self.kept = {each for each, opened in self.commands.state.open.items() if opened.delivery}
 
     def write(self) -> None:
         row = self.commands.take_row()
@@ -78,6 +93,13 @@ class GroupMachine(RuleBasedStateMachine):
             for edit in decode_row(row, by_key=self.by_key):
                 state.apply(edit, self.now_ms)
         return state
+
+    def load(self) -> None:
+        """Begin anew with what was written."""
+        state = self.folded()
+        self.window = range(state.last_delivery + 1, self.now_ms * 1000)
+        self.read_again = set(state.open)
+        self.commands = GroupCommands(state, self.settings, self.now_ms)
 
     @rule(keys=KEYS)
     def publish(self, keys: list[int]) -> None:
@@ -110,6 +132,12 @@ class GroupMachine(RuleBasedStateMachine):
         )
         assert commands.repeated(member, len(self.given)) == number
         self.given.append((number, member, tuple(ids)))
+        self.last |= dict.fromkeys(ids, (number, member))
+        self.kept |= set(ids)
+        self.unwritten -= set(ids)
+        self.read_again -= set(ids)
+        for each in ids:
+            self.written.pop(each, None)
         for each in ids:
             assert each not in self.settled, "what is settled is not given"
 
@@ -145,23 +173,83 @@ class GroupMachine(RuleBasedStateMachine):
             "nack": Settle(nacks=[Nacks(number, some, reason="no")]),
             "now": Settle(nacks=[Nacks(number, some, delay_s=0)]),
             "release": Settle(releases=[Releases(number, some)]),
-            "extend": Settle(extend=[], lease_s=20),
+            "extend": Settle(extend=[]),
+            "shorten": Settle(extend=[], lease_s=1),
+            "lengthen": Settle(extend=[], lease_s=20),
         }[how]
-        had = set(state.open)
+        had, doubtful = (
+            set(state.open),
+            {each for each in some if self.is_doubtful(each, member, number)},
+        )
+        ends_ms = {number: delivery.end_ms for number, delivery in state.deliveries.items()}
         done = self.commands.settle(member, wanted, self.now_ms)
         gone = had - set(state.open)
         assert len(gone) == done.settled
         self.settled |= gone
         refused = {each.id: each.reason for each in done.refused}
+        if how == "extend":
+            for one, delivery in state.deliveries.items():
+                assert delivery.end_ms >= ends_ms[one], "it was shortened"
         if how != "ack":
             assert not gone or how == "ack all"
             return
         for each in some:
-            if before.get(each) not in (None, 0, number):
+            if each in had and self.last[each] != (number, member) and each not in doubtful:
                 assert refused[each] is Refusal.LEASE_LOST, "only the newest holder counts"
-            elif before.get(each) is not None and not self.by_key:
+            elif each in had and not self.by_key and self.counts(each, before[each]):
                 assert each in gone or number <= state.floor
         self.check_order(gone)
+
+    def is_doubtful(self, each: bytes, member: Taker, number: int) -> bool:
+        """Whether an ack may count although the message was given once more, as was not written."""
+        opened = self.commands.state.open.get(each)
+        is_held = opened is not None and opened.delivery
+        is_in_window = each in self.read_again and number in self.window and not is_held
+        return is_in_window or self.written.get(each) == (number, member)
+
+    def counts(self, each: bytes, holder: int) -> bool:
+        """Whether a late ack of a message surely counts: its last delivery is known."""
+        return bool(holder) or each in self.kept or each in self.unwritten
+
+    @precondition(lambda self: self.commands.state.open)
+    @rule(data=st.data(), member=st.sampled_from(MEMBERS), ahead=st.integers(-3, 3))
+    def invent(self, data: st.DataObject, member: Taker, ahead: int) -> None:
+        """Acknowledge what is open under a number that no delivery of its member had."""
+        each = data.draw(st.sampled_from(sorted(self.commands.state.open)))
+        numbers = [self.commands.state.last_delivery, *(number for number, _, _ in self.given)]
+        number = data.draw(st.sampled_from(numbers)) + ahead
+        is_last = self.last.get(each) == (number, member)
+        if is_last or self.is_doubtful(each, member, number):
+            return
+        done = self.commands.settle(member, Settle(acks=[Acks(number, [each])]), self.now_ms)
+        assert [one.reason for one in done.refused] == [Refusal.LEASE_LOST]
+        assert not done.settled
+
+    @rule(keys=KEYS, member=st.sampled_from(MEMBERS))
+    def crash(self, keys: list[int], member: Taker) -> None:
+        """Take, and die before that is written: the ack counts as long as nobody has it."""
+        self.publish(keys)
+        self.write()
+        before, last = len(self.given), dict(self.last)
+        self.take([], member, 3, 3)
+        self.now_ms += 1
+        self.load()
+        for _, _, ids in self.given[before:]:
+            self.kept -= set(ids)
+            self.unwritten |= set(ids)
+            self.written |= {each: last.get(each) for each in ids}
+
+    @rule(back=st.integers(0, 6))
+    def expire(self, back: int) -> None:
+        """Let the oldest messages expire, up to one of the newest."""
+        oldest = MessageId(T, max(0, len(self.keys) - back)).encode()
+        state = self.commands.state
+        had = {each: opened.delivery for each, opened in state.open.items()}
+        while self.commands.expire(oldest, 2, self.now_ms):
+            pass
+        gone = set(had) - set(state.open)
+        assert gone == {each for each, delivery in had.items() if each < oldest and not delivery}
+        self.settled |= gone
 
     def check_order(self, gone: set[bytes]) -> None:
         """By key, nothing is acknowledged before an earlier message of its key."""
@@ -184,12 +272,23 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(member=st.sampled_from(MEMBERS))
     def leave(self, member: Taker) -> None:
         self.commands.settle(member, Settle(leave=True), self.now_ms)
-        assert member.name not in self.commands.state.held
+        assert member not in self.commands.state.held
 
     @rule(seconds=st.sampled_from((0, 1, 3, 11)))
     def pass_time(self, seconds: int) -> None:
         self.now_ms += seconds * 1000
         self.commands.end_leases(self.now_ms)
+        for delivery in self.commands.state.deliveries.values():
+            assert delivery.end_ms > self.now_ms, "a lease ends when its time is over"
+
+    @rule()
+    def stand_still(self) -> None:
+        """Be stopped for longer than any lease: none has ended when it goes on."""
+        held = list(self.commands.state.deliveries)
+        self.now_ms += 60_000
+        self.commands.begin_leases_anew(self.now_ms)
+        self.commands.end_leases(self.now_ms)
+        assert list(self.commands.state.deliveries) == held
 
     @rule()
     def seek_to_end(self) -> None:
@@ -204,7 +303,8 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.write()
-        self.commands = GroupCommands(self.folded(), self.settings)
+        self.load()
+        assert not self.commands.end_leases(self.now_ms), "each lease begins anew"
 
     @invariant()
     def state_is_the_fold_of_its_rows(self) -> None:
@@ -216,7 +316,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert state.marks == folded.marks
         told = [
             [
-                (number, d.member, d.principal, d.sequence, each.ids_of(number))
+                (number, d.taker, d.sequence, each.ids_of(number))
                 for number, d in each.deliveries.items()
             ]
             for each in states

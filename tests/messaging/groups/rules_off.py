@@ -5,18 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from tms.core.groups import Refusal
-from tms.messaging.groups import commands, state
+from tms.messaging.groups import acks, commands, state
+from tms.messaging.groups.open_entries import Taker
 
 
 def without_refusal(reason: Refusal) -> Callable[[pytest.MonkeyPatch], None]:
     def switch_off(patch: pytest.MonkeyPatch) -> None:
-        refusal = commands.GroupCommands._refusal
+        refusal = acks.AckCheck._refusal
 
-        def lenient(self: commands.GroupCommands, *given: object) -> Refusal | None:
-            found = refusal(self, *given)  # type: ignore[arg-type]
-            return None if found is reason and given[0] in self.state.open else found
+        def lenient(self: acks.AckCheck, each: bytes, *given: object) -> Refusal | None:
+            found = refusal(self, each, *given)  # type: ignore[arg-type]
+            return None if found is reason and each in self.state.open else found
 
-        patch.setattr(commands.GroupCommands, "_refusal", lenient)
+        patch.setattr(acks.AckCheck, "_refusal", lenient)
 
     return switch_off
 
@@ -32,16 +33,14 @@ def without_wait(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_late_acks(patch: pytest.MonkeyPatch) -> None:
-    refusal = commands.GroupCommands._refusal
+    refusal = acks.AckCheck._refusal
 
-    def strict(
-        self: commands.GroupCommands, each: bytes, number: int, *given: object
-    ) -> Refusal | None:
+    def strict(self: acks.AckCheck, each: bytes, number: int, member: Taker) -> Refusal | None:
         if number not in self.state.deliveries:
             return Refusal.LEASE_LOST
-        return refusal(self, each, number, *given)  # type: ignore[arg-type]
+        return refusal(self, each, number, member)
 
-    patch.setattr(commands.GroupCommands, "_refusal", strict)
+    patch.setattr(acks.AckCheck, "_refusal", strict)
 
 
 def without_floor(patch: pytest.MonkeyPatch) -> None:
@@ -52,6 +51,45 @@ def without_floor(patch: pytest.MonkeyPatch) -> None:
         self.state.floor = 0
 
     patch.setattr(commands.GroupCommands, "seek", without)
+
+
+def without_known_deliveries(patch: pytest.MonkeyPatch) -> None:
+    """An ack counts under any number if nobody has the message."""
+
+    def lenient(self: acks.AckCheck, each: bytes, number: int, _: Taker) -> bool:
+        return self.state.open[each].delivery in (0, number) and number > self.state.floor
+
+    patch.setattr(acks.AckCheck, "_had", lenient)
+
+
+def without_one_end(patch: pytest.MonkeyPatch) -> None:
+    """Each entry among the ends of leases counts, also one of an end that was moved."""
+
+    def next_ended(self: state.OpenMessages, now_ms: int) -> int | None:
+        ends = [each for each in self._ends if each[0] <= now_ms]
+        for each in ends:
+            self._ends.remove(each)
+        return ends[0][1] if ends else None
+
+    patch.setattr(state.OpenMessages, "next_ended", next_ended)
+
+
+def without_least_end(patch: pytest.MonkeyPatch) -> None:
+    """An extension without a length shortens a lease that is longer than the group's."""
+    extend = state.OpenMessages.extend
+
+    def short(self: state.OpenMessages, number: int, end_ms: int) -> None:
+        extend(self, number, min(end_ms, self.deliveries[number].end_ms - 1))
+
+    patch.setattr(state.OpenMessages, "extend", short)
+
+
+def without_new_leases(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commands.GroupCommands, "begin_leases_anew", lambda *_: None)
+
+
+def without_expiry(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commands.GroupCommands, "expire", lambda *_: False)
 
 
 def without_leaving(patch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,11 @@ there, and in the end a good worker gets all the rest, each once.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from prometheus_client import CollectorRegistry
@@ -18,9 +19,10 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.groups.followed import Followed, Given
-from tests.waiting import until
+from tests.virtual_loop import VirtualLoop
+from tests.waiting import turns, until
 from tms.core.commits import CommitRequest
-from tms.core.errors import AckRefused, TmsError
+from tms.core.errors import AckRefused, Stopping, SubscriptionNotFound, TmsError
 from tms.core.frame import bodies_of, encode_body
 from tms.core.groups import (
     Acks,
@@ -36,11 +38,30 @@ from tms.core.groups import (
 from tms.core.limits import Limits
 from tms.core.message import Message
 from tms.core.transactions import StartRequest
+from tms.messaging.store_threads import OnDone, StoreThread
 from tms.server.node import OpenServices, services_on
 
 Result = TypeVar("Result")
 MEMBERS = st.sampled_from(["a", "b", "c"])
 KEYS = st.lists(st.sampled_from([b"k", b"l", None]), min_size=1, max_size=4)
+
+
+def call_in_loop(self: StoreThread, call: Callable[[], Any], on_done: OnDone) -> None:
+    """Make a call at once, so that the same steps have the same outcome on a virtual loop."""
+    if self._closed:
+        raise Stopping
+    result, error = None, None
+    try:
+        result = call()
+    except BaseException as raised:
+        error = raised
+    self.under_way += 1
+
+    def tell() -> None:
+        self.under_way -= 1
+        on_done(result, error)
+
+    self._loop.call_soon(tell)
 
 
 class GroupServiceMachine(RuleBasedStateMachine):
@@ -54,7 +75,9 @@ class GroupServiceMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(StoreThread, "call", call_in_loop)
+        self.loop = VirtualLoop()
         self.clock = ManualClock(NOW_MS)
         self.count = 0
         self.committed: dict[bytes, bytes | None] = {}
@@ -70,8 +93,11 @@ class GroupServiceMachine(RuleBasedStateMachine):
         """The message of a commit without an answer, and the ids that it acknowledged."""
         self.run(self.start())
         self.run(self.services.messaging.create_topic(TOPIC))
+        self.run(self.create())
+
+    async def create(self) -> None:
         settings = GroupSettings(order=self.order, lease_s=5, retry_s=1, retry_s_max=3)
-        self.run(self.services.groups.create_group(TOPIC, "g", settings))
+        await self.services.groups.create_group(TOPIC, "g", settings)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.loop.run_until_complete(work)
@@ -190,7 +216,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.followed.given)
     @rule(
         data=st.data(),
-        how=st.sampled_from(["ack", "ack", "nack", "release", "extend"]),
+        how=st.sampled_from(["ack", "ack", "nack", "release", "extend", "shorten"]),
         dies=st.sampled_from([None, None, None, "before", "after"]),
     )
     def settle(self, data: Any, how: str, dies: str | None) -> None:
@@ -201,11 +227,71 @@ class GroupServiceMachine(RuleBasedStateMachine):
             "nack": Settle(nacks=[Nacks(given.delivery, ids)]),
             "release": Settle(releases=[Releases(given.delivery, ids)]),
             "extend": Settle(extend=[given.delivery]),
+            "shorten": Settle(extend=[given.delivery], lease_s=1),
         }[how]
         work = self.services.groups.settle(TOPIC, "g", given.member, settle)
         done = self.under(work, dies)
         if how == "ack":
             self.check_pairs(self.followed.acked(ids, done))
+
+    @rule(number=st.integers(1, 2**50), member=MEMBERS)
+    def ack_what_was_never_given(self, number: int, member: str) -> None:
+        opened = self.run(self.services.groups.open_messages(TOPIC, "g"))
+        settle = Settle(acks=[Acks(number, [each.id for each in opened])])
+        done = self.run(self.services.groups.settle(TOPIC, "g", member, settle))
+        assert (done.settled, len(done.refused)) == (0, len(opened))
+
+    @rule(member=MEMBERS, times=st.integers(2, 3))
+    def repeat_a_take(self, member: str, times: int) -> None:
+        """Send a take several times at once, as a client does that got no answer."""
+        self.count += 1
+        take = Take(member, 3, sequence=self.count)
+
+        async def together() -> list[Taken]:
+            takes = [self.services.groups.take(TOPIC, "g", take) for _ in range(times)]
+            return await asyncio.gather(*takes)
+
+        first, *others = self.run(together())
+        self.note(member, first)
+        assert {each.delivery for each in others} <= {first.delivery, None}
+
+    @rule(back=st.integers(0, 3), waits=st.booleans(), commits=st.booleans())
+    def make_the_group_again(self, back: int, waits: bool, commits: bool) -> None:  # noqa: FBT001
+        """Delete the group beside a take that waits and a commit that acknowledges; make it again.
+
+        Nothing that was given before counts any more, and all is given again.
+        """
+        given = self.followed.latest(back)
+        if commits and not self.open:
+            self.begin_transaction()
+        self.run(self.used_while_deleted(given if commits else None, waits=waits))
+        self.run(self.create())
+        self.followed = Followed()
+        self.pairs.clear()
+
+    async def used_while_deleted(self, given: Given | None, *, waits: bool) -> None:
+        groups, uses = self.services.groups, []
+        if waits:
+            take = groups.take(TOPIC, "g", Take("idle", 3), wait_s=30)
+            uses.append(asyncio.create_task(take))
+            await turns(5)
+        deletion = asyncio.create_task(groups.delete_group(TOPIC, "g"))
+        await turns()
+        if given is not None:
+            # It ends whoever is first, so that the steps that follow do not depend on that.
+            transaction_id = max(self.open)
+            payload = self.open.pop(transaction_id)
+            acks = [CommitAcks(TOPIC, "g", given.member, given.delivery, given.ids)]
+            commit = self.services.transactions.commit(transaction_id, CommitRequest(acks=acks))
+            try:
+                await commit
+                self.committed[payload] = None
+            except TmsError:
+                await self.services.transactions.abort(transaction_id)
+        await deletion
+        for use in uses:
+            with suppress(SubscriptionNotFound):
+                await use
 
     def check_pairs(self, ids: list[bytes]) -> None:
         """Check commits without an answer whose messages are acknowledged now."""
@@ -256,9 +342,12 @@ class GroupServiceMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "services"):
             return
-        self.drain()
-        self.run(self.services.close())
-        self.loop.close()
+        try:
+            self.drain()
+            self.run(self.services.close())
+        finally:
+            self.loop.close()
+            self.patch.undo()
 
     def drain(self) -> None:
         """A good worker gets all that is left, by key in its order."""

@@ -13,7 +13,8 @@ from tms.core.groups import (
 )
 from tms.core.message import MessageId
 from tms.core.topic import TopicId
-from tms.messaging.groups.commands import GroupCommands, Reservation, Taker
+from tms.messaging.groups.commands import GroupCommands, Reservation
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.state import OpenMessages
 
 T = 1_700_000_000_000
@@ -24,7 +25,7 @@ IDS = [MessageId(T, sequence).encode() for sequence in range(500)]
 
 def a_group(count: int, order: Order = Order.NONE) -> GroupCommands:
     """Return a group in which messages are open, by key all of one key."""
-    commands = GroupCommands(OpenMessages(by_key=order is Order.KEY), GroupSettings(order=order))
+    commands = GroupCommands(OpenMessages(by_key=order is Order.KEY), GroupSettings(order=order), T)
     read(commands, IDS[:count])
     return commands
 

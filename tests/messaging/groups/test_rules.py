@@ -6,15 +6,20 @@ import pytest
 
 from tests.messaging.groups.group_machine import MEMBERS, GroupMachine
 from tests.messaging.groups.rules_off import (
+    without_expiry,
     without_floor,
+    without_known_deliveries,
     without_late_acks,
+    without_least_end,
     without_leaving,
+    without_new_leases,
+    without_one_end,
     without_refusal,
     without_release_behind,
     without_wait,
 )
 from tms.core.groups import Acks, Nacks, Order, Refusal, Settle
-from tms.messaging.groups.commands import Taker
+from tms.messaging.groups.open_entries import Taker
 
 
 class Story(GroupMachine):
@@ -51,7 +56,7 @@ class Story(GroupMachine):
         self.one_holder_each_and_keys_in_order()
 
 
-A, B, _ = MEMBERS
+A, B, *_ = MEMBERS
 
 
 def a_key_is_acknowledged_in_order() -> None:
@@ -119,6 +124,64 @@ def who_begins_anew_gives_back_what_it_had() -> None:
     assert not any(each.attempts for each in story.commands.state.open.values())
 
 
+def a_number_that_was_never_given_settles_nothing() -> None:
+    story = Story()
+    first, second = story.read(0, 0)
+    number = story.lease(A, 1)
+    assert story.end(A, Settle(acks=[Acks(number, [second])])) == [Refusal.LEASE_LOST]
+    assert story.end(A, Settle(acks=[Acks(number - 5, [second])])) == [Refusal.LEASE_LOST]
+    assert story.end(A, Settle(acks=[Acks(number, [first])])) == []
+
+
+def a_late_ack_is_of_the_member_that_had_the_message_last() -> None:
+    story = Story()
+    [first] = story.read(0)
+    number = story.lease(A, 1)
+    story.pass_time(seconds=11)
+    assert story.end(B, Settle(acks=[Acks(number, [first])])) == [Refusal.LEASE_LOST]
+    assert story.end(A, Settle(acks=[Acks(number, [first])])) == []
+
+
+def a_lease_that_was_shortened_and_lengthened_ends_once() -> None:
+    story = Story()
+    story.read(0, 0)
+    story.lease(A, 1)
+    story.lease(B, 1)
+    story.end(A, Settle(extend=[], lease_s=2))
+    story.end(A, Settle(extend=[], lease_s=5))
+    story.pass_time(seconds=60)
+    assert story.commands.state.deliveries == {}
+    assert [each.attempts for each in story.commands.state.open.values()] == [1, 1]
+
+
+def an_extension_without_a_length_shortens_nothing() -> None:
+    story = Story()
+    story.read(0)
+    story.lease(A, 1)
+    story.end(A, Settle(extend=[], lease_s=3_600))
+    story.end(A, Settle(extend=[]))
+    story.pass_time(seconds=60)
+    assert story.commands.state.leased == 1
+
+
+def leases_begin_anew_after_a_standstill() -> None:
+    story = Story()
+    story.read(0)
+    story.lease(A, 1)
+    story.stand_still()
+    assert story.commands.state.leased == 1
+
+
+def what_has_expired_is_settled_but_for_what_somebody_has() -> None:
+    story = Story()
+    first, second, third = story.read(0, 0, 0)
+    story.lease(A, 1)
+    story.commands.expire(third, 9, story.now_ms)
+    story.look()
+    assert list(story.commands.state.open) == [first, third]
+    assert second in story.settled
+
+
 STORIES: dict[Callable[[], None], Callable[[pytest.MonkeyPatch], None]] = {
     a_key_is_acknowledged_in_order: without_refusal(Refusal.EARLIER_OPEN),
     only_the_newest_holder_counts: without_refusal(Refusal.LEASE_LOST),
@@ -127,6 +190,12 @@ STORIES: dict[Callable[[], None], Callable[[pytest.MonkeyPatch], None]] = {
     a_message_that_failed_is_given_when_its_wait_is_over: without_wait,
     acks_from_before_a_seek_are_refused: without_floor,
     who_begins_anew_gives_back_what_it_had: without_leaving,
+    a_number_that_was_never_given_settles_nothing: without_known_deliveries,
+    a_late_ack_is_of_the_member_that_had_the_message_last: without_known_deliveries,
+    a_lease_that_was_shortened_and_lengthened_ends_once: without_one_end,
+    an_extension_without_a_length_shortens_nothing: without_least_end,
+    leases_begin_anew_after_a_standstill: without_new_leases,
+    what_has_expired_is_settled_but_for_what_somebody_has: without_expiry,
 }
 
 
@@ -140,5 +209,5 @@ def test_the_story_fails_without_the_rule(
     story: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     STORIES[story](monkeypatch)
-    with pytest.raises((AssertionError, ValueError)):
+    with pytest.raises((AssertionError, LookupError, ValueError)):
         story()

@@ -1,14 +1,19 @@
 """Splits of topics: they make up the range, and are about equal wherever the messages are."""
 
+import asyncio
 import random
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import WAIT_S_MAX
 from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TopicNotFound
 from tms.core.limits import Limits
@@ -211,3 +216,33 @@ def test_groups_make_up_the_range(pieces: list[tuple[int, int]], parts: int) -> 
         max(split.size_bytes for split in found)
         <= sum(size for _, size in pieces) / parts + largest
     )
+
+
+async def test_the_thread_stops_when_nobody_waits_for_the_parts(tmp_path: Path) -> None:
+    loop, ended, sizes = asyncio.get_running_loop(), threading.Event(), []
+    tasks: list[asyncio.Task[Sequence[Split]]] = []
+
+    def cancel_at_first_size(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "size_to" and tasks:
+            sizes.append(frame)
+            loop.call_soon_threadsafe(tasks[0].cancel)
+            assert ended.wait(WAIT_S_MAX)
+
+    threading.setprofile(cancel_at_first_size)  # of threads that start now
+    try:
+        url = f"leveldb:{tmp_path / 'data'}"
+        services = await open_services(url, WITHOUT_CACHE, settings=SMALL_BUFFER)
+    finally:
+        threading.setprofile(None)
+    try:
+        await services.messaging.create_topic(TOPIC, {})
+        await publish(services, 20_000)
+        task = asyncio.create_task(services.ranges.splits(TOPIC, FIRST_ID, LAST_ID, 1_000))
+        task.add_done_callback(lambda _: ended.set())
+        tasks.append(task)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await services.ranges.splits(TOPIC, FIRST_ID, FIRST_ID[:-1] + b"\1", 2)  # in that thread
+        assert len(sizes) == 1
+    finally:
+        await services.close()

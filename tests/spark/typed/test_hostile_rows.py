@@ -67,7 +67,7 @@ def test_a_damaged_row_harms_no_other(sample: Any, data: Any) -> None:
     [
         (b"", "id: it is cut off"),
         (avro(FLAT).encode(GOOD)[:-1], "tags: "),
-        (avro(FLAT).encode(GOOD) + b"x", "1 bytes are left after the value"),
+        (avro(FLAT).encode(GOOD) + b"x", "bytes left after the value: 1"),
         (b"\x02\xff" + b"\x02\x00", "id: "),
         (b"\x02a\x02" + avro_length(1 << 40), "tags: "),
         (b"\x00" + b"\xff" * 30, "count: "),

@@ -18,6 +18,7 @@ V1 = json.dumps(record("Order", id="string", topic="string"))
 V2 = json.dumps(record("Order", id="string", topic="string", count=(["null", "int"], None)))
 
 
+@pytest.mark.slow
 def test_an_archive_has_columns_and_the_errors_have_the_rest(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:

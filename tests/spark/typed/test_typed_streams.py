@@ -67,6 +67,7 @@ def test_a_stream_goes_on_while_its_subject_is_changed_and_deleted(
     assert values(client, "copies") == [{"id": name, "count": 1} for name in "abcd"]
 
 
+@pytest.mark.slow
 def test_a_stream_started_again_reads_by_the_version_that_is_the_latest_then(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_stream_started_again_reads_by_the_version_that_is_the_latest_then(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_payloads_whose_schema_is_deleted_for_good_are_damaged(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str, tmp_path: Path
 ) -> None:

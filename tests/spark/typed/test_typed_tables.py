@@ -118,6 +118,7 @@ def values(topic: tms.Topic) -> list[Any]:
     return [record.value for record in topic.poll(decode=True)]
 
 
+@pytest.mark.slow
 def test_what_was_read_is_written_under_the_other_topics_subject(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
@@ -151,11 +152,22 @@ def test_what_was_read_is_written_under_the_other_topics_subject(
     [
         ("'a' AS id, true AS __at", {}, "__?at"),
         ("'a' AS id", {}, "_at.*it is missing"),
-        ("'a' AS id, 1 AS number", {}, "unknown_columns=.'number'."),
-        ("'a' AS id, 1 AS _number", {}, "unknown_columns=.'_number'."),
-        ("'a' AS id, 'x' AS _error", {}, "unknown_columns=.'_error'."),
-        ("'a' AS id", {"schema": "newest"}, "latest, the id of a schema, or the text"),
-        ("'a' AS id", {"schema": "9999"}, "9999"),
+        pytest.param(
+            "'a' AS id, 1 AS number", {}, "unknown_columns=.'number'.", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "'a' AS id, 1 AS _number", {}, "unknown_columns=.'_number'.", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "'a' AS id, 'x' AS _error", {}, "unknown_columns=.'_error'.", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "'a' AS id",
+            {"schema": "newest"},
+            "latest, the id of a schema, or the text",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("'a' AS id", {"schema": "9999"}, "9999", marks=pytest.mark.slow),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_by_name(
@@ -176,6 +188,7 @@ def test_rows_that_do_not_fit_are_refused_by_name(
     assert list(client.topic("orders").poll()) == []
 
 
+@pytest.mark.slow
 def test_readers_are_told_what_to_change(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
@@ -191,6 +204,7 @@ def test_readers_are_told_what_to_change(
             read(spark, options, schema="latest", **asked)
 
 
+@pytest.mark.slow
 def test_columns_of_any_frame_are_decoded_and_encoded(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:

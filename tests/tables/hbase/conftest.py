@@ -1,4 +1,4 @@
-"""A real HBase for the tests of this folder: started once, stopped at the end."""
+"""Stores on a real HBase, which all tests here share (tests/servers/shared_servers.py)."""
 
 import shutil
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.hbase.servers import HBaseServers, start
+from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
@@ -33,14 +33,8 @@ SITE = {
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
-    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"HBase needs {', '.join(missing)}: apt-get install default-jdk-headless maven")
-    folder: Path = tmp_path_factory.mktemp("hbase")
-    servers = start(folder)
-    yield servers
-    servers.stop()
+def servers(hbase: HBaseServers) -> HBaseServers:
+    return hbase
 
 
 def put_old(store: HBaseStore, topic: TopicId, count: int) -> None:

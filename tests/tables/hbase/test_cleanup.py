@@ -1,31 +1,21 @@
-"""What readers see of a store on HBase is the same with cleanup and without, whoever cleans up.
-
-The tables are cut in the middle of topics.
-"""
+"""What cleanup deletes of a store on HBase whose tables are cut in the middle of topics."""
 
 import asyncio
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.parts import behind_ms
-from dev.hbase.servers import HBaseServers
-from tables.hbase import creation
-from tables.hbase.layout import Place, Salt
+from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.keys import payload_prefix, prefix
 from tables.store import GROUP, MESSAGE, PAYLOAD, SUBSCRIPTION
 from tests.cleanup.clock_stories import DEAD_MESSAGES
-from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.expiring_rows import (
     LIMITS,
-    NAMES,
     NOW_MS,
     Rows,
     all_rows,
@@ -35,10 +25,8 @@ from tests.cleanup.expiring_rows import (
     tables,
 )
 from tests.cleanup.nobody import NoServices
-from tests.cleanup.twins import LIMITS as TWINS_LIMITS
 from tests.cleanup.twins import NOW_MS as TWINS_NOW_MS
 from tests.cleanup.twins import Twin
-from tests.cleanup.twins_machine import TOPICS, Twins
 from tests.contracts.invalid_contract import (  # noqa: F401  run here on these twins
     OTHER,
     STAY_MS,
@@ -58,10 +46,10 @@ from tests.contracts.invalid_contract import (  # noqa: F401  run here on these 
 from tests.contracts.store_contract import empty
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
-from tests.tables.hbase.conftest import BUCKETS, gateway_to
+from tests.tables.hbase.conftest import gateway_to
+from tests.tables.hbase.cut_tables import cut_place  # noqa: F401  a fixture
 from tests.tables.hbase.twins import WORKERS, HBaseTwin
 from tms.core.clock import SystemClock
-from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.store_features import GROUPS
 from tms.core.topic import TopicId
@@ -76,27 +64,7 @@ EXAMPLES = scaled(8)
 
 
 @pytest.fixture(scope="module")
-def cut_place(servers: HBaseServers) -> Place:
-    """A store whose topics are in several regions each."""
-    place = Place("127.0.0.1", servers.gateway_port, f"c{uuid.uuid4().hex[:8]}", BUCKETS)
-    admin = ("127.0.0.1", servers.admin_port)
-    ids = [TopicId("ns", name) for name in NAMES]
-    messages = [
-        prefix(topic, generation) + KEY.pack(now_ms - 60_000, 1)
-        for topic in {*ids, *TOPICS, TOPIC}
-        for generation, now_ms in ((1, TWINS_NOW_MS + 70_000), (2, NOW_MS))
-    ]
-    payloads = [payload_prefix(prefix(topic, 1), (NOW_MS - 60_001) * 1_000_000) for topic in ids]
-    for table, keys in ((MESSAGE, messages), (PAYLOAD, payloads)):
-        salt = Salt(table, BUCKETS)
-        cuts = {*salt.split_keys(), *(salt.of(key) + key for key in keys)}
-        creation._create_split(admin, None, place.name_of(table), sorted(cuts))
-    creation.create(place, gateway_to(place), admin)
-    return place
-
-
-@pytest.fixture(scope="module")
-def cut_store(cut_place: Place) -> Iterator[HBaseStore]:
+def cut_store(cut_place: Place) -> Iterator[HBaseStore]:  # noqa: F811
     store = HBaseStore(cut_place, gateway_to(cut_place))
     yield store
     store.close()
@@ -162,7 +130,7 @@ def test_positions_and_groups_of_dead_generations_go(cut_store: HBaseStore, tabl
 
 
 @pytest.fixture(params=[False, True], ids=["in-server", "apart"])
-def twin(cut_place: Place, request: pytest.FixtureRequest) -> Iterator[Twin]:
+def twin(cut_place: Place, request: pytest.FixtureRequest) -> Iterator[Twin]:  # noqa: F811
     loop = asyncio.new_event_loop()
     twin = HBaseTwin(loop, ManualClock(TWINS_NOW_MS), place=cut_place, is_apart=request.param)
     for topic_id in (TOPIC, OTHER):
@@ -207,7 +175,8 @@ def prune_each_region(url: str) -> None:
 
 @pytest.mark.parametrize("prunes", [prune, prune_each_region])
 def test_a_pruner_whose_wall_is_ahead_deletes_only_what_servers_give_no_more(
-    cut_place: Place, prunes: Callable[[str], None]
+    cut_place: Place,  # noqa: F811
+    prunes: Callable[[str], None],
 ) -> None:
     """By 400 days, so that by its clock all has expired."""
     url = f"hbase://{cut_place.host}:{cut_place.port}/{cut_place.prefix}"
@@ -234,53 +203,3 @@ def test_a_pruner_whose_wall_is_ahead_deletes_only_what_servers_give_no_more(
     assert len(all_rows(twin.store, MESSAGE)) == 1, "what has expired for servers too is gone"
     twin.close()
     loop.close()
-
-
-@pytest.mark.parametrize("is_apart", [False, True])
-@pytest.mark.usefixtures("_timeouts_by_hand")
-def test_readers_of_twins_see_the_same(cut_place: Place, *, is_apart: bool) -> None:
-    """The first twin is on HBase, and cleaned up; the other is in memory, and never is."""
-
-    class HBaseTwins(Twins):
-        is_first = True
-
-        def make(  # type: ignore[override]
-            self, loop: asyncio.AbstractEventLoop, clock: ManualClock
-        ) -> Twin:
-            if not self.is_first:
-                return Twin(loop, clock)
-            self.is_first = False
-            return HBaseTwin(loop, clock, place=cut_place, is_apart=is_apart)
-
-    run_state_machine_as_test(
-        HBaseTwins,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=20,
-        ),
-    )
-
-
-@pytest.mark.usefixtures("_timeouts_by_hand")
-def test_readers_find_the_same_of_each_key(cut_place: Place) -> None:
-    """The first twin is on HBase, and compacted; the other is in memory, and never is."""
-
-    class HBaseCompacting(Compacting):
-        is_first = True
-        limits = replace(TWINS_LIMITS, cleanup_keys_max=2)
-        tombstone_s = 600  # at least, on a store where writes may come late
-        pace = 20
-
-        def make(self, loop: asyncio.AbstractEventLoop, clock: ManualClock, limits: Limits) -> Twin:
-            if not self.is_first:
-                return Twin(loop, clock, limits)
-            self.is_first = False
-            return HBaseTwin(loop, clock, limits, place=cut_place, is_apart=False)
-
-    run_state_machine_as_test(
-        HBaseCompacting,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=20,
-        ),
-    )

@@ -97,7 +97,7 @@ def test_cleanup_beside_a_server(
     assert dead["write_pointer"].startswith("-")
     assert "rolled back" in str(answer("debug", "explain", "orders", dead["id"], "--store", url))
     verified = answer("debug", "verify", "--cleaned", "--store", url)
-    assert verified == {"problems": [], "sealed": 0, "without_payloads": 0}
+    assert verified == {"problems": [], "sealed": 0, "without_payloads": 0, "failure": None}
     with tms.connect(server.url) as client, client.transaction() as tx:
         assert [m.payload for m in client.topic("orders").poll(tx=tx)] == [b"1", b"2", b"3"]
 

@@ -4,8 +4,11 @@ import msgspec
 import pytest
 
 from dev.hbase.servers import HBaseServers
+from tables.hbase.creation import Created
 from tables.hbase.layout import Place
 from tests.cli.conftest import run_command
+from tms.cli.init import _of_memory
+from tms.core.shards import Sharding
 
 
 @pytest.mark.slow
@@ -23,6 +26,7 @@ def test_init_creates_the_tables_once(servers: HBaseServers, place: Place) -> No
     assert out.splitlines() == [
         "All tables existed already.",
         "Each table has 2 buckets.",
+        *_of_memory(Created(2, [], {}).regions),
         f"Now: tms serve --store {url}",
     ]
 
@@ -38,6 +42,14 @@ def test_without_a_gateway_that_splits_it_says_how_to_split(place: Place) -> Non
 
     assert code == 0
     assert f"""  split '{place.prefix}whole_message', "\\x01\"""" in out.splitlines()
+
+
+def test_the_regions_are_counted_and_many_are_warned_of() -> None:
+    assert Created(1, [], {}, Sharding(16)).regions == 97
+    assert Created(16, [], {}).regions < 97
+    [told] = _of_memory(97)
+    assert "97 regions of this store, which need about 485 MiB" in told
+    assert _of_memory(490)[1].startswith("Warning: those are many.")
 
 
 def test_other_stores_need_none() -> None:
@@ -61,5 +73,5 @@ def test_no_gateway_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMS_HBASE_RETRY_S", "0")
     code, _, err = run_command("init", "--store", "hbase://127.0.0.1:1/tms")
 
-    assert code == 1
+    assert code == 6
     assert "Could not connect" in err

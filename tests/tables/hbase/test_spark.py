@@ -13,7 +13,7 @@ from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, PAYLOAD
 from tests.servers.server_process import ServerProcess
-from tests.spark.conftest import spark  # noqa: F401  the same session as there
+from tests.spark.conftest import spark  # noqa: F401  made as there
 from tests.tables.hbase.conftest import put_old
 from tms.core.topic import TopicId
 from tms.spark.jobs import prune

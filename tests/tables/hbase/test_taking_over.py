@@ -374,7 +374,10 @@ def test_a_store_of_a_dead_cluster_is_released_by_hand(
     with pytest.raises(StoreLocked):
         waits_for(place)
 
-    assert hbase_store.release()
+    assert not hbase_store.release(through=dead._opened_token - 1), "a later leader has it"
+    with pytest.raises(StoreLocked):
+        waits_for(place)
+    assert hbase_store.release(through=dead._opened_token)
     assert not hbase_store.release()
     assert waits_for(place) == [30.0]
     assert waits_for(place) == []

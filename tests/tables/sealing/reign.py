@@ -16,6 +16,9 @@ class Reign:
     def check(self) -> None:
         """Hold it."""
 
+    def lose(self) -> None:
+        """Hold it."""
+
     def give_keys(self, last_ms: int) -> None:
         if last_ms > self.keys_until_ms:
             raise NoLeader(token=self.token)

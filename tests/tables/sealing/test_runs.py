@@ -1,6 +1,7 @@
 """Runs of stored payloads that leaders hand on, on rows that may come late."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from tests.contracts.store_contract import rows_of
 from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreUnavailable
 from tms.core.message import KEY
+from tms.core.stored_runs import Reference
 from tms.core.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
@@ -267,3 +269,58 @@ def test_the_run_of_a_range() -> None:
     assert run_of(run, after_prefix(run)) == run_of(run + SEAL_KEY, run + b"\xff") == run
     assert run_of(START, after_prefix(START)) is None
     assert run_of(run, after_prefix(START)) is None
+
+
+def test_runs_read_together_hide_what_came_late(world: World) -> None:
+    first = world.leader(1, going_on=range(1, 9))
+    for pointer in range(1, 9):
+        store(first, 101, pointer)
+    second = world.leader(2, going_on=range(1, 9))
+    references = [Reference(KEY.pack(1, each), each, KEY.pack(0, 0)) for each in (1, 3, 4, 8)]
+
+    def together(tables: SealedTables) -> list[list[bytes]]:
+        runs = tables.payloads.read_runs(START, references, limit=99, bytes_max=10_000)
+        return [[message.payload for message in run.block] for run in runs]
+
+    assert together(second) == [[b"101"]] * 4
+    for pointer in range(1, 9):
+        late(world, 102, pointer)
+    store(second, 201, 4)
+
+    assert together(second) == [[b"101"], [b"101"], [b"101", b"201"], [b"101"]]
+    assert together(world.leader(3)) == together(world.alone()) == together(second)
+
+
+class LateBeforeScan(MemoryStore):
+    """Rows, among which some come right before a later scan of stored payloads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: list[Callable[[], None] | None] = []
+        """What comes before each of the next scans."""
+
+    @contextmanager
+    def scan(self, table: str, *bounds: bytes, **options: Any) -> Iterator[Iterator[Row]]:
+        if table == PAYLOAD and self.due and (come := self.due.pop(0)):
+            come()
+        with super().scan(table, *bounds, **options) as rows:
+            yield rows
+
+
+def test_runs_are_sealed_before_they_are_read_together(world: World) -> None:
+    """Else what comes between the two is in the seal, and not in what was read."""
+    world.rows = rows = LateBeforeScan()
+    pointers = (POINTER, POINTER + 1)
+    first = world.leader(1, pointers)
+    first.metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
+    for pointer in pointers:
+        store(first, 101, pointer)
+    references = [Reference(KEY.pack(1, 0), each, KEY.pack(0, 0)) for each in pointers]
+    second = world.leader(2, pointers)
+
+    rows.due = [None, lambda: late(world, 102, POINTER + 1)]
+    runs = second.payloads.read_runs(START, references, limit=99, bytes_max=10_000)
+
+    assert not rows.due
+    given = [[message.payload for message in run.block] for run in runs]
+    assert given == [read(second, pointer) for pointer in pointers]

@@ -110,6 +110,20 @@ def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
     assert world.seal() == Seal(2, (Hidden(KEY.pack(20, 0), 100),))
 
 
+def test_a_leader_changes_no_topic_that_a_later_one_has_sealed(world: World) -> None:
+    """Its clock stands still, it has looked at the topic before, and it reads the row again."""
+    first = SealedTables(world.leader(1))
+    old = first.metadata.get(TOPIC)
+    assert old is not None
+    seen(world.leader(2))
+    for new in (TopicMetadata(TOPIC, 1, 5, {}), TopicMetadata(TOPIC, -1, 60, {})):
+        with pytest.raises(StoreUnavailable) as refused:
+            first.metadata.replace(old, new)
+        assert refused.value.detail["later_token"] == 2
+
+    assert first.metadata.get(TOPIC) == old
+
+
 def test_keys_go_on_above_what_is_hidden(world: World) -> None:
     seen(world.leader(2))
 

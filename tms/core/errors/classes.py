@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from tms.core.credentials import fit_to_be_shown
 from tms.core.errors.catalogue import CATALOGUE
+from tms.core.printable import printable
 
 
 class TmsError(Exception):
@@ -34,9 +35,9 @@ class TmsError(Exception):
         return self.problem.status
 
     def __str__(self) -> str:
-        """Return the static message, then the detail."""
+        """Return the static message, then the detail, all printable: it may be a server's."""
         facts = ", ".join(f"{name}={value}" for name, value in self.detail.items())
-        return f"{self.problem.message} ({facts})" if facts else self.problem.message
+        return printable(f"{self.problem.message} ({facts})" if facts else self.problem.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let the error travel between processes with its detail."""

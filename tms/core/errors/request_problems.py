@@ -132,7 +132,7 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "credentials_required": (
                 "This server requires credentials: send Authorization or a client certificate."
             ),
-            "credentials_invalid": "The credentials are not valid; `detail` says why.",
+            "credentials_invalid": "The credentials are not valid.",
         },
     },
     403: {

@@ -30,9 +30,9 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "StoreSharded": {
             "store_sharded": (
                 "The store has several shards, so only `tms serve` opens it, and all of them "
-                "together: use it through that server. `tms copy` and `tms prune` take the whole "
-                "store; `tms debug` and `tms prune` take one shard, by the store's URL with a dot "
-                "and its number at the end."
+                "together: use it through that server. `tms copy`, `tms prune` and `tms debug "
+                "verify` take the whole store; `tms debug` and `tms prune` take one shard, by the "
+                "store's URL with a dot and its number at the end."
             ),
         },
         "StoreCorrupt": {"store_corrupt": "Stored bytes are damaged."},

@@ -1,12 +1,16 @@
 """Checks of what members and those who look after groups ask for. Pure."""
 
+from collections.abc import Sequence
+
 from tms.core.errors import InvalidRequest
 from tms.core.groups import (
     DELAY_S_MAX,
     LEASE_S_MAX,
     OPEN_MAX,
+    SETTLED_IDS_MAX,
     TAKE_MESSAGES_MAX,
     Acks,
+    CommitAcks,
     GroupSettings,
     Nacks,
     Order,
@@ -14,6 +18,7 @@ from tms.core.groups import (
     Settle,
     Take,
     check_delay,
+    check_member,
 )
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import check_id
@@ -53,8 +58,22 @@ def check_settle(settle: Settle) -> None:
     for nacks in settle.nacks:
         check_delay(nacks.delay_s)
     named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
-    for each in named:
-        for message_id in each.ids or ():
+    _check_ids([each.ids or () for each in named], SETTLED_IDS_MAX)
+
+
+def check_commit_acks(acks: Sequence[CommitAcks]) -> None:
+    """Raise `InvalidRequest` (invalid_group, invalid_member, invalid_message_id)."""
+    for each in acks:
+        check_member(each.member)
+    _check_ids([each.ids for each in acks], OPEN_MAX)
+
+
+def _check_ids(parts: Sequence[Sequence[bytes]], most: int) -> None:
+    count = sum(map(len, parts))
+    if count > most:
+        raise InvalidRequest("invalid_group", ids=count, least=0, most=most)
+    for ids in parts:
+        for message_id in ids:
             check_id(message_id)
 
 

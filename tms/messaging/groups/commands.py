@@ -4,10 +4,9 @@ Each command does its edits through `OpenMessages.apply` alone, and keeps them e
 are written as one row (`take_row`). Nothing here waits: a take is served by `reserve`, then the
 bodies are read, then `lease` follows.
 
-1. A late ack counts if nobody else has the message; else only the newest holder counts.
-2. By key, an ack needs that no earlier message of its key is open, and if a message fails, those
-   that are leased behind it go back, uncounted.
-3. A nack, a release and an extension need the lease.
+1. An ack counts as `acks` says, late ones too.
+2. A nack, a release and an extension need the lease.
+3. By key, if a message fails, those that are leased behind it go back, uncounted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,6 +25,8 @@ from tms.core.groups import (
     Settled,
     kept_of,
 )
+from tms.core.limits import MS_PER_S
+from tms.messaging.groups.acks import AckCheck, UnwrittenTakes
 from tms.messaging.groups.edits import (
     Edit,
     FailedEdit,
@@ -40,17 +41,10 @@ from tms.messaging.groups.edits import (
     encode_row,
     ids_in,
 )
-from tms.messaging.groups.open_entries import Delivery
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.state import OpenMessages
 
 _DOUBLINGS_MAX = 32
-
-
-class Taker(NamedTuple):
-    """Who takes and settles."""
-
-    name: str
-    principal: str | None
 
 
 class Reservation(NamedTuple):
@@ -62,27 +56,22 @@ class Reservation(NamedTuple):
     """If the group was moved meanwhile, it is another."""
 
 
-class _Accepted:
-    """Messages that one call acknowledges, added in the order of their ids."""
-
-    def __init__(self) -> None:
-        self.last: bytes | None = None
-        self.of_key: dict[bytes, int] = {}
-        """How many of each key. They are its first open ones."""
-
-    def add(self, each: bytes, digest: bytes | None) -> None:
-        """Add the next one."""
-        self.last = each
-        if digest is not None:
-            self.of_key[digest] = self.of_key.get(digest, 0) + 1
-
-
 class GroupCommands:
     """The commands of one group, and the edits that are not written yet."""
 
-    def __init__(self, state: OpenMessages, settings: GroupSettings) -> None:
+    def __init__(
+        self, state: OpenMessages, settings: GroupSettings, now_ms: int, given: int = 0
+    ) -> None:
+        """Go on with a state that was read at `now_ms`.
+
+        No delivery gets a number up to `given`, which this process gave before, perhaps without
+        writing it.
+        """
         self.state = state
         self.settings = settings
+        self._first_number = max(now_ms * 1000, state.last_delivery + 1, given + 1)
+        """No delivery from now on has a smaller number."""
+        self._unwritten = UnwrittenTakes(state.through, state.last_delivery, self._first_number)
         self._edits: list[bytes] = []
         self.told = 0
         """How many ids the edits had since the last snapshot: so long they are to be read."""
@@ -108,9 +97,9 @@ class GroupCommands:
         """Return the delivery that an earlier take with `sequence` got, if it still holds."""
         if sequence is None:
             return None
-        for number in reversed(self.state.of_member.get(member.name, ())):
+        for number in reversed(self.state.of_member.get(member, ())):
             delivery = self.state.deliveries[number]
-            if delivery.principal != member.principal or delivery.sequence is None:
+            if delivery.sequence is None:
                 continue
             if delivery.sequence == sequence:
                 return number
@@ -125,7 +114,7 @@ class GroupCommands:
 
     def room(self, member: Taker) -> int:
         """Return how many messages more the member may have."""
-        return max(0, self.settings.member_max - self.state.held.get(member.name, 0))
+        return max(0, self.settings.member_max - self.state.held.get(member, 0))
 
     def read(
         self,
@@ -171,11 +160,14 @@ class GroupCommands:
     ) -> int:
         """Lease `ids`, the first of those that are `still_open`, and return the delivery."""
         assert ids, "a delivery has messages"
-        number = max(now_ms * 1000, self.state.last_delivery + 1)
+        number = self._next_number(now_ms)
         taken = TakenEdit(number, lease_ms, member.name, member.principal, sequence, ids)
         self._do(taken, now_ms)
         self.give_up(reserved)
         return number
+
+    def _next_number(self, now_ms: int) -> int:
+        return max(now_ms * 1000, self.state.last_delivery + 1, self._first_number)
 
     def gone(self, ids: Sequence[bytes], now_ms: int) -> None:
         """Settle messages that cannot be read any more."""
@@ -210,27 +202,23 @@ class GroupCommands:
         for releases in settle.releases:
             self._release(self._held(member, releases, refused), now_ms)
         if settle.extend is not None:
-            lease_s = self.settings.lease_s if settle.lease_s is None else settle.lease_s
-            self._extend(member, settle.extend, now_ms + lease_s * 1000, refused)
+            self._extend(member, settle, refused, now_ms)
         if settle.leave:
             self._leave(member, now_ms)
-        return Settled(acked, refused)
+        lease_s = None if settle.extend is None else settle.lease_s or self.settings.lease_s
+        return Settled(acked, refused, lease_s)
 
     def refusals(self, acks: Iterable[CommitAcks], principal: str | None) -> list[RefusedMessage]:
         """Return which acks of one commit cannot be done; `acknowledge` does them if none."""
         refused: list[RefusedMessage] = []
-        accepted = _Accepted()
+        check = AckCheck(self.state, self._unwritten)
         asked = [
             (each, ack.delivery, Taker(ack.member, principal)) for ack in acks for each in ack.ids
         ]
         for each, number, member in sorted(asked):
-            if each == accepted.last:
-                reason: Refusal | None = Refusal.SETTLED
-            else:
-                reason = self._refusal(each, number, member, accepted)
-            if reason is None:
-                accepted.add(each, self.state.open[each].digest)
-            else:
+            is_twice = each == check.last
+            reason = Refusal.SETTLED if is_twice else check.refusal(each, number, member)
+            if reason is not None:
                 refused.append(RefusedMessage(number, each, reason))
         return refused
 
@@ -243,77 +231,59 @@ class GroupCommands:
     def _ack(
         self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
     ) -> int:
-        if len(acks) == 1 and acks[0].ids is None:
-            whole = self.state.deliveries.get(acks[0].delivery)
-            if whole is not None and _is_of(whole, member):
-                # Nothing is in its way: by key, they are the first open ones of their keys.
-                ids = self.state.ids_of(acks[0].delivery)
-                self._do(SettledEdit(How.ACK, ids), now_ms)
-                return len(ids)
+        if len(acks) == 1 and acks[0].ids is None and self._has(member, acks[0].delivery):
+            # Nothing is in its way: by key, they are the first open ones of their keys.
+            ids = self.state.ids_of(acks[0].delivery)
+            self._do(SettledEdit(How.ACK, ids), now_ms)
+            return len(ids)
         asked: list[tuple[bytes, int]] = []
+        whole: set[int] = set()
         for ack in acks:
-            delivery = self.state.deliveries.get(ack.delivery)
             if ack.ids is not None:
                 asked += [(each, ack.delivery) for each in ack.ids]
-            elif delivery is None or not _is_of(delivery, member):
+            elif ack.delivery in whole:
+                continue
+            elif not self._has(member, ack.delivery):
                 refused.append(RefusedMessage(ack.delivery, None, Refusal.LEASE_LOST))
             else:
+                whole.add(ack.delivery)
                 asked += [(each, ack.delivery) for each in self.state.ids_of(ack.delivery)]
-        accepted = _Accepted()
+        check = AckCheck(self.state, self._unwritten)
         ids = []
         for each, number in sorted(asked):
-            if each == accepted.last:
+            if each == check.last:
                 continue
-            reason = self._refusal(each, number, member, accepted)
+            reason = check.refusal(each, number, member)
             if reason is not None:
                 refused.append(RefusedMessage(number, each, reason))
             else:
-                accepted.add(each, self.state.open[each].digest)
                 ids.append(each)
         if ids:
             self._do(SettledEdit(How.ACK, ids), now_ms)
         return len(ids)
 
-    def _refusal(
-        self, each: bytes, number: int, member: Taker, accepted: "_Accepted"
-    ) -> Refusal | None:
-        """Return why an ack is refused; `accepted` come before it, in the order of ids."""
-        state = self.state
-        opened = state.open.get(each)
-        if opened is None:
-            is_read = state.through is not None and each <= state.through
-            return Refusal.SETTLED if is_read else Refusal.LEASE_LOST
-        if number <= state.floor or opened.delivery not in (0, number):
-            return Refusal.LEASE_LOST
-        delivery = state.deliveries.get(number)
-        if delivery is not None and not _is_of(delivery, member):
-            return Refusal.LEASE_LOST
-        if opened.digest is not None:
-            next_one = accepted.of_key.get(opened.digest, 0)
-            if state.keys[opened.digest].open[next_one] != each:
-                return Refusal.EARLIER_OPEN
-        return None
+    def _has(self, member: Taker, number: int) -> bool:
+        """Whether a delivery is a member's, and has messages."""
+        delivery = self.state.deliveries.get(number)
+        return delivery is not None and delivery.taker == member
 
     def _held(
         self, member: Taker, asked: Nacks | Releases, refused: list[RefusedMessage]
     ) -> list[bytes]:
         """Return what the member has of what it names, ascending."""
         number, state = asked.delivery, self.state
-        delivery = state.deliveries.get(number)
-        if delivery is not None and not _is_of(delivery, member):
-            delivery = None
+        is_his = self._has(member, number)
         if asked.ids is None:
-            if delivery is None:
+            if not is_his:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
                 return []
             return state.ids_of(number)
         held = []
         for each in sorted(set(asked.ids)):
-            if delivery is not None and state.has(number, each):
+            if is_his and state.has(number, each):
                 held.append(each)
                 continue
-            is_read = state.through is not None and each <= state.through
-            is_settled = each not in state.open and is_read
+            is_settled = each not in state.open and state.was_read(each)
             reason = Refusal.SETTLED if is_settled else Refusal.LEASE_LOST
             refused.append(RefusedMessage(number, each, reason))
         return held
@@ -343,12 +313,13 @@ class GroupCommands:
             digest = state.open[each].digest
             assert digest is not None
             first.setdefault(digest, each)
-        behind = [
-            each
-            for digest, failed in first.items()
-            for each in state.keys[digest].open
-            if each > failed and state.open[each].delivery
-        ]
+        behind: list[bytes] = []
+        for digest, failed in first.items():
+            for each in state.keys[digest].open:
+                if each > failed:
+                    if not state.open[each].delivery:
+                        break  # those that are leased are the first ones of their key
+                    behind.append(each)
         return sorted(first.values()), sorted(behind)
 
     def _back_off_ms(self, each: bytes) -> int:
@@ -363,36 +334,53 @@ class GroupCommands:
             self._do(ReleasedEdit(sorted({*first, *behind, *ids})), now_ms)
 
     def _extend(
-        self, member: Taker, numbers: Sequence[int], end_ms: int, refused: list[RefusedMessage]
+        self, member: Taker, settle: Settle, refused: list[RefusedMessage], now_ms: int
     ) -> None:
-        for number in numbers or tuple(self.state.of_member.get(member.name, ())):
-            delivery = self.state.deliveries.get(number)
-            if delivery is not None and _is_of(delivery, member):
-                self.state.extend(number, end_ms)
-            elif numbers:
+        """Extend leases. Without a length of its own, an extension shortens none."""
+        assert settle.extend is not None
+        state, lease_s = self.state, settle.lease_s
+        end_ms = now_ms + (self.settings.lease_s if lease_s is None else lease_s) * MS_PER_S
+        for number in settle.extend or tuple(state.of_member.get(member, ())):
+            if self._has(member, number):
+                least_ms = state.deliveries[number].end_ms if lease_s is None else 0
+                state.extend(number, max(end_ms, least_ms))
+            else:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
 
     def _leave(self, member: Taker, now_ms: int) -> None:
-        for number in tuple(self.state.of_member.get(member.name, ())):
-            delivery = self.state.deliveries[number]
-            if _is_of(delivery, member):
-                self._release(self.state.ids_of(number), now_ms)
+        numbers = self.state.of_member.get(member, ())
+        self._release([each for number in numbers for each in self.state.ids_of(number)], now_ms)
 
     # -- time, and places
 
     def end_leases(self, now_ms: int) -> bool:
         """Fail what is leased by deliveries whose leases have ended; return whether any has."""
-        ended = self.state.ended(now_ms)
-        for number in ended:
+        has_any = False
+        while (number := self.state.next_ended(now_ms)) is not None:
+            has_any = True
             self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
-        return bool(ended)
+        return has_any
+
+    def begin_leases_anew(self, now_ms: int) -> None:
+        """Let each lease run for its whole length from now on, as after a restart."""
+        for number, delivery in self.state.deliveries.items():
+            self.state.extend(number, max(delivery.end_ms, now_ms + delivery.lease_ms))
+
+    def expire(self, oldest: bytes, limit: int, now_ms: int) -> bool:
+        """Settle at most `limit` messages below the id `oldest`, which are not live any more.
+
+        Those that somebody has, or is about to get, stay. Return whether there were any.
+        """
+        ids: list[bytes] = []
+        for each, opened in self.state.open.items():
+            if each >= oldest or len(ids) == limit:
+                break
+            if not (opened.delivery or opened.is_reserved):
+                ids.append(each)
+        self.gone(ids, now_ms)
+        return bool(ids)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
         """Drop all that is open, and read on behind `through`."""
         # Each seek has a floor of its own, by which a reservation from before is known.
-        floor = max(now_ms * 1000, self.state.last_delivery + 1)
-        self._do(SoughtEdit(through, floor), now_ms)
-
-
-def _is_of(delivery: Delivery, member: Taker) -> bool:
-    return delivery.member == member.name and delivery.principal == member.principal
+        self._do(SoughtEdit(through, self._next_number(now_ms)), now_ms)

@@ -9,19 +9,31 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from tms.core.errors import TmsError
-from tms.core.lags import ReaderLag
+from tms.core.lags import Hindrance, ReaderLag
 from tms.core.limits import MS_PER_S
 from tms.core.message import published_ms
+from tms.core.shares import share_of
+from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicId
+from tms.messaging.groups.hindrances import hindrances_of
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
 from tms.messaging.lags import Lag, SubscriptionLags, told
 from tms.messaging.store_runtime import StoreRuntime
 
 SECONDS_MAX = 0.5
 _Name = tuple[TopicId, str]
+
+
+class _Looked(NamedTuple):
+    stored: StoredPosition
+    lag: Lag
+    opened: int
+    """How many messages are open."""
+    hindrances: list[Hindrance]
 
 
 class GroupLags:
@@ -34,8 +46,8 @@ class GroupLags:
         self._clock = engine.clock
         self._subscriptions = subscriptions
         self._groups = groups
-        self._lags: dict[_Name, tuple[StoredPosition, Lag, int]] = {}
-        """With how many messages are open."""
+        self._open_max = engine.limits.groups_open_max
+        self._lags: dict[_Name, _Looked] = {}
         self._turn = 0
         self._looking = asyncio.Lock()
 
@@ -43,8 +55,13 @@ class GroupLags:
         """Return the lags."""
         now_ms = self._clock.expiry_ms()
         return [
-            replace(told(stored.position, lag, now_ms), messages=lag.messages + opened, open=opened)
-            for stored, lag, opened in self._lags.values()
+            replace(
+                told(each.stored.position, each.lag, now_ms),
+                messages=each.lag.messages + each.opened,
+                open=each.opened,
+                hindrances=each.hindrances,
+            )
+            for each in self._lags.values()
         ]
 
     async def refresh(self) -> None:
@@ -56,7 +73,11 @@ class GroupLags:
                 (each.position.topic_id, each.position.name): each
                 for each in self._subscriptions.shared
             }
-            self._lags = {name: lag for name, lag in self._lags.items() if name in found}
+            self._lags = {
+                name: lag
+                for name, lag in self._lags.items()
+                if name in found and _created(found[name]) == _created(lag.stored)
+            }
             ends_ms = self._clock.steady_ms() + SECONDS_MAX * MS_PER_S
             await self._glance(found, ends_ms - SECONDS_MAX * MS_PER_S / 2)
             names = list(found)
@@ -78,9 +99,15 @@ class GroupLags:
 
     async def _look(self, name: _Name, stored: StoredPosition, *, is_glance: bool = False) -> None:
         async with HeldGroup(self._groups, *name) as group:
+            if group.created != _created(stored):
+                return  # it was made again since
+            self._groups.expire(group)
             state = group.commands.state
             opened = len(state.open)
             oldest = next(iter(state.open), None)
+            is_full = share_of(self._open_max, opened, self._groups.open_count - opened) == 0
+            settings = group.commands.settings
+            hindrances = hindrances_of(state, settings, is_server_full=is_full)
             unread = replace(stored.position, after=state.through)
             lag = await self._subscriptions.behind(
                 stored._replace(position=unread), is_glance=is_glance
@@ -91,4 +118,10 @@ class GroupLags:
         if oldest is not None:
             oldest_ms = published_ms(oldest)
             lag = replace(lag, first_ms=min(oldest_ms, lag.first_ms or oldest_ms))
-        self._lags[name] = stored, lag, opened
+        self._lags[name] = _Looked(stored, lag, opened, hindrances)
+
+
+def _created(stored: StoredPosition) -> int:
+    """Return which life of a group a row is of."""
+    assert isinstance(stored.position, SharedSubscription)
+    return stored.position.created

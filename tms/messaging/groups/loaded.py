@@ -20,30 +20,32 @@ from typing import Any, Final
 
 from tms.core.clock import SessionTime
 from tms.core.errors import (
+    Stopping,
     StoreUnavailable,
-    SubscriptionIsSingle,
-    SubscriptionNotFound,
     TmsError,
 )
 from tms.core.group_commit import Participant, Write
 from tms.core.group_log import StoredGroup
-from tms.core.groups import Order
+from tms.core.groups import OPEN_MAX, Order
+from tms.core.message import first_id_at
+from tms.core.shared_work import shared
 from tms.core.store_access import StoreAccess
-from tms.core.subscriptions import SharedSubscription
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row, ids_in
+from tms.messaging.groups.heartbeat import Heartbeat
 from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
 from tms.messaging.store_runtime import StoreRuntime
-from tms.messaging.subscriptions import Positions, SubscriptionService
+from tms.messaging.subscriptions import SubscriptionService
 
 IDLE_S: Final = 60.0
 _SNAPSHOT_ROWS: Final = 10_000
 _SNAPSHOT_IDS: Final = 100_000
 _SNAPSHOT_BYTES_MIN: Final = 256 * 1024
 _DROP_ROWS: Final = 1_000
+_EXPIRED_MAX: Final = 10_000
 _FLUSH_S: Final = 0.02
 _FLUSH_S_ELSEWHERE: Final = 0.1
 
@@ -99,7 +101,11 @@ class LoadedGroups(Participant):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._has_joined = False
+        self._given = 0
+        """The greatest number that a delivery of a group had which has left memory."""
+        self._heartbeat = Heartbeat(engine.clock)
         self.time = SessionTime(engine.clock)
+        engine.metrics.memory.show("groups", lambda: len(self._groups))
 
     @property
     def loaded(self) -> list[LoadedGroup]:
@@ -114,14 +120,24 @@ class LoadedGroups(Participant):
     async def find(self, topic_id: TopicId, name: str) -> LoadedGroup:
         """Return a group, loaded if it is not yet; `HeldGroup` keeps it in memory.
 
-        Raises `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsSingle`, `StoreUnavailable`.
+        Raises `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsSingle`, `StoreUnavailable`,
+        `Stopping`.
         """
-        group = self._groups.get((topic_id, name))
-        if group is None or group.is_dropped or group.state.gone or group.state.stale:
-            if group is not None:
-                self.drop(group)
-            group = await self._load(topic_id, name)
-        return group
+        while True:
+            self.check_open()
+            group = self._groups.get((topic_id, name))
+            if group is None or group.is_dropped or group.state.gone or group.state.stale:
+                if group is not None:
+                    self.drop(group)
+                return await self._load(topic_id, name)
+            if group.ending is None:
+                return group
+            await shared(group.ending)  # then it is gone, or is read anew
+
+    def check_open(self) -> None:
+        """Raise `Stopping` if what is taken would not be written any more."""
+        if self._is_closed:
+            raise Stopping
 
     async def _load(self, topic_id: TopicId, name: str) -> LoadedGroup:
         place = (topic_id, name)
@@ -130,7 +146,7 @@ class LoadedGroups(Participant):
             task = self._loading[place] = self.start(self._read(topic_id, name))
             task.add_done_callback(lambda _: self._loading.pop(place, None))
         try:
-            return await asyncio.shield(task)
+            return await shared(task)
         finally:
             del task  # its error keeps this frame, which must not keep the task
 
@@ -145,34 +161,39 @@ class LoadedGroups(Participant):
             if len(self._groups) >= engine.limits.topics_in_memory_max:
                 raise StoreUnavailable(reason="too many groups are in use")
         async with self._subscriptions.held((topic_id,)) as [positions]:
-            shared = shared_of(positions, name)
-            shared.check_known()
+            row = positions.group(name)
+            row.check_known()
             if not self._is_reading:
                 engine.tables.check_writable()
             state = positions.state
             now_ms = self.time.now_ms()
-            by_key = shared.settings.order is Order.KEY
+            by_key = row.settings.order is Order.KEY
 
             def read() -> tuple[GroupCommands, StoredGroup]:
-                stored = self._table.read(state.prefix, name, shared.created)
+                stored = self._table.read(state.prefix, name, row.created)
                 messages = decode_snapshot(stored.snapshot, now_ms, by_key=by_key)
-                commands = GroupCommands(messages, shared.settings)
-                for row in stored.rows:
-                    for edit in decode_row(row, by_key=by_key):
+                told = 0
+                for edits in stored.rows:
+                    for edit in decode_row(edits, by_key=by_key):
                         messages.apply(edit, now_ms)
-                        commands.told += ids_in(edit)
+                        told += ids_in(edit)
+                commands = GroupCommands(messages, row.settings, now_ms, self._given)
+                commands.told = told
                 log = stored.log
                 if not log.is_own:
                     log.put_snapshot(log.next_number, encode_snapshot(freeze(messages)))
                 return commands, stored
 
             commands, stored = await engine.threads.read(read)
-            group = LoadedGroup(state, shared, commands, stored.log)
+            group = LoadedGroup(state, positions, row, commands, stored.log)
             group.check_current()
+            commands.settings = group.shared.settings
             group.rows, group.snapshot_bytes = len(stored.rows), len(stored.snapshot)
             group.row_bytes = sum(map(len, stored.rows))
             engine.states.hold(state)
         self._groups[topic_id, name] = group
+        self._heartbeat.start()
+        state.on_retired[group] = self.drop
         group.used_s = monotonic()
         self.arm(group)
         if self._idle_timer is None:
@@ -191,24 +212,34 @@ class LoadedGroups(Participant):
         if group.is_dropped:
             return
         group.is_dropped = True
+        self._given = max(self._given, group.commands.state.last_delivery)
         place = (group.state.topic.id, group.name)
         if self._groups.get(place) is group:
             del self._groups[place]
         self._changed.discard(group)
         if group.timer is not None:
             group.timer.cancel()
+        group.state.on_retired.pop(group, None)
         self._engine.states.release(group.state)
         for take in group.waiting:
             if not take.served.done():
                 take.served.set_result(None)
         group.waiting.clear()
         group.ring()
+        if group.ending is not None and not group.ending.done():
+            group.ending.set_result(None)
+
+    def end(self, group: LoadedGroup) -> None:
+        """Have a group wait for the flush that deletes it; nothing more of it is written."""
+        group.ending = self._loop.create_future()
+        self._changed.discard(group)
 
     # -- edits
 
     def edited(self, group: LoadedGroup) -> None:
         """Have a group's edits written with the next flush, which comes soon."""
-        if group.is_dropped or self._is_reading or not group.commands.has_edits:
+        is_over = group.is_dropped or group.ending is not None
+        if is_over or self._is_reading or not group.commands.has_edits:
             return
         self._changed.add(group)
         self.arm(group)
@@ -244,7 +275,7 @@ class LoadedGroups(Participant):
     def after_flush(self) -> None:
         """Write the snapshots of what is durable now."""
         for group in self._groups.values():
-            if group.frozen is not None and group.snapshotting is None:
+            if group.frozen is not None and group.snapshotting is None and not group.is_kept_still:
                 number, frozen = group.frozen
                 group.frozen = None
                 group.snapshotting = self.start(self._write_snapshot(group, number, frozen))
@@ -285,20 +316,52 @@ class LoadedGroups(Participant):
         delay_s = max(0, at_ms - self.time.now_ms()) / 1000
         group.timer = self._loop.call_later(delay_s, self._time_came, group)
 
+    def end_leases(self, group: LoadedGroup) -> None:
+        """Fail what is leased too long.
+
+        If this process stood still, no lease has ended by that: members could not be heard.
+        """
+        now_ms = self.time.now_ms()
+        if self._heartbeat.stood_still():
+            for each in self._groups.values():
+                each.commands.begin_leases_anew(now_ms)
+        if group.commands.end_leases(now_ms):
+            self.edited(group)
+
+    def expire(self, group: LoadedGroup) -> bool:
+        """Settle messages that have expired, or were trimmed; return whether there were any.
+
+        They may be many, so at most `_EXPIRED_MAX` are at a time.
+        """
+        oldest = first_id_at(group.state.topic.first_live_ms(self._engine.clock.expiry_ms()))
+        has_any = group.commands.expire(oldest, _EXPIRED_MAX, self.time.now_ms())
+        if has_any:
+            self.edited(group)
+        return has_any
+
+    async def expire_all(self, group: LoadedGroup) -> None:
+        """Settle all messages that have expired, or were trimmed."""
+        for _ in range(0, OPEN_MAX, _EXPIRED_MAX):
+            if not self.expire(group):
+                return
+            await asyncio.sleep(0)
+
     def _time_came(self, group: LoadedGroup) -> None:
         group.timer = None
-        now_ms = self.time.now_ms()
-        group.commands.end_leases(now_ms)
-        group.commands.state.make_due(now_ms)
-        self.edited(group)
-        group.ring()
-        self.arm(group)
+        try:
+            self.end_leases(group)
+            group.commands.state.make_due(self.time.now_ms())
+            group.ring()
+        finally:
+            self.arm(group)
 
     def _look_for_idle(self) -> None:
         self._idle_timer = None
         for group in self.loaded:
             group.ahead.forget()
         self._drop_idle(IDLE_S)
+        if not self._groups:
+            self._heartbeat.stop()
         if self._groups and not self._is_closed:
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
 
@@ -325,21 +388,11 @@ class LoadedGroups(Participant):
                 await self._engine.writer.submit(_NoRows(), goes_on=True)
         for group in self.loaded:
             self.drop(group)
+        self._heartbeat.stop()
         for timer in (self._flush_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def shared_of(positions: Positions, name: str) -> SharedSubscription:
-    """Return a group's durable row. Raises `SubscriptionNotFound`, `SubscriptionIsSingle`."""
-    found = positions.durable.get(name)
-    topic = str(positions.state.topic.id)
-    if found is None:
-        raise SubscriptionNotFound(topic=topic, subscription=name)
-    if not isinstance(found, SharedSubscription):
-        raise SubscriptionIsSingle(topic=topic, subscription=name)
-    return found
 
 
 def _ignore(answer: "asyncio.Future[Any]") -> None:

@@ -1,4 +1,10 @@
-"""One group in memory, and the takes that wait for it. Used from the event loop's thread alone."""
+"""One group in memory, and the takes that wait for it.
+
+It is one life of a group: `check_current` refuses it once a deletion of it is in a flush, so that
+nothing is done to a group that ends, and none that was made again under its name is taken for it.
+
+Used from the event loop's thread alone.
+"""
 
 import asyncio
 from collections import deque
@@ -9,11 +15,20 @@ from tms.core.group_log import GroupLog
 from tms.core.groups import GroupMember, Take, Taken
 from tms.core.subscriptions import SharedSubscription
 from tms.messaging.groups.ahead import ReadAhead
-from tms.messaging.groups.commands import GroupCommands, Taker
+from tms.messaging.groups.commands import GroupCommands
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import Frozen
 from tms.messaging.loaded_topics import TopicState
+from tms.messaging.subscriptions import Positions
 
 _SEEN_MAX: Final = 1_000
+
+
+class GroupLeftMemory(StoreUnavailable):
+    """The group is not to be used any more: look for it again. Nothing has changed.
+
+    It never leaves this package.
+    """
 
 
 class WaitingTake:
@@ -34,9 +49,16 @@ class LoadedGroup:
     """A group in memory."""
 
     def __init__(
-        self, state: TopicState, shared: SharedSubscription, commands: GroupCommands, log: GroupLog
+        self,
+        state: TopicState,
+        positions: Positions,
+        shared: SharedSubscription,
+        commands: GroupCommands,
+        log: GroupLog,
     ) -> None:
+        """Be the group whose row in `positions` was `shared` when it was read."""
         self.state = state
+        self._positions = positions
         self.name = shared.name
         self.created = shared.created
         self.commands = commands
@@ -51,6 +73,8 @@ class LoadedGroup:
         """Serves the takes that wait."""
         self.bell: asyncio.Future[None] | None = None
         self.is_dropped = False
+        self.ending: asyncio.Future[None] | None = None
+        """Done when the flush is over that deletes the group; None: none does."""
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms = 0
         self.rows = 0
@@ -60,13 +84,25 @@ class LoadedGroup:
         self.frozen: tuple[int, Frozen] | None = None
         """A snapshot to write once the flush is durable, and its number."""
         self.snapshotting: asyncio.Task[None] | None = None
-        self.seen: dict[str, GroupMember] = {}
+        self.is_kept_still = False
+        """Whether no snapshot may be begun, because it is about to be deleted."""
+        self.seen: dict[Taker, GroupMember] = {}
+        self.repeatable: dict[tuple[Taker, int], asyncio.Future[None]] = {}
+        """The takes under way that have a sequence, each done when the next one may go on."""
+
+    @property
+    def shared(self) -> SharedSubscription:
+        """Its durable row. Raises `GroupLeftMemory` where that is of another life."""
+        row = self._positions.durable.get(self.name)
+        if not isinstance(row, SharedSubscription) or row.created != self.created:
+            raise GroupLeftMemory
+        return row
 
     def check_current(self) -> None:
-        """Raise `StoreUnavailable`, `TopicNotFound` if it is not to be used any more."""
+        """Raise `GroupLeftMemory`, `TopicNotFound` if it is not to be used any more."""
+        if self.is_dropped or self.ending is not None or self.state.stale:
+            raise GroupLeftMemory
         self.state.check_current()
-        if self.is_dropped:
-            raise StoreUnavailable(reason="the group was loaded again in the meantime; try again")
 
     def ring(self) -> None:
         """Have those who wait look again."""
@@ -75,8 +111,8 @@ class LoadedGroup:
 
     def saw(self, taker: Taker, now_ms: int) -> None:
         """Take note that a member has asked."""
-        before = self.seen.pop(taker.name, None)
+        before = self.seen.pop(taker, None)
         since_ms = now_ms if before is None else before.since_ms
-        self.seen[taker.name] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
+        self.seen[taker] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
         while len(self.seen) > _SEEN_MAX:
             del self.seen[next(iter(self.seen))]

@@ -6,15 +6,26 @@ by one task of their group. Used from the event loop's thread alone.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import replace
+from functools import wraps
 from time import monotonic
-from typing import Any
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import CommitRequest
-from tms.core.errors import InvalidRequest, SubscriptionExists, TransactionsElsewhere
+from tms.core.errors import (
+    InvalidRequest,
+    SubscriptionExists,
+    SubscriptionNotFound,
+    TransactionsElsewhere,
+)
 from tms.core.groups import (
     DEFAULTS,
     NO_SETTLE,
@@ -33,21 +44,22 @@ from tms.core.groups import (
     check_member,
 )
 from tms.core.lags import ReaderLag
-from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import (
     NO_PAYLOAD_KEY,
     check_id,
     first_id_at,
     id_before,
+    published_ms,
 )
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription, check_subscription_name
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
-from tms.messaging.groups.checks import check_settings, check_settle, check_take
-from tms.messaging.groups.commands import Taker
+from tms.messaging.groups.checks import check_commit_acks, check_settings, check_settle, check_take
 from tms.messaging.groups.lags import GroupLags
-from tms.messaging.groups.loaded import HeldGroup, LoadedGroups, shared_of
+from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
+from tms.messaging.groups.loaded_group import GroupLeftMemory
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.shown import group_shown, open_message_shown
 from tms.messaging.groups.takes import Takes
 from tms.messaging.groups.writes import (
@@ -61,6 +73,29 @@ from tms.messaging.groups.writes import (
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
+
+_AHEAD_MS_MAX: Final = 60_000
+"""By how much the clock of who names a place may be ahead."""
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+def _looking_again(
+    method: Callable[Concatenate["GroupService", Arguments], Awaitable[Result]],
+) -> Callable[Concatenate["GroupService", Arguments], Coroutine[Any, Any, Result]]:
+    """Let a method begin again if its group has left memory meanwhile: then it changed nothing."""
+
+    @wraps(method)
+    async def call(
+        self: "GroupService", /, *args: Arguments.args, **more: Arguments.kwargs
+    ) -> Result:
+        while True:
+            try:
+                return await method(self, *args, **more)
+            except GroupLeftMemory:
+                continue
+
+    return call
 
 
 class GroupService:
@@ -91,11 +126,20 @@ class GroupService:
         settings: GroupSettings = DEFAULTS,
         after: Position = SeekTo.START,
     ) -> Group:
-        """Create a group. The same again gives the one that is there."""
+        """Create a group. If there is one of that order, return it as it is."""
         check_subscription_name(name)
         check_settings(settings)
         if self._transactions is None:
             raise TransactionsElsewhere
+        while True:
+            await self._create(topic_id, name, settings, after)
+            with suppress(SubscriptionNotFound):  # it was there, and its deletion was under way
+                return await self.group(topic_id, name)
+
+    async def _create(
+        self, topic_id: TopicId, name: str, settings: GroupSettings, after: Position
+    ) -> None:
+        """Create a group, unless one of that order is there."""
         async with self._subscriptions.held((topic_id,)) as [positions]:
             through = self._through(positions.state, after)
             await self._engine.features.use(GROUPS)
@@ -109,20 +153,22 @@ class GroupService:
                 count_max=self._limits.topic_subscriptions_max,
             )
             try:
-                await self._writer.submit(write)
+                await self._subscriptions.carry_out(write)
             except SubscriptionExists:
                 found = positions.durable.get(name)
-                if not isinstance(found, SharedSubscription) or found.settings != settings:
+                # Its settings may have been changed since, but never its order.
+                if not isinstance(found, SharedSubscription) or (
+                    found.settings.order is not settings.order
+                ):
                     raise
-        return await self.group(topic_id, name)
 
+    @_looking_again
     async def group(self, topic_id: TopicId, name: str) -> Group:
         """Return a group."""
         async with self._held(topic_id, name) as group:
-            async with self._subscriptions.held((topic_id,)) as [positions]:
-                shared = shared_of(positions, name)
             self._takes.end_leases(group)
-            return await group_shown(group, shared, self._takes.read, self._groups.time.now_ms())
+            await self._groups.expire_all(group)
+            return await group_shown(group, self._takes.read, self._groups.time.now_ms())
 
     async def groups(self, topic_id: TopicId) -> Sequence[Group]:
         """Return a topic's groups in the order of their names."""
@@ -134,6 +180,7 @@ class GroupService:
             )
         return [await self.group(topic_id, name) for name in names]
 
+    @_looking_again
     async def set_group(
         self,
         topic_id: TopicId,
@@ -154,15 +201,22 @@ class GroupService:
                 await self._writer.submit(write)
         return await self.group(topic_id, name)
 
+    @_looking_again
     async def delete_group(self, topic_id: TopicId, name: str) -> None:
         """Delete a group; the messages stay."""
         async with self._held(topic_id, name) as group:
-            while (writing := group.snapshotting) is not None:
-                await asyncio.wait([writing])
-            async with self._subscriptions.held((topic_id,)) as [positions]:
-                write = GroupDeletion(self._subscriptions.writing, positions, group, self._groups)
-                await self._writer.submit(write)
+            group.is_kept_still = True
+            try:
+                while (snapshotting := group.snapshotting) is not None:
+                    await asyncio.wait([snapshotting])
+                async with self._subscriptions.held((topic_id,)) as [positions]:
+                    writing = self._subscriptions.writing
+                    write = GroupDeletion(writing, positions, group, self._groups)
+                    await self._writer.submit(write)
+            finally:
+                group.is_kept_still = False
 
+    @_looking_again
     async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
         """Drop all that is open, and read on from `to`; acks from before are refused."""
         async with self._held(topic_id, name) as group:
@@ -170,18 +224,20 @@ class GroupService:
             await self._writer.submit(GroupSeek(group, self._groups, through))
         return await self.group(topic_id, name)
 
+    @_looking_again
     async def members(self, topic_id: TopicId, name: str) -> Sequence[GroupMember]:
         """Return the members by name."""
         async with self._held(topic_id, name) as group:
             held = group.commands.state.held
-            for number in group.commands.state.deliveries.values():
-                if number.member not in group.seen:
-                    group.saw(Taker(number.member, number.principal), self._groups.time.now_ms())
-            return [
-                replace(each, holds=held.get(member, 0))
-                for member, each in sorted(group.seen.items())
-            ]
+            for taker in held:
+                if taker not in group.seen:
+                    group.saw(taker, self._groups.time.now_ms())
+            by_name = sorted(
+                group.seen.items(), key=lambda one: (one[0].name, one[0].principal or "")
+            )
+            return [replace(each, holds=held.get(taker, 0)) for taker, each in by_name]
 
+    @_looking_again
     async def open_messages(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> Sequence[OpenMessage]:
@@ -217,27 +273,19 @@ class GroupService:
         deadline = monotonic() + min(wait_s, self._limits.poll_wait_s_max)
         is_anew = take.anew
         while True:
-            async with self._held(topic_id, name) as group:
-                now_ms = self._groups.time.now_ms()
-                group.saw(taker, now_ms)
-                if is_anew:
-                    group.commands.begin_anew(taker, now_ms)
-                    self._groups.edited(group)
-                    is_anew = False
-                number = group.commands.repeated(taker, take.sequence)
-                if number is not None:
-                    taken = await self._takes.again(group, number)
-                elif group.waiting and wait_s > 0:
-                    taken = Taken()
-                else:
-                    taken = await self._takes.serve(group, take, taker, take.messages)
-                left_s = deadline - monotonic()
-                if taken.delivery is None and left_s > 0 and not self._takes.is_stopping:
-                    found = await self._takes.wait(group, take, taker, left_s)
-                    if found is None:
-                        continue
-                    taken = found
-            return taken if settled is None else taken.with_settled(settled)
+            try:
+                async with self._held(topic_id, name) as group:
+                    now_ms = self._groups.time.now_ms()
+                    group.saw(taker, now_ms)
+                    if is_anew:
+                        group.commands.begin_anew(taker, now_ms)
+                        self._groups.edited(group)
+                        is_anew = False
+                    taken = await self._takes.take(group, take, taker, deadline - monotonic())
+            except GroupLeftMemory:
+                continue
+            if taken is not None:
+                return taken if settled is None else taken.with_settled(settled)
 
     async def settle(
         self, topic_id: TopicId, name: str, member: str, settle: Settle, *, caller: Caller = ANYBODY
@@ -245,14 +293,18 @@ class GroupService:
         """Acknowledge, fail, release or extend; durable when it returns."""
         taker = Taker(check_member(member), caller.principal)
         check_settle(settle)
-        async with self._held(topic_id, name) as group:
-            group.saw(taker, self._groups.time.now_ms())
-            if not (settle.acks or settle.nacks or settle.releases or settle.leave):
-                self._takes.end_leases(group)
-                return group.commands.settle(taker, settle, self._groups.time.now_ms())
-            write = GroupSettle(group, self._groups, taker, settle)
-            done: Settled = await self._writer.submit(write, caller)
-            return done
+        while True:
+            try:
+                async with self._held(topic_id, name) as group:
+                    group.saw(taker, self._groups.time.now_ms())
+                    if not (settle.acks or settle.nacks or settle.releases or settle.leave):
+                        self._takes.end_leases(group)
+                        return group.commands.settle(taker, settle, self._groups.time.now_ms())
+                    write = GroupSettle(group, self._groups, taker, settle)
+                    done: Settled = await self._writer.submit(write, caller)
+                    return done
+            except GroupLeftMemory:
+                continue
 
     def carry(
         self, request: CommitRequest, caller: Caller
@@ -264,11 +316,9 @@ class GroupService:
     async def _carried(
         self, acks: Sequence[CommitAcks], caller: Caller
     ) -> AsyncIterator[CarriedAcks]:
+        check_commit_acks(acks)
         by_group: dict[tuple[TopicId, str], list[CommitAcks]] = {}
         for each in acks:
-            check_member(each.member)
-            for message_id in each.ids:
-                check_id(message_id)
             by_group.setdefault((each.topic_id, each.name), []).append(each)
         async with AsyncExitStack() as held:
             parts = [
@@ -282,19 +332,26 @@ class GroupService:
     def _held(self, topic_id: TopicId, name: str) -> HeldGroup:
         return HeldGroup(self._groups, topic_id, check_subscription_name(name))
 
-    @staticmethod
-    def _through(state: TopicState, to: Position) -> bytes | None:
-        """Return the id behind which to read on. Raises `InvalidRequest`."""
+    def _through(self, state: TopicState, to: Position) -> bytes | None:
+        """Return the id behind which to read on. Raises `InvalidRequest`.
+
+        A place far ahead of the present, and of the newest message, is a mistake, such as a time in
+        microseconds: the group would get nothing until then.
+        """
+        last = state.last_key
         if to is SeekTo.START:
             return None
         if to is SeekTo.END:
-            last = state.last_key
             return None if last is None else last + NO_PAYLOAD_KEY
+        now_ms = self._engine.clock.keys_ms()
+        most_ms = max(now_ms + _AHEAD_MS_MAX, 0 if last is None else published_ms(last))
         if isinstance(to, bytes):
-            return check_id(to)
+            if published_ms(check_id(to)) > most_ms:
+                raise InvalidRequest("invalid_group", after=to.hex(), now_ms=now_ms)
+            return to
         assert isinstance(to, int)
-        if not 0 <= to <= JSON_INTEGER_MAX:
-            raise InvalidRequest("invalid_group", time_ms=to)
+        if not 0 <= to <= most_ms:
+            raise InvalidRequest("invalid_group", time_ms=to, now_ms=now_ms)
         return id_before(first_id_at(to)) if to else None
 
     async def refresh_lags(self) -> None:

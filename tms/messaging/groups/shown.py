@@ -1,23 +1,23 @@
 """How a group is shown."""
 
+from typing import Literal
+
 from tms.core.groups import Group, GroupState, LimitedBy, OpenMessage
 from tms.core.message import FIRST_ID, id_after, published_ms
 from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import SharedSubscription
-from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.feed import ReadPage
 from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.open_entries import Taker
 
 _UNREAD_MAX = 10_000
 _UNREAD_BYTES_MAX = 8 * 1024 * 1024
 
 
-async def group_shown(
-    group: LoadedGroup, shared: SharedSubscription, read: ReadPage, now_ms: int
-) -> Group:
-    """Return a group as it is at `now_ms`."""
+async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
+    """Return a group as it is at `now_ms`. Raises `GroupLeftMemory`."""
     state = group.commands.state
     unread, stopped_at = await _unread(group, read)
+    shared = group.shared
     waiting = free = 0
     for each, opened in state.open.items():
         if not opened.delivery:
@@ -66,10 +66,15 @@ def open_message_shown(group: LoadedGroup, each: bytes, now_ms: int) -> OpenMess
     """Return an open message as it is at `now_ms`."""
     state = group.commands.state
     opened = state.open[each]
+    member, until_ms = None, None
+    standing: Literal["available", "leased", "waiting", "blocked"]
     if opened.delivery:
         delivery = state.deliveries[opened.delivery]
-        return OpenMessage(each, opened.attempts, "leased", delivery.member, delivery.end_ms)
-    if opened.not_before_ms > now_ms:
-        return OpenMessage(each, opened.attempts, "waiting", None, opened.not_before_ms)
-    is_free = state.is_free(each, now_ms)
-    return OpenMessage(each, opened.attempts, "available" if is_free else "blocked", None, None)
+        standing, member, until_ms = "leased", delivery.taker.name, delivery.end_ms
+    elif opened.not_before_ms > now_ms:
+        standing, until_ms = "waiting", opened.not_before_ms
+    else:
+        standing = "available" if state.is_free(each, now_ms) else "blocked"
+    last_member = None if opened.last_taker is None else opened.last_taker.name
+    reason = state.reasons.get(each)
+    return OpenMessage(each, opened.attempts, standing, member, until_ms, last_member, reason)

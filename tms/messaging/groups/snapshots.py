@@ -102,12 +102,12 @@ def decode_snapshot(data: bytes, now_ms: int, *, by_key: bool) -> OpenMessages:
 
 
 def _delivery_bytes(number: int, delivery: Delivery) -> bytes:
-    principal, sequence = delivery.principal, delivery.sequence
+    member, principal, sequence = *delivery.taker, delivery.sequence
     return b"".join(
         (
             number.to_bytes(8),
             delivery.lease_ms.to_bytes(4),
-            text_bytes(delivery.member),
+            text_bytes(member),
             b"\x00" if principal is None else b"\x01" + text_bytes(principal),
             b"\x00" if sequence is None else b"\x01" + number_bytes(sequence),
         )
@@ -134,7 +134,9 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
         of_delivery[holders[place]].append(each)
     for delivery, held in zip(taken, of_delivery[1:], strict=True):
         delivery = delivery._replace(ids=held)  # noqa: PLW2901  now with its messages
-        state.restore_delivery(delivery.delivery, Delivery(delivery, now_ms + delivery.lease_ms))
+        end_ms = now_ms + delivery.lease_ms
+        restored = Delivery(delivery, state.taker_of(delivery), end_ms)
+        state.restore_delivery(delivery.delivery, restored)
     if reader.number() or not reader.is_at_end:
         raise ValueError
     return state

@@ -8,6 +8,7 @@
 Time is in milliseconds since 1970, and never goes back while a state is in memory.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
@@ -22,9 +23,10 @@ from tms.messaging.groups.edits import (
     TakenEdit,
     Why,
 )
-from tms.messaging.groups.open_entries import Delivery, OpenEntry, OpenKey
+from tms.messaging.groups.open_entries import Delivery, OpenEntry, OpenKey, Reasons, Taker
 
 _LISTED_MAX = 64
+_AGAIN_MS = 1_000
 _STALE_MAX = 64
 
 
@@ -42,16 +44,17 @@ class OpenMessages:
         self.deliveries: dict[int, Delivery] = {}
         self.keys: dict[bytes, OpenKey] = {}
         self.leased = 0
-        self.held: dict[str, int] = {}
+        self.held: dict[Taker, int] = {}
         """How many messages each member has."""
-        self.of_member: dict[str, list[int]] = {}
+        self.of_member: dict[Taker, list[int]] = {}
         """The deliveries of each member, ascending."""
+        self.reasons = Reasons()
         self._due: list[bytes] = []
         """A heap of ids that may be given; some may not be any more."""
         self._waiting: list[tuple[int, bytes]] = []
         """A heap of ids by the time from which they may be given."""
         self._ends: list[tuple[int, int]] = []
-        """A heap of deliveries by the ends of their leases, which may have been moved since."""
+        """A heap of deliveries, each by its `looked_at_ms`; other entries of it do not count."""
         self._reserved: dict[bytes, bytes | None] = {}
         """The digests of the messages that are about to be given."""
 
@@ -91,13 +94,18 @@ class OpenMessages:
 
     def restore_delivery(self, number: int, delivery: Delivery) -> None:
         """Add a delivery as a snapshot has it, once its messages are there."""
-        for each in delivery.taken:
-            self.open[each].delivery = number
         self._add_delivery(number, delivery)
+
+    def taker_of(self, taken: TakenEdit) -> Taker:
+        """Return the member of a delivery, as one value for all its deliveries."""
+        taker = Taker(taken.member, taken.principal)
+        before = self.of_member.get(taker)
+        return self.deliveries[before[0]].taker if before else taker
 
     def _forget(self) -> None:
         for each in (self.open, self.deliveries, self.keys, self.held, self.of_member):
             each.clear()
+        self.reasons.clear()
         for heap in (self._due, self._waiting, self._ends):
             heap.clear()
         self._reserved.clear()
@@ -115,14 +123,17 @@ class OpenMessages:
 
     def _take(self, edit: TakenEdit, now_ms: int) -> None:
         assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"
-        for each in edit.ids:
-            opened = self.open[each]
-            assert not opened.delivery, "one delivery has a message"
-            opened.delivery = edit.delivery
         self.last_delivery = edit.delivery
-        self._add_delivery(edit.delivery, Delivery(edit, now_ms + edit.lease_ms))
+        taker = self.taker_of(edit)
+        self._add_delivery(edit.delivery, Delivery(edit, taker, now_ms + edit.lease_ms))
 
     def _add_delivery(self, number: int, delivery: Delivery) -> None:
+        taker = delivery.taker
+        for each in delivery.taken:
+            opened = self.open[each]
+            assert not opened.delivery, "one delivery has a message"
+            opened.delivery = opened.last_delivery = number
+            opened.last_taker = taker
         if self.by_key:
             for each in delivery.taken:
                 digest = self.open[each].digest
@@ -132,15 +143,9 @@ class OpenMessages:
                 key.delivery = number
         self.deliveries[number] = delivery
         self.leased += delivery.left
-        member = delivery.member
-        self.held[member] = self.held.get(member, 0) + delivery.left
-        self.of_member.setdefault(member, []).append(number)
-        if len(self._ends) > 2 * len(self.deliveries) + _STALE_MAX:
-            # Those of deliveries that are over would stay until then, half a day at worst.
-            self._ends = [(one.end_ms, each) for each, one in self.deliveries.items()]
-            heapify(self._ends)
-        else:
-            heappush(self._ends, (delivery.end_ms, number))
+        self.held[taker] = self.held.get(taker, 0) + delivery.left
+        self.of_member.setdefault(taker, []).append(number)
+        self._look_at_end(number, delivery, delivery.end_ms)
 
     def _let_go(self, each: bytes) -> OpenEntry:
         """Take a message from the delivery that has it, if one has."""
@@ -153,23 +158,26 @@ class OpenMessages:
     def _lost(self, number: int, count: int) -> None:
         """Take note that a delivery has `count` messages less."""
         delivery = self.deliveries[number]
-        member = delivery.member
+        taker = delivery.taker
         delivery.left -= count
         self.leased -= count
-        self.held[member] -= count
+        self.held[taker] -= count
         if delivery.left:
             if delivery.left * 2 < len(delivery.taken):
                 delivery.taken = tuple(self.ids_of(number))
         else:
             del self.deliveries[number]
-            self.of_member[member].remove(number)
-            if not self.of_member[member]:
-                del self.of_member[member], self.held[member]
+            numbers = self.of_member[taker]
+            del numbers[bisect_left(numbers, number)]
+            if not self.of_member[taker]:
+                del self.of_member[taker], self.held[taker]
 
     def _settle(self, ids: Sequence[bytes]) -> None:
         lost: dict[int, int] = {}
         for each in ids:
             opened = self.open.pop(each)
+            if self.reasons:
+                self.reasons.pop(each, None)
             if opened.delivery:
                 lost[opened.delivery] = lost.get(opened.delivery, 0) + 1
             if opened.digest is not None:
@@ -184,6 +192,7 @@ class OpenMessages:
             opened.attempts += 1
             opened.ends += edit.why is Why.LEASE_ENDED
             opened.not_before_ms = edit.not_before_ms
+        self.reasons.note(edit.ids, edit.reason)
         self._made_free(edit.ids)
 
     def _made_free(self, ids: Sequence[bytes]) -> None:
@@ -235,6 +244,10 @@ class OpenMessages:
         """Whether a delivery has a message."""
         opened = self.open.get(each)
         return opened is not None and opened.delivery == number
+
+    def was_read(self, each: bytes) -> bool:
+        """Whether a message has been read into the group."""
+        return self.through is not None and each <= self.through
 
     def is_free(self, each: bytes, now_ms: int) -> bool:
         """Whether a message may be given now."""
@@ -341,20 +354,22 @@ class OpenMessages:
                 self._made_free([each])
         return False
 
-    def ended(self, now_ms: int) -> list[int]:
-        """Return the deliveries whose leases have ended."""
-        found = []
+    def next_ended(self, now_ms: int) -> int | None:
+        """Return a delivery whose lease has ended, the earliest first; its messages are to fail.
+
+        If that does not succeed, the delivery comes again a second later, behind all others.
+        """
         ends = self._ends
         while ends and ends[0][0] <= now_ms:
-            _, number = heappop(ends)
+            at_ms, number = heappop(ends)
             delivery = self.deliveries.get(number)
-            if delivery is None:
+            if delivery is None or delivery.looked_at_ms != at_ms:
                 continue
-            if delivery.end_ms > now_ms:
-                heappush(ends, (delivery.end_ms, number))
-            else:
-                found.append(number)
-        return found
+            if delivery.end_ms <= now_ms:
+                self._look_at_end(number, delivery, now_ms + _AGAIN_MS)
+                return number
+            self._look_at_end(number, delivery, delivery.end_ms)
+        return None
 
     def next_change_ms(self) -> int | None:
         """Return a time before which no lease ends and no wait is over; None: nothing will."""
@@ -366,6 +381,16 @@ class OpenMessages:
     def extend(self, number: int, end_ms: int) -> None:
         """Move the end of a lease. It is not stored: each lease begins anew at a restart."""
         delivery = self.deliveries[number]
-        if end_ms < delivery.end_ms:
-            heappush(self._ends, (end_ms, number))
         delivery.end_ms = end_ms
+        if end_ms < delivery.looked_at_ms:
+            self._look_at_end(number, delivery, end_ms)
+
+    def _look_at_end(self, number: int, delivery: Delivery, at_ms: int) -> None:
+        """Have the end of a lease looked at then, by the one entry that counts."""
+        delivery.looked_at_ms = at_ms
+        if len(self._ends) > 2 * len(self.deliveries) + _STALE_MAX:
+            # Entries that do not count would stay until their time, half a day at worst.
+            self._ends = [(one.looked_at_ms, each) for each, one in self.deliveries.items()]
+            heapify(self._ends)
+        else:
+            heappush(self._ends, (at_ms, number))

@@ -2,8 +2,9 @@
 
 One task of a group serves its waiting takes, in the order in which they came, whenever something
 changes. Each gets its share of what is there. Whoever has gone meanwhile gets nothing: what was
-leased to it is released. Before anything is given, this server's lease is looked at, because a take
-writes nothing that would be refused.
+leased to it is released. A take that is repeated while it still waits takes the place of the first.
+Messages that are not there any more are settled and passed over. Before anything is given, this
+server's lease is looked at, because a take writes nothing that would be refused.
 """
 
 import asyncio
@@ -15,11 +16,13 @@ from tms.core.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take
 from tms.core.message import first_id_at
 from tms.core.messaging import Page
 from tms.core.reading import Reading
+from tms.core.shared_work import shared
+from tms.core.shares import share_of
 from tms.core.transactions import OpenTransactions
-from tms.messaging.groups.commands import Taker
 from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
 from tms.messaging.groups.loaded import LoadedGroups
 from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
 from tms.messaging.store_runtime import StoreRuntime
@@ -53,10 +56,45 @@ class Takes:
     def end_leases(self, group: LoadedGroup) -> None:
         """Fail what is leased too long."""
         group.check_current()
-        if group.commands.end_leases(self._groups.time.now_ms()):
-            self._groups.edited(group)
+        self._groups.end_leases(group)
 
-    async def wait(
+    async def take(
+        self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
+    ) -> Taken | None:
+        """Lease messages, and wait up to `left_s` seconds for the first one.
+
+        None: the group is to be looked for again.
+        """
+        if take.sequence is None:
+            return await self._take(group, take, taker, left_s)
+        place = taker, take.sequence
+        while (earlier := group.repeatable.get(place)) is not None:
+            for waiting in group.waiting:
+                if (waiting.taker, waiting.take.sequence) == place and not waiting.served.done():
+                    waiting.served.set_result(Taken())
+            await shared(earlier)
+        over = group.repeatable[place] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._take(group, take, taker, left_s)
+        finally:
+            del group.repeatable[place]
+            over.set_result(None)
+
+    async def _take(
+        self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
+    ) -> Taken | None:
+        number = group.commands.repeated(taker, take.sequence)
+        if number is not None:
+            taken = await self.again(group, number)
+        elif group.waiting and left_s > 0:
+            taken = Taken()  # those come first
+        else:
+            taken = await self.serve(group, take, taker, take.messages)
+        if taken.delivery is None and left_s > 0 and not self.is_stopping:
+            return await self._wait(group, take, taker, left_s)
+        return taken
+
+    async def _wait(
         self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
     ) -> Taken | None:
         """Wait until the take is served; None: the group is to be looked for again."""
@@ -68,7 +106,7 @@ class Takes:
             group.ring()
         try:
             async with asyncio.timeout(left_s):
-                return await asyncio.shield(waiting.served)
+                return await shared(waiting.served)
         except TimeoutError:
             if waiting.served.done():
                 return waiting.served.result()
@@ -119,13 +157,15 @@ class Takes:
             group.attendant = None
 
     async def _serve_waiting(self, group: LoadedGroup) -> None:
+        fed = await self._read_for_waiting(group) if len(group.waiting) > 1 else None
         for waiting in tuple(group.waiting):
             if waiting.served.done() or waiting.is_gone:
                 continue
             free = len(group.commands.state.open) - group.commands.state.leased
-            share = max(1, free // len(group.waiting))
-            limit = min(waiting.take.messages, max(share, 1))
-            taken = await self.serve(group, waiting.take, waiting.taker, limit)
+            is_last = len(group.waiting) == 1
+            share = waiting.take.messages if is_last else max(1, free // len(group.waiting))
+            limit = min(waiting.take.messages, share)
+            taken = await self.serve(group, waiting.take, waiting.taker, limit, fed)
             if taken.delivery is None:
                 waiting.short = taken
                 if taken.limited_by is LimitedBy.MEMBER_MAX:
@@ -137,39 +177,61 @@ class Takes:
                 waiting.served.set_result(taken)
                 group.waiting.remove(waiting)
 
-    async def serve(self, group: LoadedGroup, take: Take, taker: Taker, limit: int) -> Taken:
-        """Lease up to `limit` messages to a member, if there are some."""
-        self.end_leases(group)
+    async def _read_for_waiting(self, group: LoadedGroup) -> Fed | None:
+        """Read on as far as all who wait ask for, so that each gets its share of all there is."""
+        wanted = min(sum(each.take.messages for each in group.waiting), TAKE_MESSAGES_MAX)
+        free = len(group.commands.state.open) - group.commands.state.leased
+        if free >= wanted or group.commands.settings.paused:
+            return None
+        return await self._feed(group, wanted - free)
+
+    async def serve(
+        self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None = None
+    ) -> Taken:
+        """Lease up to `limit` messages to a member, if there are some.
+
+        `fed` has been read on for it and others, if anything has.
+        """
+        while True:
+            self.end_leases(group)
+            taken = await self._serve_once(group, take, taker, limit, fed)
+            if taken is not None:
+                return taken
+            fed = None
+            await self._drop_gone(group)
+
+    async def _serve_once(
+        self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None
+    ) -> Taken | None:
+        """Serve a take; None: what it would get is not there any more, and others may be."""
         commands = group.commands
         if commands.settings.paused:
             return Taken(limited_by=LimitedBy.PAUSED)
-        limit = min(limit, commands.room(taker), TAKE_MESSAGES_MAX)
+        asked, limit = limit, min(limit, commands.room(taker))
         if limit <= 0:
             return Taken(limited_by=LimitedBy.MEMBER_MAX)
         now_ms = self._groups.time.now_ms()
         reserved = commands.reserve(limit, now_ms)
         try:
-            fed = None
-            if len(reserved.ids) < limit:
+            if len(reserved.ids) < limit and fed is None:
                 before = len(reserved.ids)
                 fed = await self._feed(group, limit - before)
                 more = commands.reserve(limit - before, now_ms)
                 reserved = commands.joined(reserved, more)
             ids = commands.still_open(reserved)
             if not ids:
-                return self._short(group, taker, fed)
+                return None if self._groups.expire(group) else self._short(group, taker, fed)
             bytes_max = min(
                 take.bytes_max or self._limits.take_bytes_default, self._limits.take_bytes_max
             )
             bodies = await bodies_of(group, self.read, ids, bytes_max, self._at_hand(group, fed))
             group.check_current()
+            self._groups.check_open()
             if self._engine.lease is not None:
                 self._engine.lease.check()
             commands.gone(bodies.gone, now_ms)
-            if commands.still_open(reserved)[: len(bodies.ids)] != list(bodies.ids):
-                return Taken()  # it was moved, or some were acknowledged, meanwhile
-            if not bodies.ids:
-                return self._short(group, taker, fed)
+            if bodies.gone or commands.still_open(reserved)[: len(bodies.ids)] != list(bodies.ids):
+                return None  # it was moved, or some were acknowledged, or are gone
             lease_s = take.lease_s or commands.settings.lease_s
             number = commands.lease(
                 reserved,
@@ -185,8 +247,9 @@ class Takes:
                 commands.give_up(reserved)
             self._groups.edited(group)
         attempts = [commands.state.open[each].attempts + 1 for each in bodies.ids]
-        is_short = len(bodies.ids) < limit and len(bodies.ids) == len(ids)
-        short = self._short(group, taker, fed) if is_short else Taken()
+        short = Taken()
+        if len(bodies.ids) == len(ids) < asked:
+            short = self._short(group, taker, fed)
         return Taken(
             number,
             lease_s,
@@ -195,6 +258,24 @@ class Takes:
             short.limited_by,
             short.stopped_at,
         )
+
+    async def _drop_gone(self, group: LoadedGroup) -> None:
+        """Settle messages that are not there any more among those that come next."""
+        await self._groups.expire_all(group)
+        commands, now_ms = group.commands, self._groups.time.now_ms()
+        reserved = commands.reserve(TAKE_MESSAGES_MAX, now_ms)
+        try:
+            ids = commands.still_open(reserved)
+            if ids:
+                at_hand, bytes_max = self._at_hand(group, None), self._limits.take_bytes_max
+                bodies = await bodies_of(group, self.read, ids, bytes_max, at_hand)
+                group.check_current()
+                commands.gone(bodies.gone, now_ms)
+        finally:
+            if not group.is_dropped:
+                commands.give_up(reserved)
+            self._groups.edited(group)
+            group.ring()
 
     async def again(self, group: LoadedGroup, number: int) -> Taken:
         """Return a delivery again, as far as it still holds."""
@@ -212,7 +293,8 @@ class Takes:
 
     async def _feed(self, group: LoadedGroup, wanted: int) -> Fed:
         async with group.reading:
-            room = self._limits.groups_open_max - self._groups.open_count
+            mine = len(group.commands.state.open)
+            room = share_of(self._limits.groups_open_max, mine, self._groups.open_count - mine)
             return await read_on(group, self.read, wanted, room, self._groups.time.now_ms())
 
     def _at_hand(self, group: LoadedGroup, fed: Fed | None) -> AtHand:

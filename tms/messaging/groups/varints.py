@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from struct import Struct
 
 from tms.core.message import ID_BYTES, KEY, KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.varints import LOW, read_varint, varint
 
-_LOW, _MORE = 0x7F, 0x80
-_BITS_MAX = 63
+_BYTES_MAX = 9
+_MS_BITS_MAX = 63
 _PLAIN, _WHOLE = 0, 1
 _ID = Struct(f"{KEY.format}{ID_BYTES - KEY_BYTES}s")
 _SEQUENCES = 1 << 16
@@ -24,14 +25,7 @@ _SEQUENCES = 1 << 16
 
 def number_bytes(value: int) -> bytes:
     """Return a number from 0 on."""
-    if value <= _LOW:
-        return bytes((value,))
-    encoded = bytearray()
-    while value > _LOW:
-        encoded.append(value & _LOW | _MORE)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return bytes((value,)) if value <= LOW else varint(value)
 
 
 def text_bytes(text: str) -> bytes:
@@ -70,7 +64,7 @@ def _run(ms: int, first: int, count: int) -> bytes:
 
 def numbers_bytes(values: Sequence[int]) -> bytes:
     """Return numbers, without their count."""
-    if not values or max(values) <= _LOW:
+    if not values or max(values) <= LOW:
         return bytes(values)
     return b"".join([number_bytes(value) for value in values])
 
@@ -90,22 +84,11 @@ class GroupReader:
 
     def number(self) -> int:
         """Return the next number."""
-        data, at = self._data, self.at
-        byte = data[at]
-        if byte <= _LOW:
-            self.at = at + 1
+        byte = self._data[self.at]
+        if byte <= LOW:
+            self.at += 1
             return byte
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & _LOW) << shift
-            if byte <= _LOW:
-                break
-            shift += 7
-            if shift >= _BITS_MAX:
-                raise ValueError
-        self.at = at
+        value, self.at = read_varint(self._data, self.at, _BYTES_MAX)
         return value
 
     def numbers(self, count: int) -> Sequence[int]:
@@ -148,7 +131,7 @@ class GroupReader:
                 continue
             ms += self.number()
             first, count = self.number(), self.number()
-            if not 0 < count <= _SEQUENCES - first or ms >> _BITS_MAX:
+            if not 0 < count <= _SEQUENCES - first or ms >> _MS_BITS_MAX:
                 raise ValueError
             start = ms.to_bytes(8)
             ids += [

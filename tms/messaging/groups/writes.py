@@ -7,6 +7,7 @@ from typing import Any
 from tms.core.commits import Carried
 from tms.core.errors import (
     AckRefused,
+    StoreUnavailable,
     SubscriptionMoved,
 )
 from tms.core.group_commit import Write
@@ -22,9 +23,9 @@ from tms.core.groups import (
 )
 from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.core.tables import Batch, Tables
-from tms.messaging.groups.commands import Taker
-from tms.messaging.groups.loaded import LoadedGroups, shared_of
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import GroupLeftMemory, LoadedGroup
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
 from tms.messaging.loaded_topics import TopicState
@@ -89,12 +90,12 @@ class GroupChange(PositionsWrite):
         """Put the row, if the group has the version that is expected."""
         [positions], name = self._positions, self._group.name
         self._group.check_current()
-        now = shared_of(positions, name)
         current = positions.current[name]
         assert isinstance(current, SharedSubscription)
+        assert current.created == self._group.created, "a group that is current is of this life"
         if self._expected_version not in (None, current.version):
             raise SubscriptionMoved(
-                topic=str(now.topic_id),
+                topic=str(current.topic_id),
                 subscription=name,
                 expected_version=self._expected_version,
                 version=current.version,
@@ -115,7 +116,11 @@ class GroupChange(PositionsWrite):
 
 
 class GroupDeletion(PositionsWrite):
-    """The end of a group. No snapshot of it is being written."""
+    """The end of a group.
+
+    It is kept in memory until the flush is over, refusing all else: who looks for it waits, so that
+    nobody reads it anew from rows that are about to go.
+    """
 
     def __init__(
         self,
@@ -133,6 +138,8 @@ class GroupDeletion(PositionsWrite):
         """Delete its rows."""
         [positions], group = self._positions, self._group
         group.check_current()
+        if group.snapshotting is not None:
+            raise StoreUnavailable(reason="a snapshot of the group is being written; try again")
         now = positions.current[group.name]
         self._table.check_unanswered(positions.state.prefix, group.name)
         group.log.delete(batch)
@@ -144,13 +151,14 @@ class GroupDeletion(PositionsWrite):
         if self._mark is not None:
             self._mark.cover(batch, self._last_number)
         self._table.delete(batch, positions.state.prefix, now)
-        self._groups.drop(group)
+        self._groups.end(group)
 
     def on_durable(self) -> None:
         """Hide it."""
         if self._mark is not None:
             self._mark.is_durable(self._last_number)
         self._positions[0].durable.pop(self._group.name, None)
+        self._groups.drop(self._group)
 
 
 class GroupSettle(Write):
@@ -171,7 +179,7 @@ class GroupSettle(Write):
         """Do it; the row is added for the group."""
         group, now_ms = self._group, self._groups.time.now_ms()
         group.check_current()
-        group.commands.end_leases(now_ms)
+        self._groups.end_leases(group)
         self._settled = group.commands.settle(self._taker, self._settle, now_ms)
         self._groups.edited(group)
 
@@ -223,7 +231,11 @@ class CarriedAcks(Carried):
         """Raise `AckRefused` if one of them cannot be done."""
         refused = []
         for group, acks in self._acks:
-            group.check_current()
+            try:
+                group.check_current()
+            except GroupLeftMemory:
+                reason = "a group was deleted, or loaded again, in the meantime; try again"
+                raise StoreUnavailable(reason=reason) from None
             refused += group.commands.refusals(acks, self._principal)
         if refused:
             raise AckRefused(

@@ -13,7 +13,8 @@ as it is published. Used from the event loop's thread alone.
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from tms.core.errors import TooLarge, TopicNotFound, TransactionsElsewhere
+from tms.core.errors import TopicNotFound, TransactionsElsewhere
+from tms.core.loop_turns import LoopTurns
 from tms.core.message import (
     ID_BYTES,
     KEY_BYTES,
@@ -24,7 +25,15 @@ from tms.core.message import (
     id_after,
 )
 from tms.core.messaging import Page
-from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
+from tms.core.ranges import (
+    Reach,
+    Split,
+    TopicRange,
+    TopicRanges,
+    check_count,
+    check_range,
+    check_topics_asked,
+)
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
@@ -34,8 +43,6 @@ from tms.messaging.ranges.splits import PARTS_MAX, Splitting
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import Generation
 
-TOPICS_MAX = 10_000
-"""Topics asked for at once, at most."""
 _LOOKED_UP_AT_ONCE = 256
 """First keys looked up in the table in one go: others get their turn between."""
 _PAGE_MESSAGES = 10_000
@@ -66,8 +73,7 @@ class RangeService:
         """Return what there is of each topic."""
         if isolation is Isolation.COMMITTED and self._transactions is None:
             raise TransactionsElsewhere
-        if len(topic_ids) > TOPICS_MAX:
-            raise TooLarge("too_many_topics", count=len(topic_ids), topics_max=TOPICS_MAX)
+        check_topics_asked(len(topic_ids))
         states = {topic_id: await self._state(topic_id) for topic_id in topic_ids}
         found = {topic_id: state for topic_id, state in states.items() if state is not None}
         # Before what is in progress is looked at: what begins after that publishes above them.
@@ -162,14 +168,17 @@ class RangeService:
             return [Split(start, end, 0)]
         splitting = Splitting(self._tables, state.prefix, start, end, min(parts, PARTS_MAX))
         cache = state.cache
-        pieces = await self._threads.read(splitting.pieces, cache.floor, cache.pieces())
-        stored = self._states.stored
-        noted = {
-            pointer: stored.runs(state.prefix, pointer)
-            for piece in pieces or ()
-            if (pointer := piece.write_pointer) is not None
-        }
-        return await self._threads.read(splitting.splits, pieces, noted)
+        try:
+            pieces = await self._threads.read(splitting.pieces, cache.floor, cache.pieces())
+            stored = self._states.stored
+            noted = {
+                pointer: stored.runs(state.prefix, pointer)
+                for piece in pieces or ()
+                if (pointer := piece.write_pointer) is not None
+            }
+            return await self._threads.read(splitting.splits, pieces, noted)
+        finally:
+            splitting.stopped.set()
 
     async def reach(
         self,
@@ -189,11 +198,12 @@ class RangeService:
         if found is None:
             raise TopicNotFound(topic=str(topic_id))
         end = max(start, min(end, found.end))
-        position = start
+        position, turns = start, LoopTurns()
         count = size = 0
         while position < end and (messages is None or count < messages):
             limit = _PAGE_MESSAGES if messages is None else min(_PAGE_MESSAGES, messages - count)
             page = await self._page(topic_id, Reading(position, limit, isolation, end))
+            await turns.give()
             for block in page.blocks:
                 left = None if payload_bytes is None else payload_bytes - size
                 fitting = _fitting(block, left, at_least_one=count == 0)

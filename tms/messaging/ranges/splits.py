@@ -15,7 +15,8 @@ thread adds what it knows of the pointers that were found. All else here is pure
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Event
 from typing import NamedTuple
 
 from tms.core.entries import Entries
@@ -40,6 +41,10 @@ _PAGE_ROWS = 10_000
 _LAST_KEY = LAST_ID[:KEY_BYTES]
 
 
+class SplittingStopped(Exception):
+    """Raised in the thread that splits: nobody waits for the parts any more."""
+
+
 class _Placed(NamedTuple):
     """So many bytes from a position on."""
 
@@ -56,6 +61,12 @@ class Splitting:
     start: bytes
     end: bytes
     parts: int
+    stopped: Event = field(default_factory=Event)
+    """Set it to end the work in the thread, which then raises `SplittingStopped`."""
+
+    def _check(self) -> None:
+        if self.stopped.is_set():
+            raise SplittingStopped
 
     def pieces(self, floor: bytes, recent: Iterable[Piece]) -> list[Piece] | None:
         """Return the range in pieces, None where the store tells no sizes. Blocks.
@@ -76,6 +87,7 @@ class Splitting:
         messages = self.tables.messages
 
         def size_to(key: bytes) -> int:
+            self._check()
             return messages.size_bytes(self.prefix, first_key, key)
 
         total = size_to(stop_key)
@@ -94,6 +106,7 @@ class Splitting:
         rows = size = 0
         next_key: bytes | None = first_key
         while next_key is not None:
+            self._check()
             if rows >= _READ_ROWS_MAX or size >= _READ_BYTES_MAX:
                 return None
             entries, next_key = self.tables.messages.read(
@@ -153,6 +166,7 @@ class Splitting:
         """Give the messages of the range, those that references stand for in their place."""
         next_key: bytes | None = self.start[:KEY_BYTES]
         while next_key is not None:
+            self._check()
             entries, next_key = self.tables.messages.read(
                 self.prefix,
                 next_key,
@@ -170,6 +184,7 @@ class Splitting:
                     continue
                 key: bytes | None = NO_PAYLOAD_KEY
                 while key is not None:
+                    self._check()
                     block, key = self.tables.payloads.read(
                         self.prefix,
                         abs(pointer),
@@ -190,6 +205,7 @@ class Splitting:
 
     def _with_stored(self, piece: Piece, noted: Mapping[int, Sequence[StoredRun]]) -> Piece:
         """Return the piece with the size of what it refers to."""
+        self._check()
         pointer = piece.write_pointer
         if pointer is None:
             return piece
@@ -210,6 +226,7 @@ class Splitting:
             return [StoredRun(NO_PAYLOAD_KEY, size)]
 
         def size_to(key: bytes) -> int:
+            self._check()
             return payloads.size_bytes(prefix, write_pointer, first_key, key)
 
         stop_key = key_after(last_key)

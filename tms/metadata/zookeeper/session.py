@@ -30,6 +30,7 @@ from tms.core.errors import (
     PathHasChildren,
     PathNotFound,
 )
+from tms.core.shared_work import shared
 from tms.core.supervision import supervised
 from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
@@ -85,7 +86,7 @@ class ZooKeeper:
         self._connection.start()
         timeout_s = self._link.watch.timeout_ms / 1000
         try:
-            await asyncio.wait_for(asyncio.shield(self._ready), timeout_s)
+            await asyncio.wait_for(shared(self._ready), timeout_s)
         except TimeoutError:
             reason = f"no connection within {timeout_s} s"
             raise MetadataUnavailable(reason=reason) from None
@@ -235,7 +236,7 @@ class ZooKeeper:
             if making is None:
                 making = asyncio.ensure_future(self._make_folder(folder))
                 self._making[folder] = making
-            await asyncio.shield(making)
+            await shared(making)
 
     async def _make_folder(self, folder: str) -> None:
         try:

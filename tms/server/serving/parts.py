@@ -1,32 +1,45 @@
 """The parts of a server besides its service, and the facts by which they are opened."""
 
 import importlib.util
+import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+)
 
+from tms.cluster.agreement import COMPARED, REFUSED
 from tms.cluster.presence import Presence
-from tms.core.cluster import Cluster
+from tms.cluster.store_watch import look_s_max
+from tms.core.cluster import INSTANCE, Cluster, Instance
 from tms.core.messaging import Messaging
 from tms.core.payload_values import PayloadValues
 from tms.core.shards import Sharding
 from tms.core.trusted_clock import TrustedClock
 from tms.metadata.interface import MetadataStore
+from tms.server.loop_steps import OF_PROCESS
 from tms.server.registry_part import OpenRegistry, RegistryPart
 from tms.server.security_part import Security, SecurityFiles, ServedTls
-from tms.server.stores import importing
+from tms.server.stores import free_shard, importing
 from tms.settings import Settings
 
 with importing("api"):
     from api.cluster.forwarding import Forwarder
+    from api.cluster.upstream import Upstream
     from api.http.app import App
     from api.http.application import Application
     from api.http.callers import Callers
     from api.http.context import Options
     from api.http.server import ListeningAddress
 
+_OK = 200
 OnStarted = Callable[..., None]
 """Is told the URL, and the registry's own if it has one."""
 
@@ -37,7 +50,59 @@ def process_metrics() -> CollectorRegistry:
     GCCollector(registry=registry)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
+    registry.register(OF_PROCESS)
     return registry
+
+
+def fenced_writes(registry: CollectorRegistry) -> Counter:
+    """Return what counts the writes that were not acknowledged, because a later leader had begun.
+
+    It is shown as long as the process runs: a shard's own metrics end when it is given up.
+    """
+    return Counter(
+        "tms_cluster_fenced_writes",
+        "Writes that were not acknowledged, because a later leader of the shard had begun.",
+        registry=registry,
+    )
+
+
+def agreed_settings(settings: Settings, *, has_registry: bool) -> dict[str, str | int]:
+    """Return the settings in which the servers of a cluster agree, by name."""
+    names = [name for name in REFUSED if has_registry or not name.startswith("registry_")]
+    return {name: getattr(settings, name) for name in (*names, *COMPARED)}
+
+
+class Peers:
+    """Asks the other servers of a cluster at their addresses, each time over a new connection."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        """Trust servers at https:// by `tls`; None: by the machine's own certificates."""
+        self._tls = tls
+
+    async def ask(self, other: Instance) -> bool:
+        """Return whether a server answers at its address. Raises as `Upstream.send`."""
+        way = Upstream(other.address, self._tls)
+        try:
+            answer = await way.send("GET", way.path + b"/health", b"", None, is_counted=True)
+            async for _ in answer.aiter_raw():
+                pass
+        finally:
+            way.close()
+        told = answer.value(INSTANCE.encode())
+        return answer.status_code == _OK and told in (None, b"%d" % other.id)
+
+
+def quick_settings(settings: Settings) -> Settings:
+    """Return settings by which HBase is asked once, and given up as soon as a look at the store."""
+    quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s_max(settings.lease_s)}
+    return settings.model_copy(update=quick)
+
+
+def show_peers(registry: CollectorRegistry, presence: Presence) -> None:
+    """Show how many servers this one does not reach at their addresses."""
+    told = "Servers of the cluster that this one does not reach at their addresses."
+    gauge = Gauge("tms_cluster_unreached_servers", told, registry=registry)
+    gauge.set_function(lambda: presence.peers.unreached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +129,7 @@ class Basis:
         if opened is not None:
             schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
             stack.push_async_callback(schemas.close)
-        return Parts(self.settings, self.clock, self.tls, security, schemas)
+        return Parts(self.settings, self.clock, self.tls, security, schemas, instance_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +143,8 @@ class Parts:
     """None if everybody may do everything."""
     schemas: RegistryPart | None
     """None without its extra."""
+    instance_id: int | None = None
+    """The number of this server in its cluster; None if it is alone."""
 
     def options(
         self,
@@ -90,9 +157,10 @@ class Parts:
             registry=registry,
             clock=self.clock,
             topic_info=self.settings.topic_info,
-            callers=Callers(self.settings.own_hosts),
+            callers=Callers(self.settings.own_hosts, self.settings.proxies),
             cluster=cluster,
             sharding=sharding,
+            instance_id=self.instance_id,
             access=None if self.security is None else self.security.access,
             certificates=() if self.tls.own is None else self.tls.own.certificates,
         )
@@ -130,6 +198,13 @@ class Joined:
     values: PayloadValues | None
     """Checks and decodes values; None if no registry is installed."""
     on_started: OnStarted
+
+    def free(self, store: str, token: int) -> bool:
+        """Free a store, or a shard, from its leaders up to a token; return whether any had it.
+
+        Blocks, for no longer than a look at the store. Raises as `open_tables`.
+        """
+        return free_shard(store, quick_settings(self.parts.settings), token)
 
     def forwarder(self) -> Forwarder:
         """Return a forwarder to leaders; close it when done."""

@@ -18,6 +18,7 @@ from tms.cluster.instances import next_instance_id
 from tms.core.trusted_clock import trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
+from tms.server.loop_steps import OF_PROCESS
 from tms.server.opening import open_served
 from tms.server.registry_part import open_registry
 from tms.server.security_part import read_security, read_tls
@@ -73,7 +74,7 @@ def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
 
 
 async def _with_few_pauses(serving: Coroutine[Any, Any, None]) -> None:
-    with collected_by_clock():
+    with OF_PROCESS.measured(), collected_by_clock(around=OF_PROCESS.collecting):
         await serving
 
 

@@ -17,10 +17,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from tms.cluster.formats import raising_when_all_know
 from tms.cluster.instances import instances_of
 from tms.cluster.lease import Lease
+from tms.cluster.patience import once_reached
 from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding
-from tms.server.serving.parts import Joined, process_metrics
+from tms.core.store_url import url_of_shard
+from tms.server.serving.parts import Joined, fenced_writes, process_metrics, show_peers
 from tms.server.serving.shard_ways import ShardWays
 from tms.server.shard import Process
 from tms.server.sharded import ShardedServices, ShardStores, namespaces_of, services_of_shards
@@ -39,7 +41,7 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
     """Serve until this server is stopped. Raises as `tms.server.serving.process.serve`."""
     parts, settings = joined.parts, joined.parts.settings
     registry, limits = process_metrics(), settings.limits()
-    namespaces = await namespaces_of(settings)
+    namespaces = await once_reached(partial(namespaces_of, settings))
     stack.push_async_callback(namespaces.close)
     process = Process(limits, parts.clock, registry, namespaces, joined.values, False)
     services = services_of_shards(sharding, process, settings)
@@ -55,9 +57,11 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
         sharding,
         of_store=settings.store_shared,
         move_delay_s=settings.move_delay_s,
+        free=lambda shard, token: joined.free(url_of_shard(settings.store, shard), token),
         on_moved=lambda why: metrics.moves.labels(why.value).inc(),
     )
     metrics.show(members, routing)
+    show_peers(registry, joined.presence)
     options = parts.options(registry, members, sharding)
     options["wish"] = members.wish
     app = parts.with_schemas(parts.with_console(create_app(services, limits, **options)))
@@ -114,6 +118,7 @@ class _Metrics:
             ["shard"],
             registry=registry,
         )
+        self.fenced = fenced_writes(registry)
         for why in MoveCause:
             self.moves.labels(why.value)
 
@@ -147,6 +152,7 @@ class _Turns:
     async def lead(self, number: int, lease: Lease) -> AsyncIterator[None]:
         """Open a shard, and serve it."""
         claimed_s = time.monotonic()
+        lease.on_lost.append(self.metrics.fenced.inc)
         opened = await asyncio.to_thread(self.stores.open, number, lease)
         async with AsyncExitStack() as last_first:
             last_first.push_async_callback(asyncio.to_thread, opened[0].close)
@@ -155,7 +161,7 @@ class _Turns:
             )
             raising = raising_when_all_know(self._instances, shard.raise_format)
             last_first.push_async_callback(_ended, raising)
-            last_first.callback(self.routing.follow, number)
+            last_first.push_async_callback(self.routing.leave, number, shard.stop_waiting)
             self.routing.lead(number, lambda: lease.left_s)
             self.metrics.takeover.observe(time.monotonic() - claimed_s)
             self.metrics.show_lease(number, lease)

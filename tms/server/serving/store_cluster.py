@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from prometheus_client import Counter
+
 from tms import __version__
 from tms.cluster.agreement import agreed_sharding
 from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
+from tms.cluster.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Instance
@@ -22,7 +25,18 @@ from tms.core.payload_values import PayloadValues
 from tms.core.store_features import FEATURES
 from tms.server.node import open_services
 from tms.server.registry_part import open_registry
-from tms.server.serving.parts import Basis, Joined, OnStarted, Parts, process_metrics
+from tms.server.serving.parts import (
+    Basis,
+    Joined,
+    OnStarted,
+    Parts,
+    Peers,
+    agreed_settings,
+    fenced_writes,
+    process_metrics,
+    quick_settings,
+    show_peers,
+)
 from tms.server.stores import importing, look_at, open_metadata, sharding_of
 
 with importing("api"):
@@ -42,11 +56,11 @@ async def serve_in_cluster(basis: Basis, on_started: OnStarted) -> None:
         metadata = await open_metadata(settings.metadata)
         stack.push_async_callback(metadata.close)
         look_s = look_s_max(settings.lease_s)
-        quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s}
-        asking = settings.model_copy(update=quick)
-        read = partial(sharding_of, settings.store, asking)
-        sharding = await agreed_sharding(metadata, settings.store_shared, read)
-        instance_id = await next_instance_id(metadata)
+        read = partial(sharding_of, settings.store, quick_settings(settings))
+        sharding = await once_reached(
+            partial(agreed_sharding, metadata, settings.store_shared, read)
+        )
+        instance_id = await once_reached(partial(next_instance_id, metadata))
         parts = await basis.open(stack, opened, metadata, instance_id)
         instance = Instance(
             id=instance_id,
@@ -56,12 +70,14 @@ async def serve_in_cluster(basis: Basis, on_started: OnStarted) -> None:
             store_format=STORE_FORMAT,
             features=FEATURES,
             boot="" if parts.security is None else parts.security.boot,
+            agreed=agreed_settings(settings, has_registry=opened is not None),
         )
         presence = Presence(
             metadata,
             instance,
             lease_s=settings.lease_s,
             look=look_at(settings.store, settings, look_s),
+            ask=Peers(parts.tls.to_others).ask,
             time=parts.clock,
         )
         values = None if opened is None else opened.values
@@ -80,14 +96,31 @@ async def _serve_store(joined: Joined, stack: AsyncExitStack) -> None:
     parts, settings = joined.parts, joined.parts.settings
     forwarder = joined.forwarder()
     stack.push_async_callback(forwarder.close)
-    member = Member(joined.presence, of_store=settings.store_shared)
+    free = partial(joined.free, settings.store)
+    peers = joined.presence.peers
+    member = Member(
+        joined.presence,
+        of_store=settings.store_shared,
+        free=free,
+        may_claim=lambda free_s: not peers.is_to_yield or free_s >= settings.lease_s / 2,
+    )
+    peers.on_looked.append(lambda: member.step_down() if peers.is_to_yield else None)
     registry, schemas = process_metrics(), parts.schemas
     if schemas is not None:
         schemas.register(registry)
+    show_peers(registry, joined.presence)
     options = parts.options(registry, member)
     standby = create_standby(forwarder, settings.limits(), **options)
     app = ClusterApp(parts.with_schemas(standby))
-    part = _Part(forwarder, parts, joined.values, member, app)
+    part = _Part(
+        forwarder,
+        parts,
+        joined.values,
+        member,
+        app,
+        fenced=fenced_writes(registry),
+        presence=joined.presence,
+    )
     await member.open(part.lead, part.heard)
     stack.push_async_callback(member.close)
     if schemas is not None:
@@ -112,13 +145,18 @@ class _Part:
         values: PayloadValues | None,
         member: Member,
         app: ClusterApp,
+        *,
+        fenced: Counter,
+        presence: Presence,
     ) -> None:
+        self._presence = presence
         self._settings = parts.settings
         self._values = values
         self._forwarder = forwarder
         self._parts = parts
         self._member = member
         self._app = app
+        self._fenced = fenced
         self._schemas = parts.schemas
         self._is_leading = False
         self._stop_waiting: Callable[[], None] = _nothing
@@ -127,6 +165,9 @@ class _Part:
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
         """Open the services, and serve by them."""
         settings, registry = self._settings, process_metrics()
+        registry.register(self._fenced)
+        show_peers(registry, self._presence)
+        lease.on_lost.append(self._fenced.inc)
         services = await open_services(
             settings.store,
             clock=self._parts.clock,

@@ -19,13 +19,8 @@ from pyspark.sql.types import BinaryType, DataType
 from tms.core.errors import PayloadUndecodable
 from tms.serdes.serde import Unencodable
 from tms.spark.columns import typed_schema
-from tms.spark.options import (
-    ServerOptions,
-    batch_write,
-    check_message,
-    chosen_damaged,
-    chosen_schema,
-)
+from tms.spark.option_types import ServerOptions
+from tms.spark.options import batch_write, check_message, chosen_damaged, chosen_schema
 from tms.spark.server import SparkServer
 from tms.spark.typed.decoding import Decoded
 from tms.spark.typed.encoding import RowEncoder

@@ -12,6 +12,7 @@ from tests.manual_clock import ManualClock
 from tests.scale import scaled
 from tms.core.caller import Caller
 from tms.core.cluster import ClusterState, Instance, Role
+from tms.core.findings import Finding
 from tms.core.frame import bodies_of, encode_body
 from tms.core.groups import Nacks, Settle, Take
 from tms.core.namespaces import NamespaceSettings
@@ -50,6 +51,9 @@ class Servers:
             for number in (4, 5, 7)
         ]
         return ClusterState(id=5, role=Role.LEADER, leader=5, token=2, instances=instances)
+
+    def findings(self) -> list[Finding]:
+        return []
 
 
 class Shop:

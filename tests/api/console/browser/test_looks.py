@@ -4,6 +4,7 @@ TMS_PICTURES=write makes the pictures in README and docs/console.md anew.
 """
 
 import os
+import random
 import re
 
 from anyio.from_thread import BlockingPortal
@@ -13,6 +14,7 @@ from tests.api.console.browser.axe import complaints
 from tests.api.console.browser.looks import looked_at
 from tests.api.console.browser.shop import NS, ORDERS_PAGE, Shop
 from tests.api.console.browser.window import Window
+from tests.scale import scaled
 from tests.structure.sources import ROOT
 
 FOLDER = ROOT / "docs/pictures"
@@ -23,7 +25,7 @@ _SHOWN = re.compile(r"!\[[^]]+\]\(((?:docs/)?pictures/\w+\.png)\)")
 def test_each_page_at_each_width_in_light_and_dark(chromium: Browser, shop: Shop) -> None:
     found: list[str] = []
     with Window(chromium, shop.site.url) as window:
-        for path in shop.pages:
+        for path in random.sample(shop.pages, scaled(len(shop.pages))):
             page = window.go(path)
             found += [f"/{path} {each}" for each in looked_at(page)]
         page.goto("namespaces/shop/topics/none")
@@ -41,7 +43,7 @@ def test_a_page_that_bars_people_is_found(chromium: Browser, shop: Shop) -> None
 
 def test_each_page_can_be_read_without_scripts(chromium: Browser, shop: Shop) -> None:
     with Window(chromium, shop.site.url, java_script_enabled=False) as window:
-        for path in shop.pages:
+        for path in random.sample(shop.pages, scaled(len(shop.pages))):
             page = window.go(path)
             expect(page.locator("main h1")).to_be_visible()
         page = window.go(ORDERS_PAGE)

@@ -1,0 +1,124 @@
+"""What was made and ended is forgotten: twice as many cycles leave no more than half of them did.
+
+Objects that the collector knows are counted by their type, and the bytes of all memory traced. A
+cycle's own cost in either is none; a cache that is filled to its bound stands in `BOUNDED`.
+"""
+
+import gc
+import logging
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cachetools import Cache
+
+from api.http.access_control import AccessControl
+from api.http.exchange import topic_id_of
+from tests.api.console.site import Site, site
+from tests.api.doors import ROOT, Doors
+from tests.census.cycles import CYCLES, NS, Asker
+from tests.manual_clock import ManualClock
+from tests.scale import scaled
+from tms.core.limits import Limits
+
+pytestmark = pytest.mark.anyio
+
+N = scaled(150, 15)
+BYTES_MAX = 64
+"""Bytes for each cycle: an object with a dictionary has more."""
+SLACK_BYTES = 128 * 1024
+"""Bytes for what grows by leaps, the client in this process, and the last queries."""
+DAY_MS = 86_400_000
+SMALL = Limits(cache_bytes_max=1_000_000, topics_in_memory_max=20)
+
+
+BOUNDED = {
+    "GroupMember": "a group shows the last 1,000 members that asked it",
+    "Taker": "the same",
+    "mappingproxy": "the last 256 queries of requests",
+    "Context": "asyncio takes cancelled timers from its heap when they are half of it",
+    "TimerHandle": "the same",
+    "SplitResult": "the last 128 addresses that urllib split",
+    "ReferenceType": "abc remembers each class that it was asked about, by a weak reference",
+    "builtin_function_or_method": "and what it calls at the end of that class",
+}
+"""What is kept up to a bound that a test does not reach."""
+BOUNDED_OF = {
+    "evicted": {
+        "TopicId": "a topic in memory keeps one more since the names of topics were emptied"
+    },
+}
+"""The same, of one cycle."""
+
+
+def census(served: Site) -> tuple[Counter[str], int]:
+    """Return the objects by their type, and the bytes traced if any are, with caches emptied."""
+    served.app.routes._known.clear()
+    topic_id_of.cache_clear()
+    for each in gc.get_objects():
+        if isinstance(each, Cache):
+            each.clear()
+        elif isinstance(each, AccessControl):
+            each._decisions.clear()
+    gc.collect()
+    gc.collect()
+    traced = tracemalloc.get_traced_memory()[0]
+    return Counter([type(each).__qualname__ for each in gc.get_objects()]), traced
+
+
+async def rest(served: Site, clock: ManualClock) -> None:
+    """Let the time pass after which all that ended may go, and clean up."""
+    cleanup = served.services.in_shard(0).cleanup
+    for by_ms in (61_000, 2 * DAY_MS, 61_000):
+        clock.advance(by_ms)
+        if cleanup is not None:
+            await cleanup.run_pass(60)
+
+
+@pytest.fixture(autouse=True)
+def _log_nothing() -> Iterator[None]:
+    """Keep pytest from keeping what is logged, with its tracebacks, for a test's report."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def left_by(name: str, folder: Path) -> tuple[Counter[str], int]:
+    """Return how many objects, and bytes, `N` more cycles left than `N` had."""
+    clock, store = ManualClock(1_700_000_000_000), f"leveldb:{folder / 'data'}"
+    doors = Doors(clock)
+    await doors.open()
+    async with site(doors, store=store, clock=clock, limits=SMALL) as served:
+        served.browser.http.headers["authorization"] = f"Bearer {await doors.token(ROOT)}"
+        asker = Asker(served.browser.http, clock)
+        await asker.create("kept")
+        await asker.ask("PUT", f"{NS}/topics/kept/subscriptions/workers", {"kind": "shared"})
+        census(served)  # the first one makes objects of its own
+        found = []
+        for first in (0, N):
+            for number in range(first, first + N):
+                await CYCLES[name](asker, number)
+            await rest(served, clock)
+            found.append(census(served))
+    [(objects_before, bytes_before), (objects, bytes_after)] = found
+    return objects - objects_before, bytes_after - bytes_before
+
+
+@pytest.mark.parametrize("name", sorted(CYCLES))
+async def test_twice_as_much_leaves_no_more_objects(name: str, tmp_path: Path) -> None:
+    objects, _ = await left_by(name, tmp_path)
+    more = {kind: count for kind, count in objects.items() if count > N // 3}
+    assert more.keys() <= BOUNDED.keys() | BOUNDED_OF.get(name, {}).keys(), more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CYCLES))
+async def test_twice_as_much_leaves_no_more_bytes(name: str, tmp_path: Path) -> None:
+    tracemalloc.start()
+    try:
+        _, bytes_more = await left_by(name, tmp_path)
+    finally:
+        tracemalloc.stop()
+    assert bytes_more < BYTES_MAX * N + SLACK_BYTES

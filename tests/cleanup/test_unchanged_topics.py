@@ -1,0 +1,109 @@
+"""A pass of cleanup reads no row of a topic if none was changed since the last one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cleanup.cleaner import Cleaner
+from cleanup.topics import KnownTopics
+from tables.keys import prefix
+from tables.leveldb import LevelDBStore
+from tables.memory import MemoryStore
+from tables.metadata_table import StoreMetadataTable
+from tables.store import MESSAGE, METADATA
+from tests.cleanup.nobody import NoServices
+from tests.manual_clock import ManualClock
+from tms.core.limits import MS_PER_S, Limits
+from tms.core.message import KEY
+from tms.core.topic import TopicId, TopicMetadata
+
+NOW_MS = 1_800_000_000_000
+MINUTE_MS = 60_000
+LIMITS = Limits()
+
+
+class CountsScans:
+    """Counts the scans of the Metadata table."""
+
+    scans = 0
+
+    def scan(self, table: str, *keys: bytes, **options: Any) -> Any:
+        self.scans += table == METADATA
+        return super().scan(table, *keys, **options)  # type: ignore[misc]
+
+
+class CountingStore(CountsScans, MemoryStore):
+    """A store in memory."""
+
+
+class PausedStore(CountsScans, LevelDBStore):
+    """Does something in the middle of a write, once."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def _write(self, writes: Any) -> None:
+        act, self.meanwhile = self.meanwhile, None
+        if act is not None:
+            act()
+        super()._write(writes)
+
+
+def test_rows_are_read_again_when_one_changed_or_waits_no_more() -> None:
+    store, clock = CountingStore(), ManualClock(NOW_MS)
+    metadata = StoreMetadataTable(store)
+    deleted, live = TopicId("ns", "deleted"), TopicId("ns", "live")
+    metadata.replace(None, TopicMetadata(deleted, -1, 60, {}))
+    metadata.replace(None, TopicMetadata(live, 1, 60, {}))
+    batch = store.batch()
+    batch.put_rows(MESSAGE, [(prefix(deleted, 1) + KEY.pack(NOW_MS, 0), b"\0x")])
+    store.write(batch)
+    cleaner = Cleaner(store, NoServices(store), LIMITS, clock)
+
+    def scans(after_ms: int = MINUTE_MS + 1_000) -> int:
+        clock.advance(after_ms)
+        before = store.scans
+        for _ in cleaner.steps():
+            pass
+        return store.scans - before
+
+    assert [scans() for _ in range(4)] == [1, 0, 0, 0]
+    old = metadata.get(live)
+    assert old is not None
+    metadata.replace(old, old.changed(60, {"note": "x"}, NOW_MS))
+    assert [scans(), scans()] == [1, 0]
+    assert scans(LIMITS.cleanup_grace_s * MS_PER_S + 2 * MINUTE_MS) == 1
+    assert metadata.get(deleted) is None, "it waited no more, and is forgotten"
+    assert [scans(), scans()] == [1, 0]
+
+
+def test_a_row_that_changes_while_a_pass_reads_it_is_read_again(tmp_path: Path) -> None:
+    """Otherwise a pass would go on by the old ttl, and delete what a longer one keeps."""
+    store, clock = PausedStore(tmp_path), ManualClock(NOW_MS)
+    metadata, live = StoreMetadataTable(store), TopicId("ns", "live")
+    metadata.replace(None, TopicMetadata(live, 1, 60, {}))
+    topics = KnownTopics(store, clock, lambda read: read())
+
+    def known_ttl_s() -> list[int]:
+        return [each.topic.ttl_s for each in topics.all()]
+
+    assert known_ttl_s() == [60]
+    old = metadata.get(live)
+    assert old is not None
+    store.meanwhile = known_ttl_s
+    metadata.replace(old, old.changed(3600, {}, NOW_MS))
+    assert known_ttl_s() == [3600]
+    store.close()
+
+
+def test_topics_are_counted_when_the_first_pass_meets_them(tmp_path: Path) -> None:
+    """A pass may take minutes, in which memory would grow unseen."""
+    store, clock = PausedStore(tmp_path), ManualClock(NOW_MS)
+    metadata = StoreMetadataTable(store)
+    for number in range(3):
+        metadata.replace(None, TopicMetadata(TopicId("ns", f"t{number}"), 1, 60, {}))
+    topics = KnownTopics(store, clock, lambda read: read())
+
+    assert [len(topics) for _ in topics.all()] == [1, 2, 3]
+    assert len(topics) == 3
+    assert [len(topics) for _ in topics.all()] == [3, 3, 3]
+    store.close()

@@ -1,0 +1,41 @@
+"""Programs create their group whenever they start, several at once, whatever became of it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import tms
+
+
+@pytest.mark.parametrize("changes", [{"paused": True}, {"lease_s": 60, "open_max": 5}])
+def test_a_group_that_was_changed_since_is_created_as_it_is(
+    topic: tms.Topic, changes: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    group = topic.group("billing")
+    group.create(order="key", retry_s=7)
+    changed = group.set(**changes)
+    caplog.set_level("INFO", "tms.client")
+    assert group.create(order="key", retry_s=7) == changed
+    assert ("exists, and keeps its settings" in caplog.text) == ("paused" not in changes)
+    assert group.create(order="key").settings.retry_s == 7
+
+
+def test_a_group_of_another_order_is_no_such_group(topic: tms.Topic) -> None:
+    topic.group("billing").create()
+    with pytest.raises(tms.SubscriptionExists):
+        topic.group("billing").create(order="key")
+    topic.subscription("reader").create()
+    with pytest.raises(tms.SubscriptionExists):
+        topic.group("reader").create()
+
+
+def test_programs_that_start_at_once_all_have_it(topic: tms.Topic) -> None:
+    """Also while the one that was first is being written."""
+    topic.group("first").create()
+    with ThreadPoolExecutor(8) as threads:
+        groups = list(threads.map(lambda _: topic.group("billing").create(), range(8)))
+        readers = list(
+            threads.map(lambda _: topic.subscription("reader").create(exist_ok=True), range(8))
+        )
+    assert len({group.version for group in groups}) == 1
+    assert len({reader.version for reader in readers}) == 1

@@ -1,0 +1,131 @@
+"""A deleted group is over for whoever uses it, and one made again under its name is another."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tables.store_tables import StoreTables
+from tests.messaging.conftest import TOPIC, FaultyStore
+from tests.messaging.groups.conftest import World, ids, number, payloads
+from tests.waiting import turns
+from tms.core.commits import CommitRequest
+from tms.core.errors import SubscriptionNotFound, TmsError
+from tms.core.groups import Acks, CommitAcks, Groups, GroupSettings, Settle, Take
+from tms.core.transactions import StartRequest
+from tms.messaging.groups.service import GroupService
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_group_made_again_beside_a_waiting_take_keeps_what_is_acknowledged(
+    world: World,
+) -> None:
+    groups = world.services.groups
+    waiting = asyncio.create_task(world.take("idle", wait_s=30))
+    await world.waits()
+    await groups.delete_group(TOPIC, "g")
+    with pytest.raises(SubscriptionNotFound):
+        await waiting
+    await groups.create_group(TOPIC, "g", GroupSettings(lease_s=7))
+    await world.publish(b"1")
+    taken = await world.take("a")
+    assert taken.lease_s == 7
+    assert await world.settle("a", acks=[Acks(number(taken))]) == []
+    await world.again()
+    assert (await world.take("b")).delivery is None
+
+
+async def test_a_commit_beside_a_deletion_acknowledges_in_neither_group(world: World) -> None:
+    groups, transactions = world.services.groups, world.services.transactions
+    await world.publish(b"1")
+    taken = await world.take("a")
+    tx = await transactions.start(StartRequest())
+    acks = [CommitAcks(TOPIC, "g", "a", number(taken), ids(taken))]
+    deletion = asyncio.create_task(groups.delete_group(TOPIC, "g"))
+    await turns()
+    with pytest.raises(TmsError):
+        await transactions.commit(tx.transaction_id, CommitRequest(acks=acks))
+    await deletion
+    await groups.create_group(TOPIC, "g")
+    with pytest.raises(TmsError):
+        await transactions.commit(tx.transaction_id, CommitRequest(acks=acks))
+    assert payloads(await world.take("b")) == [b"1"]
+
+
+USES: dict[str, Callable[[Groups], Coroutine[Any, Any, Any]]] = {
+    "take": lambda groups: groups.take(TOPIC, "g", Take("b", 5)),
+    "waiting take": lambda groups: groups.take(TOPIC, "g", Take("b", 5), wait_s=30),
+    "leave": lambda groups: groups.settle(TOPIC, "g", "a", Settle(leave=True)),
+    "extend": lambda groups: groups.settle(TOPIC, "g", "a", Settle(extend=[])),
+    "show": lambda groups: groups.group(TOPIC, "g"),
+    "members": lambda groups: groups.members(TOPIC, "g"),
+    "open": lambda groups: groups.open_messages(TOPIC, "g"),
+    "change": lambda groups: groups.set_group(TOPIC, "g", {"lease_s": 9}),
+    "seek": lambda groups: groups.seek(TOPIC, "g", 0),
+    "delete": lambda groups: groups.delete_group(TOPIC, "g"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+async def test_whatever_uses_a_group_while_it_is_deleted_leaves_nothing_of_it(
+    world: World, use: str
+) -> None:
+    """The deletion is before its flush, in it, or behind it when the use comes."""
+    for turns_between in range(8):
+        groups = world.services.groups
+        assert isinstance(groups, GroupService)
+        await world.publish(b"1", b"2")
+        await world.take("a")
+        deletion = asyncio.create_task(groups.delete_group(TOPIC, "g"))
+        await turns(turns_between)
+        used = asyncio.create_task(USES[use](groups))
+        for each in (used, deletion):
+            with contextlib.suppress(SubscriptionNotFound):
+                await each
+        with pytest.raises(SubscriptionNotFound):
+            await groups.group(TOPIC, "g")
+        assert groups._groups.loaded == []
+        settings = GroupSettings(lease_s=7 + turns_between)
+        await groups.create_group(TOPIC, "g", settings)
+        taken = await world.take("c", 100)
+        assert payloads(taken) == [b"1", b"2"] * (turns_between + 1)
+        assert taken.lease_s == settings.lease_s
+        assert await world.settle("c", acks=[Acks(number(taken))]) == []
+        await world.again()
+        shown = await world.services.groups.group(TOPIC, "g")
+        assert (shown.state.open, shown.state.unread, shown.settings) == (0, 0, settings)
+
+
+async def test_a_creation_beside_a_deletion_leaves_a_group(world: World) -> None:
+    """Whichever is first: the group that was there is gone, or a new one took its place."""
+    groups = world.services.groups
+    for turns_between in range(8):
+        deletion = asyncio.create_task(groups.delete_group(TOPIC, "g"))
+        await turns(turns_between)
+        created = await groups.create_group(TOPIC, "g")
+        await deletion
+        assert (await groups.group(TOPIC, "g")).version == created.version
+
+
+async def test_after_a_deletion_that_failed_the_group_is_used_as_before() -> None:
+    store = FaultyStore()
+    world = World(lambda: StoreTables(store))
+    await world.open()
+    try:
+        await world.services.messaging.create_topic(TOPIC)
+        await world.services.groups.create_group(TOPIC, "g")
+        await world.publish(b"1")
+        waiting = asyncio.create_task(world.take("w", messages=5, wait_s=30))
+        await waiting
+        store.writes_fail = True
+        with pytest.raises(TmsError):
+            await world.services.groups.delete_group(TOPIC, "g")
+        store.writes_fail = False
+        await world.is_read_again()
+        assert payloads(await world.take("b", 5)) in ([b"1"], [])
+        await world.services.groups.delete_group(TOPIC, "g")
+    finally:
+        await world.services.close()

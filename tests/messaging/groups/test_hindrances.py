@@ -1,0 +1,57 @@
+"""What keeps a group from its work is told to those who look after the server."""
+
+import pytest
+
+from tests.messaging.conftest import TOPIC
+from tests.messaging.groups.conftest import World, ids, number
+from tms.core.findings import Facts, FindingKind, findings
+from tms.core.frame import bodies_of, encode_body
+from tms.core.groups import GroupSettings, Nacks, Order, Take
+from tms.messaging.groups.hindrances import ATTEMPTS_MIN
+from tms.messaging.groups.service import GroupService
+
+pytestmark = pytest.mark.anyio
+
+
+async def found(world: World) -> list[str]:
+    groups = world.services.groups
+    assert isinstance(groups, GroupService)
+    await world.services.subscriptions.refresh_lags()
+    await groups.refresh_lags()
+    told = findings(Facts(now_ms=world.clock.now_ms(), lags=groups.lags()))
+    return [each.text for each in told if each.kind is FindingKind.GROUP_HINDERED]
+
+
+async def test_a_message_that_fails_again_and_again_is_told_with_its_reason(world: World) -> None:
+    [first, _] = await world.publish(b"1", b"2")
+    for attempt in range(ATTEMPTS_MIN):
+        assert await found(world) == [], attempt
+        taken = await world.take("a")
+        assert ids(taken) == [first]
+        await world.settle("a", nacks=[Nacks(number(taken), delay_s=0, reason="no stock")])
+    [text] = await found(world)
+    assert text == (
+        f"1 message fails again and again. Message {first.hex()} has failed {ATTEMPTS_MIN} times: "
+        "no stock"
+    )
+
+
+async def test_a_group_at_its_bound_is_told(world: World) -> None:
+    await world.services.groups.set_group(TOPIC, "g", {"open_max": 3})
+    await world.publish(*[b"%d" % n for n in range(5)])
+    await world.take("a", 2)
+    assert await found(world) == ["It has 3 open messages, and may have no more."]
+
+
+async def test_a_key_that_may_stop_a_group_is_told(world: World) -> None:
+    groups = world.services.groups
+    await groups.delete_group(TOPIC, "g")
+    await groups.create_group(TOPIC, "g", GroupSettings(order=Order.KEY, open_max=10))
+    for n in range(6):
+        await world.publish(bodies_of([encode_body(b"%d" % n, b"hot")])[0])
+    taken = await groups.take(TOPIC, "g", Take("a"))
+    [text] = await found(world)
+    assert text == (
+        f"Open messages of one key: 6. It is the key of message {ids(taken)[0].hex()}; "
+        "at 10 the group stands still."
+    )

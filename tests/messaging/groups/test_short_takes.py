@@ -1,0 +1,255 @@
+"""Takes that could get too little: behind messages that are gone, beside others, and why."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.messaging.conftest import NOW_MS, TOPIC
+from tests.messaging.groups.conftest import World, ids, number, payloads
+from tests.waiting import turns
+from tms.core.caller import Caller
+from tms.core.commits import CommitRequest, Stored
+from tms.core.errors import InvalidRequest
+from tms.core.groups import Acks, LimitedBy, Nacks, Position, Refusal, SeekTo, Settle, Take
+from tms.core.limits import Limits
+from tms.core.message import first_id_at
+from tms.core.transactions import StartRequest
+from tms.messaging.groups.service import GroupService
+
+pytestmark = pytest.mark.anyio
+
+
+async def open_all(world: World) -> int:
+    """Have the group read on by a take of one, which is given back; return what is open."""
+    taken = await world.take("reader")
+    await world.settle("reader", releases=[], leave=True)
+    assert taken.delivery is not None
+    return (await world.services.groups.group(TOPIC, "g")).state.open
+
+
+async def expired(world: World) -> None:
+    await world.services.messaging.update_topic(TOPIC, {"ttl": 10})
+    world.clock.advance(11_000)
+
+
+async def trimmed(world: World) -> None:
+    world.clock.advance(1_000)
+    await world.services.messaging.trim_topic(TOPIC, world.clock.now_ms())
+
+
+@pytest.mark.parametrize("end", [expired, trimmed])
+async def test_messages_that_are_gone_hide_no_live_ones(
+    world: World, end: Callable[[World], Awaitable[None]]
+) -> None:
+    await world.publish(*[b"%d" % n for n in range(50)])
+    assert await open_all(world) == 50
+    await end(world)
+    await world.publish(b"live")
+    assert payloads(await world.take("a")) == [b"live"]
+    assert (await world.services.groups.group(TOPIC, "g")).state.open == 1
+
+
+@pytest.mark.parametrize("end", [expired, trimmed])
+async def test_a_waiting_take_gets_what_is_behind_messages_that_are_gone(
+    world: World, end: Callable[[World], Awaitable[None]]
+) -> None:
+    await world.publish(*[b"%d" % n for n in range(50)])
+    taken = await world.take("a", 50)
+    await world.settle("a", nacks=[Nacks(number(taken), delay_s=3600)])
+    waiting = asyncio.create_task(world.take("b", wait_s=30))
+    await world.waits()
+    await end(world)
+    await world.publish(b"live")
+    assert payloads(await waiting) == [b"live"]
+
+
+async def test_the_lag_of_a_topic_whose_messages_are_gone_is_nothing(world: World) -> None:
+    await world.publish(*[b"%d" % n for n in range(50)])
+    await open_all(world)
+    await expired(world)
+    subscriptions, groups = world.services.subscriptions, world.services.groups
+    await subscriptions.refresh_lags()
+    await groups.refresh_lags()
+    [lag] = groups.lags()
+    assert (lag.messages, lag.open) == (0, 0)
+
+
+async def test_messages_that_only_a_read_shows_to_be_gone_hide_no_live_ones(world: World) -> None:
+    """A stored message expires by when it was stored, which its id does not tell."""
+    messaging, transactions = world.services.messaging, world.services.transactions
+    tx = await transactions.start(StartRequest())
+    await messaging.store(TOPIC, [b"%d" % n for n in range(30)], tx.write_pointer)
+    world.clock.advance(8_000)
+    await transactions.commit(
+        tx.transaction_id, CommitRequest(publish=[Stored(TOPIC, tx.write_pointer)])
+    )
+    assert await open_all(world) == 30
+    await world.services.messaging.update_topic(TOPIC, {"ttl": 10})
+    world.clock.advance(3_000)
+    await world.publish(b"live")
+    assert payloads(await world.take("a", 1)) == [b"live"]
+    assert (await world.services.groups.group(TOPIC, "g")).state.open == 1
+
+
+async def test_a_take_says_that_its_member_may_have_no_more(world: World) -> None:
+    await world.services.groups.set_group(TOPIC, "g", {"member_max": 3})
+    await world.publish(*[b"%d" % n for n in range(10)])
+    first = await world.take("a", 5)
+    assert (len(ids(first)), first.limited_by) == (3, LimitedBy.MEMBER_MAX)
+
+
+async def test_members_of_two_principals_share_no_bound(world: World) -> None:
+    groups = world.services.groups
+    await groups.set_group(TOPIC, "g", {"member_max": 3})
+    await world.publish(*[b"%d" % n for n in range(10)])
+    for name in ("ann", "bob"):
+        taken = await groups.take(TOPIC, "g", Take("w", 5), caller=Caller(principal=name))
+        assert len(ids(taken)) == 3
+    members = await groups.members(TOPIC, "g")
+    assert [(each.name, each.principal, each.holds) for each in members] == [
+        ("w", "ann", 3),
+        ("w", "bob", 3),
+    ]
+    await groups.settle(TOPIC, "g", "w", Settle(leave=True), caller=Caller(principal="ann"))
+    assert [each.holds for each in await groups.members(TOPIC, "g")] == [0, 3]
+
+
+async def test_waiting_takes_share_all_that_was_published(world: World) -> None:
+    waiting = [asyncio.create_task(world.take(name, 10, wait_s=30)) for name in "ab"]
+    await world.waits(2)
+    await world.publish(*[b"%d" % n for n in range(10)])
+    assert sorted([len(ids(each)) for each in await asyncio.gather(*waiting)]) == [5, 5]
+
+
+async def test_a_single_waiting_take_gets_all_that_was_published(world: World) -> None:
+    waiting = asyncio.create_task(world.take("a", 10, wait_s=30))
+    await world.waits()
+    await world.publish(*[b"%d" % n for n in range(10)])
+    assert len(ids(await waiting)) == 10
+
+
+async def test_a_take_that_is_repeated_while_it_waits_is_one(world: World) -> None:
+    first = asyncio.create_task(world.take("a", sequence=4, wait_s=30))
+    await world.waits()
+    again = asyncio.create_task(world.take("a", sequence=4, wait_s=30))
+    assert (await first).delivery is None
+    await world.waits()
+    await world.publish(b"1", b"2")
+    taken = await again
+    assert payloads(taken) == [b"1"]
+    once_more = await world.take("a", sequence=4)
+    assert (once_more.delivery, payloads(once_more)) == (taken.delivery, [b"1"])
+    assert (await world.services.groups.group(TOPIC, "g")).state.leased == 1
+
+
+async def test_takes_that_are_repeated_at_once_get_one_delivery(world: World) -> None:
+    await world.publish(b"1", b"2", b"3")
+    several = await asyncio.gather(*[world.take("a", sequence=4, wait_s=30) for _ in range(3)])
+    assert {each.delivery for each in several} == {number(several[0])}
+
+
+@pytest.mark.parametrize("ahead", ["microseconds", "time", "id"])
+async def test_a_place_ahead_of_the_present_is_refused(world: World, ahead: str) -> None:
+    day_ms = 86_400_000
+    places: dict[str, Position] = {
+        "microseconds": NOW_MS * 1000,
+        "time": NOW_MS + day_ms,
+        "id": first_id_at(NOW_MS + day_ms),
+    }
+    to, groups = places[ahead], world.services.groups
+    with pytest.raises(InvalidRequest):
+        await groups.seek(TOPIC, "g", to)
+    with pytest.raises(InvalidRequest):
+        await groups.create_group(TOPIC, "h", after=to)
+    assert [each.name for each in await groups.groups(TOPIC)] == ["g"]
+
+
+async def test_one_group_leaves_others_a_part_of_what_the_server_may_have_open(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = world.services.groups
+    assert isinstance(groups, GroupService)
+    monkeypatch.setattr(groups._takes, "_limits", replace(Limits(), groups_open_max=100))
+    await groups.create_group(TOPIC, "other")
+    await world.publish(*[b"%d" % n for n in range(200)])
+    full = await world.take("a", 200)
+    assert (len(ids(full)), full.limited_by) == (90, LimitedBy.SERVER)
+    other = await groups.take(TOPIC, "other", Take("a", 200))
+    assert (len(ids(other)), other.limited_by) == (10, LimitedBy.SERVER)
+
+
+async def test_an_ack_with_a_number_that_was_never_given_settles_nothing(world: World) -> None:
+    groups = world.services.groups
+    await groups.create_group(TOPIC, "other")
+    await world.publish(*[b"%d" % n for n in range(50)])
+    await open_all(world)
+    everything = [each.id for each in await groups.open_messages(TOPIC, "g")]
+    theirs = await groups.take(TOPIC, "other", Take("reader", 5))
+    for delivery in (1, number(theirs), NOW_MS * 1000 - 1, NOW_MS * 1000 + 10**9):
+        refused = await world.settle("reader", acks=[Acks(delivery, everything)])
+        assert set(refused) == {Refusal.LEASE_LOST}
+    assert (await groups.group(TOPIC, "g")).state.open == 50
+
+
+async def test_an_extension_without_a_length_shortens_no_lease(world: World) -> None:
+    await world.publish(b"1")
+    taken = await world.take("a", lease_s=60)
+    await world.settle("a", extend=[number(taken)])
+    world.clock.advance(40_000)
+    assert (await world.take("b")).delivery is None
+    await world.settle("a", extend=[number(taken)], lease_s=5)
+    await world.settle("a", extend=[number(taken)], lease_s=10)
+    world.clock.advance(11_000)
+    await world.take("b")
+    world.clock.advance(1_000)
+    assert payloads(await world.take("b")) == [b"1"]
+
+
+async def test_each_lease_that_ended_is_given_again_after_leases_were_shortened(
+    world: World,
+) -> None:
+    await world.publish(*[b"%d" % n for n in range(5)])
+    taken = [await world.take("a", lease_s=4) for _ in range(4)]
+    await world.settle("a", extend=[], lease_s=2)
+    await world.settle("a", extend=[], lease_s=5)
+    assert len(taken) == 4
+    world.clock.advance(6_000)
+    await world.take("b", 0 + 1)
+    world.clock.advance(1_000)
+    await turns(5)
+    assert len(ids(await world.take("b", 5))) == 4
+
+
+async def test_a_seek_to_the_end_opens_nothing(world: World) -> None:
+    await world.publish(b"1")
+    await world.services.groups.seek(TOPIC, "g", SeekTo.END)
+    assert (await world.take()).delivery is None
+
+
+async def test_the_reason_of_a_nack_and_the_last_holder_are_shown(world: World) -> None:
+    await world.publish(b"1", b"2")
+    taken = await world.take("a", 2)
+    nacks = [Nacks(number(taken), ids(taken)[:1], reason="no such customer")]
+    await world.settle("a", nacks=nacks)
+    groups = world.services.groups
+    failed, held = await groups.open_messages(TOPIC, "g")
+    assert (failed.attempts, failed.last_member, failed.reason) == (1, "a", "no such customer")
+    assert (held.member, held.last_member, held.reason) == ("a", "a", None)
+    world.clock.advance(1_000)
+    again = await world.take("b")
+    await world.settle("b", nacks=[Nacks(number(again), reason="")])
+    failed, _ = await groups.open_messages(TOPIC, "g")
+    assert (failed.last_member, failed.reason) == ("b", None)
+
+
+async def test_the_reasons_of_the_newest_failed_messages_are_kept(world: World) -> None:
+    await world.publish(*[b"%d" % n for n in range(1_000)])
+    await world.publish(b"one more")
+    groups = world.services.groups
+    for _ in range(2):
+        taken = await world.take("a", 1_000)
+        await world.settle("a", nacks=[Nacks(number(taken), delay_s=60, reason="x")])
+    reasons = [each.reason for each in await groups.open_messages(TOPIC, "g", limit=2_000)]
+    assert (reasons[0], reasons.count("x"), len(reasons)) == (None, 1_000, 1_001)

@@ -1,0 +1,150 @@
+"""Starts servers by forking a process that has loaded them: a new interpreter takes a second more.
+
+Each process of tests has one template. It imports what `tms serve` does, has one thread, and ends
+with the process of tests. What it forks has its arguments, environment and output; `ps` shows the
+template's. Only the template can wait for what it forked, so it is asked to.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import IO
+
+_TEMPLATE = "from tests.servers.forking import serve; exec(serve({}))"
+_ORDER_BYTES_MAX = 1 << 20
+
+
+class Template:
+    """The process that is forked."""
+
+    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+        """Start it, and do not wait."""
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = Lock()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _TEMPLATE.format(theirs.fileno())],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        """End it: it ends when nobody can give it an order any more."""
+        self._control.close()
+        self._process.wait()
+
+    def ask(self, order: Mapping[str, object], *descriptors: int) -> int:
+        """Return the answer to an order: `code` to run, or a process to `wait` for."""
+        with self._lock:
+            socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
+            answer = self._control.recv(64)
+        assert answer, "the template ended; its error is above"
+        return int(answer)
+
+
+class ForkedProcess:
+    """A process that runs `code` with `arguments`: what tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self, template: Template, code: str, arguments: list[str], environment: Mapping[str, str]
+    ) -> None:
+        """Fork it. Its standard streams are `stdout`, but for its input, which is empty."""
+        output, theirs = os.pipe()
+        self._template = template
+        self._exit_code: int | None = None
+        order = {"code": code, "arguments": arguments, "environment": dict(environment)}
+        try:
+            self.pid = template.ask(order, theirs)
+        finally:
+            os.close(theirs)
+        self.stdout: IO[str] = os.fdopen(output, encoding="utf-8")
+        self._ended = os.pidfd_open(self.pid)
+        self._lock = Lock()
+
+    def poll(self) -> int | None:
+        """Return the exit code once it has ended; -9 where it was killed."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It goes on after `timeout` seconds.
+        """
+        if self._exit_code is None:
+            waiting = select.poll()
+            waiting.register(self._ended, select.POLLIN)
+            if not waiting.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired("a forked process", timeout or 0)
+            with self._lock:
+                if self._exit_code is None:
+                    self._exit_code = self._template.ask({"wait": self.pid})
+                    os.close(self._ended)
+        return self._exit_code
+
+    def kill(self) -> None:
+        """End it as a crash does. Ending it twice is no error."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it has not been waited for: until then the id is its own."""
+        if self._exit_code is None:
+            os.kill(self.pid, number)
+
+
+def serve(control_fd: int) -> str:
+    """Do what the process of tests orders, in the template; in what it forks, return its code."""
+    for module in ("api.app", "tms.cli.main", "tms.server.serving.process"):
+        importlib.import_module(module)
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, (
+        "a fork of a process with threads may wait for a lock for ever"
+    )
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    control = socket.socket(fileno=control_fd)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, _ORDER_BYTES_MAX, 1)
+        if not data:
+            control.close()
+            sys.exit()
+        order = json.loads(data)
+        if "wait" in order:
+            _, status = os.waitpid(order["wait"], 0)
+            control.send(str(os.waitstatus_to_exitcode(status)).encode())
+            continue
+        [output] = descriptors
+        if pid := os.fork():
+            os.close(output)
+            control.send(str(pid).encode())
+            continue
+        control.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os.close(output)
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        sys.argv[1:] = order["arguments"]
+        return str(order["code"])

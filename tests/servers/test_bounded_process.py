@@ -1,0 +1,16 @@
+"""A test that fails beside a process ends it, instead of waiting for its end."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.servers.bounded_process import BoundedProcess
+
+WAITS = [sys.executable, "-c", "input()"]
+
+
+def test_it_is_killed_when_its_test_fails() -> None:
+    with pytest.raises(AssertionError), BoundedProcess(WAITS, stdin=subprocess.PIPE) as process:
+        raise AssertionError
+    assert process.returncode == -9

@@ -1,0 +1,86 @@
+"""What references to stored payloads cost in calls to HBase, which is the simulated one."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.simulation.gateway import Mode, Rows
+from tests.simulation.leaders import Leader
+from tests.simulation.leaders_world import START_MS
+from tms.core.errors import OutcomeUnknown
+from tms.core.message import FIRST_ID
+from tms.core.reading import Reading
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+
+TOPIC = TopicId("default", "t")
+REFERENCES = 400
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return Rows()
+
+
+@pytest.fixture
+async def leader(rows: Rows) -> AsyncIterator[Leader]:
+    leader = Leader(rows, None, START_MS)
+    await leader.open()
+    await leader.services.messaging.create_topic(TOPIC)
+    yield leader
+    await leader.end()
+
+
+async def refer(leader: Leader, payload: bytes) -> int:
+    """Store a message, publish what is stored, and return the write pointer."""
+    transaction = await leader.services.transactions.start(StartRequest())
+    pointer = transaction.write_pointer
+    await leader.services.messaging.store(TOPIC, [payload], pointer)
+    await leader.services.messaging.publish(TOPIC, [], pointer)
+    return pointer
+
+
+async def polled(leader: Leader) -> tuple[list[bytes], int]:
+    """Return what a poll is given, and by how many scans."""
+    before = leader.gateway.scans
+    page = await leader.services.messaging.page(TOPIC, Reading(FIRST_ID, limit=1_000))
+    payloads = [message.payload for block in page.blocks for message in block]
+    return payloads, leader.gateway.scans - before
+
+
+@pytest.mark.anyio
+async def test_the_references_of_a_page_are_read_by_one_scan_and_then_from_memory(
+    leader: Leader,
+) -> None:
+    payloads = [b"%d" % number for number in range(REFERENCES)]
+    for payload in payloads:
+        await refer(leader, payload)
+    assert await polled(leader) == (payloads, 1)
+    assert await polled(leader) == (payloads, 0)
+
+    pointer = await refer(leader, b"young")
+    assert await polled(leader) == ([*payloads, b"young"], 1)
+    await leader.services.messaging.store(TOPIC, [b"younger"], pointer)
+    assert await polled(leader) == ([*payloads, b"young", b"younger"], 1)
+    assert await polled(leader) == ([*payloads, b"young", b"younger"], 0)
+
+
+@pytest.mark.anyio
+async def test_what_a_failed_write_adds_later_is_given(rows: Rows, leader: Leader) -> None:
+    pointer = await refer(leader, b"a")
+    leader.gateway.mode = Mode.HELD
+    with pytest.raises(OutcomeUnknown):
+        await leader.services.messaging.store(TOPIC, [b"late"], pointer)
+    # By a scan of the messages and one of the run, again and again.
+    assert await polled(leader) == ([b"a"], 2)
+    assert await polled(leader) == ([b"a"], 2)
+
+    [call] = leader.gateway.late
+    rows.carry_out(call)
+
+    assert await polled(leader) == ([b"a", b"late"], 2)

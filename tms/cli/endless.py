@@ -1,0 +1,59 @@
+"""The end of a command that would go on for ever: SIGTERM, or output that nobody reads any more.
+
+Both end it as Ctrl-C does, so that what it holds is given back. A pipe whose reader has gone fails
+at the next write only, which may never come: so a thread watches it.
+"""
+
+import errno
+import io
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Raise `SystemExit` at SIGTERM, and `BrokenPipeError` when standard output has no reader.
+
+    In the block only: what follows it is not interrupted by either. Used in the main thread.
+    """
+    before = {
+        signal.SIGTERM: signal.signal(signal.SIGTERM, terminate),
+        signal.SIGPIPE: signal.signal(signal.SIGPIPE, _break),
+    }
+    threading.Thread(target=_watch, name="tms-output", daemon=True).start()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End as Ctrl-C does."""
+    sys.exit(TERMINATED_EXIT_CODE)
+
+
+def _break(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise BrokenPipeError(errno.EPIPE, "nobody reads standard output any more")
+
+
+def _watch() -> None:
+    try:
+        output = sys.stdout.fileno()
+    except (io.UnsupportedOperation, ValueError):
+        return
+    waiting = select.poll()
+    waiting.register(output, 0)
+    while not waiting.poll():  # of errors alone, as they come: a file has none
+        pass
+    ident = threading.main_thread().ident
+    if ident is not None:
+        signal.pthread_kill(ident, signal.SIGPIPE)

@@ -1,0 +1,169 @@
+"""Which servers of a cluster reach each other at the addresses that they advertise.
+
+1. Each server asks all others at their addresses, from when they register on, and says in its entry
+   which of them have not answered for `SILENT_LEASES`. An answer of another process does not count.
+2. A server that more than half of the others do not reach is unreachable: it is to lead nothing,
+   unless all are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+from tms.cluster.instances import Registration, instances_of
+from tms.cluster.lease import LeaseClock
+from tms.core.cluster import Instance
+from tms.core.errors import TmsError
+from tms.core.findings import Finding, FindingKind
+from tms.core.supervision import supervised
+from tms.metadata.interface import MetadataStore
+
+SILENT_LEASES = 1.0
+_EVERY_LEASES = 0.25
+_ASKED_S_MAX = 5.0
+
+Ask = Callable[[Instance], Awaitable[bool]]
+"""Asks a server at its address; returns whether it answers. Raises whatever it likes if not."""
+
+_log = logging.getLogger(__name__)
+
+
+def unreachable_of(instances: Collection[Instance]) -> set[int]:
+    """Return the servers that more than half of the others do not reach; nobody if all are so."""
+    ids = {each.id for each in instances if not each.is_stopping}
+    found = set()
+    for instance in ids:
+        others = [each for each in instances if each.id in ids and each.id != instance]
+        missing = sum(instance in each.unreached_servers for each in others)
+        if 2 * missing > len(others):
+            found.add(instance)
+    return found if found != ids else set()
+
+
+async def check_address(own: Instance, instances: Collection[Instance], ask: Ask) -> None:
+    """Raise `ValueError` if another server answers at a server's address.
+
+    If it does not answer, it may be the same one before it was started again.
+    """
+    for other in instances:
+        if other.id != own.id and other.address == own.address and not other.is_stopping:
+            try:
+                async with asyncio.timeout(_ASKED_S_MAX):
+                    is_there = await ask(other)
+            except Exception:  # whatever it is, the server was not reached
+                is_there = False
+            if is_there:
+                raise ValueError(
+                    f"server {other.id} of the cluster answers at {own.address}: give each server "
+                    "an address of its own in --advertise"
+                )
+
+
+class PeerWatch:
+    """One server's questions to the others. Used from one event loop."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        metadata: MetadataStore,
+        registration: Registration,
+        *,
+        lease_s: float,
+        clock: LeaseClock,
+    ) -> None:
+        """Ask from `open` on; `registration` says who does not answer."""
+        self._ask = ask
+        self._metadata = metadata
+        self._registration = registration
+        self._every_s = _EVERY_LEASES * lease_s
+        self._silent_s = SILENT_LEASES * lease_s
+        self._clock = clock
+        self._silent_from_s: dict[int, float] = {}
+        """Since when a server has not answered."""
+        self._instances: Sequence[Instance] = ()
+        self._watching: asyncio.Task[None] | None = None
+        self.on_looked: list[Callable[[], None]] = []
+        """Called after each round."""
+
+    def open(self) -> None:
+        """Begin."""
+        self._watching = supervised("asking the other servers", self._watch)
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+
+    @property
+    def unreachable(self) -> set[int]:
+        """The servers that most others do not reach, as they were read last."""
+        return unreachable_of(self._instances)
+
+    @property
+    def is_to_yield(self) -> bool:
+        """Whether most others do not reach this server, and one that is reached could lead."""
+        unreachable = self.unreachable
+        return self._registration.instance.id in unreachable and any(
+            each.reaches_store_since_ms is not None
+            for each in self._instances
+            if each.id not in unreachable
+        )
+
+    @property
+    def unreached(self) -> int:
+        """How many servers this one does not reach."""
+        return len(self._registration.instance.unreached_servers)
+
+    def findings(self) -> list[Finding]:
+        """Return which servers are unreachable."""
+        unreachable = self.unreachable
+        return [
+            Finding(
+                kind=FindingKind.SERVER_UNREACHED,
+                where=f"server {each.id}",
+                text=f"Most other servers do not reach it at {each.address}, so it leads nothing.",
+                advice="Look whether its --advertise is right, and whether it is given to no other "
+                "server; and at the network between them.",
+            )
+            for each in self._instances
+            if each.id in unreachable
+        ]
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except TmsError as error:
+                _log.debug("the other servers are not known now: %s", error)
+            await asyncio.sleep(self._every_s)
+
+    async def _look(self) -> None:
+        own = self._registration.instance.id
+        self._instances = await instances_of(self._metadata)
+        others = [each for each in self._instances if each.id != own and not each.is_stopping]
+        answers = await asyncio.gather(*map(self._answers, others))
+        now_s = self._clock.now_s()
+        before, self._silent_from_s = self._silent_from_s, {}
+        for other, answers_now in zip(others, answers, strict=True):
+            if not answers_now:
+                self._silent_from_s[other.id] = before.get(other.id, now_s)
+        silent = [n for n, s in self._silent_from_s.items() if now_s - s >= self._silent_s]
+        for each in others:
+            if each.id in silent and each.id not in self._registration.instance.unreached_servers:
+                _log.warning("server %d does not answer at %s", each.id, each.address)
+        self._registration.report_unreached(silent)
+        for call in self.on_looked:
+            call()
+
+    async def _answers(self, other: Instance) -> bool:
+        try:
+            async with asyncio.timeout(min(_ASKED_S_MAX, self._silent_s)):
+                return await self._ask(other)
+        except Exception:  # whatever it is, the server was not reached
+            return False
+
+
+async def everybody(_: Instance) -> bool:
+    """Say that each server is reached."""
+    return True

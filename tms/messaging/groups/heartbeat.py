@@ -1,0 +1,53 @@
+"""Finds out that this process stood still: it was stopped, its machine slept, its loop was held up.
+
+What others sent meanwhile waits unread in its sockets, so whoever counts their silence must begin
+to count anew. Used from the event loop's thread alone.
+"""
+
+import asyncio
+from typing import Final
+
+from tms.core.clock import Clock
+
+STOOD_STILL_MS: Final = 1_000
+"""A process that did nothing for so long stood still."""
+_BEAT_S: Final = 0.25
+
+
+class Heartbeat:
+    """Beats while it is started; a beat that comes late shows a standstill."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_ms = 0
+        self._stood_still = False
+
+    def start(self) -> None:
+        """Begin to beat, if it does not yet."""
+        if self._timer is None:
+            self._last_ms = self._clock.standstill_ms()
+            self._timer = self._loop.call_later(_BEAT_S, self._beat)
+
+    def stop(self) -> None:
+        """Beat no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def stood_still(self) -> bool:
+        """Return whether the process stood still since this was asked last."""
+        self._look()
+        found, self._stood_still = self._stood_still, False
+        return found
+
+    def _look(self) -> None:
+        now_ms = self._clock.standstill_ms()
+        if self._timer is not None and now_ms - self._last_ms > STOOD_STILL_MS:
+            self._stood_still = True
+        self._last_ms = now_ms
+
+    def _beat(self) -> None:
+        self._look()
+        self._timer = self._loop.call_later(_BEAT_S, self._beat)

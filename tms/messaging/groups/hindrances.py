@@ -1,0 +1,68 @@
+"""Hindrances of a group's work: messages that fail again and again, a key, a bound. Pure."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tms.core.groups import GroupSettings
+from tms.core.lags import Hindrance
+from tms.messaging.groups.state import OpenMessages
+
+ATTEMPTS_MIN: Final = 10
+"""A message that failed so often fails again and again."""
+_KEY_PART: Final = 2
+"""A key blocks others if this part of what may be open is its own."""
+
+
+def hindrances_of(
+    state: OpenMessages, settings: GroupSettings, *, is_server_full: bool
+) -> list[Hindrance]:
+    """Return what keeps a group from its work; of a server whose groups may open no more, too."""
+    return [
+        *_failing(state),
+        *_key(state, settings),
+        *_bound(state, settings, is_server_full=is_server_full),
+    ]
+
+
+def _failing(state: OpenMessages) -> Iterator[Hindrance]:
+    worst, attempts, count = None, 0, 0
+    for each, opened in state.open.items():
+        if opened.attempts >= ATTEMPTS_MIN:
+            count += 1
+            if opened.attempts > attempts:
+                worst, attempts = each, opened.attempts
+    if worst is not None:
+        reason = state.reasons.get(worst)
+        because = f": {reason}" if reason else "."
+        messages = "1 message fails" if count == 1 else f"{count} messages fail"
+        yield Hindrance(
+            f"{messages} again and again. "
+            f"Message {worst.hex()} has failed {attempts} times{because}",
+            "Repair its worker, or acknowledge the message.",
+        )
+
+
+def _key(state: OpenMessages, settings: GroupSettings) -> Iterator[Hindrance]:
+    longest = max(state.keys.values(), key=lambda key: len(key.open), default=None)
+    if longest is not None and len(longest.open) * _KEY_PART >= settings.open_max:
+        yield Hindrance(
+            f"Open messages of one key: {len(longest.open)}. It is the key of message "
+            f"{longest.open[0].hex()}; at {settings.open_max} the group stands still.",
+            "Have its messages worked off, or raise open_max.",
+        )
+
+
+def _bound(
+    state: OpenMessages, settings: GroupSettings, *, is_server_full: bool
+) -> Iterator[Hindrance]:
+    if len(state.open) >= settings.open_max:
+        yield Hindrance(
+            f"It has {len(state.open)} open messages, and may have no more.",
+            "Add workers, or raise open_max.",
+        )
+    elif is_server_full and state.open:
+        yield Hindrance(
+            f"The groups of this server have as many open messages as they may; {len(state.open)} "
+            "are of this one.",
+            "Add workers, lower the open_max of other groups, or raise groups_open_max.",
+        )

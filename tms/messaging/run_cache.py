@@ -1,0 +1,107 @@
+"""The cache of stored runs: what references stand for, as the Payload table has it.
+
+It holds runs that a poll has read to their end. A run that is cached has all that is durable from
+its first key on:
+1. What is stored under a write pointer takes its run out; a failed write takes out all of a topic.
+2. A run is not kept if something was stored while it was read, or a failed write may yet add to it.
+
+The caches of all topics have a part of the budget of the message cache. Over it, the run that was
+unused for longest goes first. Used from the event loop's thread alone.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from tms.core.stored_runs import ReadRun, Reference
+
+_RUN_OVERHEAD_BYTES = 600
+_MESSAGE_OVERHEAD_BYTES = 8
+
+
+def _weight(run: ReadRun) -> int:
+    return len(run.block.items) + _MESSAGE_OVERHEAD_BYTES * run.block.count + _RUN_OVERHEAD_BYTES
+
+
+class RunBudget:
+    """The bytes that the stored runs of all topics may take together."""
+
+    def __init__(self, bytes_max: int, on_changed: Callable[[int], None]) -> None:
+        """Call `on_changed` with the bytes that were gained or lost."""
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._on_changed = on_changed
+        self._runs: OrderedDict[tuple[RunCache, int], int] = OrderedDict()
+        """The weights of the runs, the one unused for longest first."""
+
+    def add(self, cache: "RunCache", write_pointer: int, weight: int) -> None:
+        """Count a run, and drop others while there is too much."""
+        self._runs[cache, write_pointer] = weight
+        self._change(weight)
+        while self._bytes > self._bytes_max:
+            oldest, pointer = next(iter(self._runs))
+            oldest.forget(pointer)
+
+    def use(self, cache: "RunCache", write_pointer: int) -> None:
+        """Let a run stay for longer than those that were used before."""
+        self._runs.move_to_end((cache, write_pointer))
+
+    def remove(self, cache: "RunCache", write_pointer: int) -> None:
+        """Count a run out."""
+        self._change(-self._runs.pop((cache, write_pointer)))
+
+    def _change(self, by_bytes: int) -> None:
+        self._bytes += by_bytes
+        self._on_changed(by_bytes)
+
+
+class RunCache:
+    """The stored runs of one topic's generation."""
+
+    def __init__(self, budget: RunBudget) -> None:
+        self._budget = budget
+        self._runs: dict[int, ReadRun] = {}
+        self._is_retired = False
+        self.changes = 0
+        """Goes up whenever a run read before may lack something."""
+
+    def get(self, reference: Reference) -> ReadRun | None:
+        """Return the run of a reference if it is here from the reference's first key on."""
+        run = self._runs.get(reference.write_pointer)
+        if (
+            run is None
+            or run.message_key != reference.message_key
+            or run.first_key > reference.first_key
+        ):
+            return None
+        self._budget.use(self, reference.write_pointer)
+        return run
+
+    def put(self, run: ReadRun, seen: int) -> None:
+        """Keep a run that was read when `changes` was `seen`, unless it is rolled back or cut."""
+        pointer = run.write_pointer
+        if self._is_retired or seen != self.changes or pointer < 0 or run.next_key is not None:
+            return
+        self.forget(pointer)
+        self._runs[pointer] = run
+        self._budget.add(self, pointer, _weight(run))
+
+    def forget(self, write_pointer: int) -> None:
+        """Drop a run."""
+        if self._runs.pop(write_pointer, None) is not None:
+            self._budget.remove(self, write_pointer)
+
+    def stored(self, write_pointer: int) -> None:
+        """Drop a run that has more messages now."""
+        self.changes += 1
+        self.forget(write_pointer)
+
+    def clear(self) -> None:
+        """Drop all runs: there may be more in the table."""
+        self.changes += 1
+        for pointer in tuple(self._runs):
+            self.forget(pointer)
+
+    def retire(self) -> None:
+        """Drop all runs and keep none from now on."""
+        self._is_retired = True
+        self.clear()

@@ -1,0 +1,124 @@
+"""The options of `format("tms")` as values, once they are understood. No Spark in here."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from tms.client.access import Access, access_of
+from tms.core.reading import Isolation
+from tms.spark.offsets import Edge, Offset, RangeBounds, Since, Standing, start_of
+from tms.spark.option_values import refuse
+
+STRATEGY = "startingOffsetsByTimestampStrategy"
+TRIGGER_DELAY_S = 900.0
+
+
+class Strategy(StrEnum):
+    """Where to begin in a topic that has no message from the starting time on."""
+
+    WAIT = "wait"
+    """At that time, which may be in the future."""
+    ERROR = "error"
+    """Nowhere: it is refused."""
+    LATEST = "latest"
+    """At the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Which server, and how it is talked to."""
+
+    url: str
+    namespace: str
+    timeout_s: float
+    retry_for_s: float
+    compress: bool
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    """Where each of Spark's processes finds the token."""
+    ca: str = ""
+    """Where each finds the certificates to trust the server by."""
+
+    def access(self) -> Access:
+        """Return the credentials of a Spark process for the server.
+
+        Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for files that cannot be
+        used there.
+        """
+        auth: str | Path | None = Path(self.token_file) if self.token_file else self.token or None
+        return access_of(self.url, auth=auth, ca=self.ca or None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The options of a reader."""
+
+    connection: ServerOptions
+    topics: tuple[str, ...] | None
+    """Those named, None where there is a pattern."""
+    pattern: str | None
+    starting: RangeBounds
+    ending: RangeBounds
+    rows_per_trigger: int | None
+    bytes_per_trigger: int | None
+    isolation: Isolation
+    fail_on_data_loss: bool
+    partitions_min: int | None
+    pushdown: bool
+    schema: str | int | None = None
+    """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
+    message: str = ""
+    """For a Protobuf file: the full name of the message to read; by default the first."""
+    gives_damaged: bool = False
+    """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
+
+    rows_min: int | None = None
+    """How many messages a batch of a stream waits for."""
+    delay_s: float = TRIGGER_DELAY_S
+    """How long it waits for them at most."""
+    strategy: Strategy = Strategy.WAIT
+    """For a topic that has no message from the starting time on."""
+
+    def start_in(self, topic: str, standing: Standing) -> Offset:
+        """Return where reading a topic begins. Raises `InvalidRequest` (invalid_option)."""
+        bound = self.starting.of(topic)
+        if isinstance(bound, Since) and bound.position >= standing.end:
+            if self.strategy is Strategy.ERROR:
+                refuse(STRATEGY, f"{topic} has no message from the starting time on")
+            bound = Edge.LATEST if self.strategy is Strategy.LATEST else bound
+        return start_of(bound, standing)
+
+    def __str__(self) -> str:
+        """Return which topics are read, for people."""
+        return self.pattern if self.pattern is not None else ", ".join(self.topics or ())
+
+    def chosen(self, topics: Iterable[str]) -> list[str]:
+        """Return which of all `topics` of the namespace the pattern takes, or those named."""
+        if self.pattern is None:
+            return list(self.topics or ())
+        takes = re.compile(self.pattern).fullmatch
+        return sorted(topic for topic in topics if takes(topic))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options of a writer."""
+
+    connection: ServerOptions
+    topic: str | None
+    """Where all rows go; None where each says so itself, in the column `topic`."""
+    owner: str | None
+    """`txnAppId`."""
+    sequence: int | None
+    """`txnVersion`."""
+    transactional: bool
+    timeout_s: int
+    """After how long a transaction is given up that nobody ends."""
+    schema: str | int | None = None
+    """As a reader's; a text is registered under the topic's subject."""
+    message: str = ""
+    """As a reader's."""
+    checkpoint: str | None = None
+    """Where a stream has its checkpoint, if an option says so."""
