@@ -31,9 +31,11 @@ from api.http.application import Application
 from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer
 from api.http.exchange import SEE_OTHER, Exchange
+from api.http.guarded import DecidedBy
 from api.http.operation import Handler, Operation
 from api.http.router import Route
 from tms.core.schemas import AsyncSchemas
+from tms.security.resources import Action
 
 ROWS: Sequence[Row] = (
     *overview.ROWS,
@@ -56,8 +58,12 @@ ROWS: Sequence[Row] = (
 class ConsoleEndpoint(Endpoint):
     """An endpoint that knows callers by their cookie, and tells errors as pages."""
 
-    __slots__ = ("console",)
-    console: Console
+    __slots__ = ("_console",)
+
+    def __init__(self, console: Console, *arguments: Any) -> None:
+        """Answer requests of a console; the other arguments are those of any endpoint."""
+        super().__init__(*arguments)
+        self._console = console
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request.
@@ -65,19 +71,19 @@ class ConsoleEndpoint(Endpoint):
         Without access control a console answers its own machine alone, so it can take a request
         from no other server: it leads the browser to the server that has the page.
         """
-        if self.routing is not None and not self.console.asks_who:
+        if self.routing is not None and not self._console.asks_who:
             leader = self.routing.leader_elsewhere(exchange)
             if leader is not None:
                 await exchange.send_elsewhere(leader)
                 return
-        session = self.console.session_of(exchange)
+        session = self._console.session_of(exchange)
         if session is not None:
             exchange.authorization = session.authorization
         await super().serve(exchange)
 
     def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
         """Return the page that tells an error."""
-        return self.console.error(exchange, error)
+        return self._console.error(exchange, error)
 
 
 def beside(
@@ -95,12 +101,7 @@ def beside(
         asks_who=context.access is not None,
         sessions=sessions,
     )
-
-    def endpoint(*arguments: Any) -> ConsoleEndpoint:
-        made = ConsoleEndpoint(*arguments)
-        made.console = console
-        return made
-
+    endpoint = partial(ConsoleEndpoint, console)
     own = Application(context, app.metrics, operations(console, app, registry), endpoint=endpoint)
     app.routes.mount_whole(ROOT, own.routes)
     first = app.routes.find("GET", "/").target.operation
@@ -127,30 +128,45 @@ def operations(
         handler: Handler = partial(console.show, row.handler)
         if row.is_form:
             handler = partial(console.take, row.handler, is_change=row.is_change)
-        yield _operation(row, handler)
+        yield _operation(
+            row.name,
+            row.path,
+            handler,
+            action=row.action,
+            decided_by=row.decided_by,
+            is_form=row.is_form,
+            is_download=row.is_download,
+        )
     sign_in = partial(signing_in.sign_in, console, app.context.access)
     sign_out = partial(signing_in.sign_out, console)
-    for name, handler in (("sign-in", sign_in), ("sign-out", sign_out)):
-        row = Row(name.title(), f"/{name}", signing_in.form, None)
-        yield _operation(replace(row, is_form=True), handler)
-    file = Row("File", "/assets/{name}", signing_in.form, None)
-    yield _operation(file, assets.serve)
+    yield _operation("Sign-In", "/sign-in", sign_in, is_form=True)
+    yield _operation("Sign-Out", "/sign-out", sign_out, is_form=True)
+    yield _operation("File", "/assets/{name}", assets.serve)
 
 
-def _operation(row: Row, handler: Handler) -> Operation:
+def _operation(
+    name: str,
+    path: str,
+    handler: Handler,
+    *,
+    action: Action | None = None,
+    decided_by: DecidedBy = DecidedBy.PATH,
+    is_form: bool = False,
+    is_download: bool = False,
+) -> Operation:
     return Operation(
-        name=f"console{row.name}",
-        action=row.action,
-        decided_by=row.decided_by,
-        method="POST" if row.is_form else "GET",
-        path=row.path or "/",
+        name=f"console{name}",
+        action=action,
+        decided_by=decided_by,
+        method="POST" if is_form else "GET",
+        path=path or "/",
         handler=handler,
         tag="Console",
-        summary=row.name,
+        summary=name,
         description="A page for people.",
         success="The page.",
-        request={} if row.is_form else None,
-        is_page=not row.is_form,
-        is_compressed=not row.is_download,
+        request={} if is_form else None,
+        is_page=not is_form,
+        is_compressed=not is_download,
         takes_any_query=True,
     )
