@@ -25,6 +25,8 @@ MAIN = "from tms.cli.main import main; main()"
 PYTHON = (sys.executable, "-c")
 COMMAND = (*PYTHON, MAIN)
 SHARDS = 3
+PATIENT = {"TMS_REGISTRY_CHECK_S_MAX": str(WAIT_S_MAX)}
+"""A check of a schema takes long on a busy machine, most of all if it starts a process."""
 
 _GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
@@ -91,12 +93,14 @@ class ServerProcess:
         of_clock = {} if clock is None else clock.environment
         if forked and not before:
             template = _template(os.getpid(), frozenset(of_clock.items()))
-            self._process = ForkedProcess(template, MAIN, arguments, environment() | of_clock)
+            self._process = ForkedProcess(
+                template, MAIN, arguments, environment() | PATIENT | of_clock
+            )
         else:
             self._process = subprocess.Popen(
                 [*PYTHON, before + MAIN, *arguments],
                 cwd=ROOT,
-                env=environment() | of_clock,
+                env=environment() | PATIENT | of_clock,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -1,7 +1,9 @@
 """The end of a command that would go on for ever: SIGTERM, or output that nobody reads any more.
 
 Both end it as Ctrl-C does, so that what it holds is given back. A pipe whose reader has gone fails
-at the next write only, which may never come: so a thread watches it.
+at the next write only, which may never come: so a thread watches it. No handler raises an
+`Exception`: it interrupts other code anywhere, and asyncio, for one, ignores an `OSError` while it
+wakes its loop.
 """
 
 import errno
@@ -18,6 +20,10 @@ from typing import NoReturn
 TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 
 
+class _OutputLost(BaseException):
+    """Raised by a signal when nobody reads standard output any more."""
+
+
 @contextmanager
 def ending_in_order() -> Iterator[None]:
     """Raise `SystemExit` at SIGTERM, and `BrokenPipeError` when standard output has no reader.
@@ -31,6 +37,8 @@ def ending_in_order() -> Iterator[None]:
     threading.Thread(target=_watch, name="tms-output", daemon=True).start()
     try:
         yield
+    except _OutputLost:
+        raise BrokenPipeError(errno.EPIPE, "nobody reads standard output any more") from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -42,7 +50,7 @@ def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _break(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise BrokenPipeError(errno.EPIPE, "nobody reads standard output any more")
+    raise _OutputLost
 
 
 def _watch() -> None:
