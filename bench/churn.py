@@ -20,7 +20,8 @@ _CLIENTS = 3
 _PARTS = 12
 _TOPICS, _IN_MEMORY = 2_000, 500
 _ROUNDS, _PAYLOAD_BYTES, _CACHE_BYTES = 8, 5_000, 20_000_000
-_LEVELDB = ("--leveldb-write-buffer-bytes", str(1024 * 1024))
+_MIB = str(1024 * 1024)
+_LEVELDB = ("--leveldb-write-buffer-bytes", _MIB, "--leveldb-block-cache-bytes", _MIB)
 """So that its own memory is full soon, and does not look like what grows."""
 _SOON_FULL = ("--cleanup-grace-s", "60", "--transaction-outcomes-max", "1000")
 """So that what is kept up to a bound, or for a day, is level within minutes."""

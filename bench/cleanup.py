@@ -67,8 +67,8 @@ class _NoServices:
     def keep_keys_from(self, floor_ms: int) -> None:
         pass
 
-    def forget(self, topic: TopicRow) -> bool:
-        raise AssertionError(topic)
+    def forget(self, topics: Collection[TopicRow]) -> Collection[TopicId]:
+        raise AssertionError(topics)
 
     def unchanging(self, read: Callable[[], T]) -> T:
         return read()

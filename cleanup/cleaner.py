@@ -8,10 +8,12 @@ The row of a deleted topic is deleted last. Created again after that, the topic 
 generation 1 and with the clock's time, which is kept above its last message by the store's mark. So
 nothing of it may be left, the topic must have been deleted for a while, in which a publish under
 way has ended, and its last message must be older than a grace, for what comes late.
+
+Deleted topics are done a page at a time, so that many cost few calls of the store and the services.
 """
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -20,15 +22,14 @@ from cleanup.expiry import (
     drop_dead_generations,
     expire_messages,
     expire_payloads,
-    greatest_row,
     written_ms,
 )
 from cleanup.fates import ended_up_to
 from cleanup.invalid import InvalidSweep
 from cleanup.loop_calls import ServiceCalls
-from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
+from cleanup.ranges import Budget, Drop, Reason, RowRange, Step, drop_ranges
 from cleanup.topic_rules import TopicRules
-from cleanup.topics import Known, KnownTopics
+from cleanup.topics import Known, KnownTopics, Wait
 from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
 from tables.store import MESSAGE, METADATA, PAYLOAD, Store
 from tms.core.clock import Clock
@@ -41,6 +42,10 @@ _OLD_MS = 60_000
 _GIVEN_BACK_BYTES_MIN = 1024 * 1024
 """Room that is worth giving back; LevelDB merges what is less by itself, some time."""
 _TOPICS_A_STEP = 100
+_FORGOTTEN_AT_ONCE = 100
+"""Topics whose rows are deleted together; no topic is changed meanwhile."""
+_MINUTE_MS = 60_000
+"""Topics that may go within the same minute wait for its end."""
 
 Result = TypeVar("Result")
 
@@ -65,7 +70,7 @@ class Cleaner:
         self._services = services
         self._clock = clock
         budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
-        self._drop: Drop = partial(drop_range, store, budget)
+        self._drop: Drop = partial(drop_ranges, store, budget)
         self._limits = limits
         self._grace_ms = limits.cleanup_grace_s * MS_PER_S
         self._topics = KnownTopics(store, clock, services.unchanging)
@@ -83,13 +88,17 @@ class Cleaner:
         if self._rules is not None:
             # Afterwards: what was just inverted is rolled back for compaction.
             self._rules.begin_pass(is_asked=is_asked)
-        for number, known in enumerate(self._topics.all()):
-            if not number % _TOPICS_A_STEP:
-                yield Step(METADATA, Reason.GENERATION, scanned=_TOPICS_A_STEP)
-            try:
-                yield from self._clean(known)
-            except StoreCorrupt:
-                _log.exception("the topic %s is not cleaned up", known.topic.id)
+        for page in self._topics.pages():
+            yield from self._clean_dead([known for known in page if _has_dead(known)])
+            for number, known in enumerate(page):
+                if not number % _TOPICS_A_STEP:
+                    yield Step(METADATA, Reason.GENERATION, scanned=_TOPICS_A_STEP)
+                if not known.topic.exists:
+                    continue
+                try:
+                    yield from self._clean(known)
+                except StoreCorrupt:
+                    _log_damage(known)
 
     @property
     def topic_count(self) -> int:
@@ -100,12 +109,8 @@ class Cleaner:
         """Do nothing: the store is the server's."""
 
     def _clean(self, known: Known) -> Iterator[Step]:
-        """Do what is due for one topic."""
+        """Do what is due for one topic that exists."""
         topic, as_of_ms = known.topic, known.as_of_ms
-        if not known.is_clean:
-            yield from self._clean_generations(known)
-        if not topic.exists:
-            return
         if as_of_ms >= known.messages_due_ms:
             expiry = expire_messages(self._store, topic, as_of_ms, self._drop)
             known.messages_due_ms = yield from _counted(known, expiry)
@@ -131,37 +136,67 @@ class Cleaner:
         """Return a pointer up to which nothing is written any more."""
         return ended_up_to(self._services.invalid_list(), self._limits, now_ms)
 
-    def _clean_generations(self, known: Known) -> Iterator[Step]:
+    def _clean_dead(self, topics: Sequence[Known]) -> Iterator[Step]:
         """Drop dead generations; where that is all of a deleted topic, forget it."""
-        topic = known.topic
-        drop = drop_dead_generations(self._store, topic, self._drop)
-        is_none_left = yield from _counted(known, drop)
-        is_old = self._clock.steady_ms() - known.since_ms >= _OLD_MS
-        if topic.exists:
-            known.is_clean = is_none_left and is_old
-            return
-        yield from self._give_back(known)
-        if is_old:
-            yield from self._forget(known)
+        try:
+            yield from self._drop_dead(topics)
+        except StoreCorrupt:
+            for known in topics:
+                try:
+                    yield from self._drop_dead([known])
+                except StoreCorrupt:
+                    _log_damage(known)
 
-    def _forget(self, known: Known) -> Iterator[Step]:
-        """Delete the last row of a deleted topic, and then that of its metadata.
+    def _drop_dead(self, topics: Sequence[Known]) -> Iterator[Step]:
+        # Before rows are read: of an old one, all have come.
+        old_since_ms = self._clock.steady_ms() - _OLD_MS
+        found = [known.topic for known in topics]
+        dead = yield from drop_dead_generations(self._store, found, self._drop)
+        emptied: list[tuple[Known, bytes | None]] = []
+        for known, rows in zip(topics, dead, strict=True):
+            known.dropped_bytes += rows.dropped_bytes
+            is_old = known.since_ms <= old_since_ms
+            if known.topic.exists:
+                known.is_clean = rows.kept is None and is_old
+                continue
+            yield from self._give_back(known)
+            if is_old:
+                emptied.append((known, rows.kept))
+            else:
+                known.wait = Wait(steady_ms=known.since_ms + _OLD_MS)
+        yield from self._forget(emptied)
 
-        If it is too early, the topic waits: nothing else of it is left, and nothing comes any more.
+    def _forget(self, emptied: Sequence[tuple[Known, bytes | None]]) -> Iterator[Step]:
+        """Delete the last rows of deleted topics, and then those of their metadata.
+
+        If it is too early, a topic waits: nothing else of it is left, and nothing comes any more.
         """
-        topic = known.topic
-        greatest = greatest_row(self._store, topic)
-        if greatest is not None:
-            due_ms = written_ms(greatest) + self._grace_ms
+        due: list[Known] = []
+        last_rows: list[bytes] = []
+        for known, greatest in emptied:
+            due_ms = 0 if greatest is None else written_ms(greatest) + self._grace_ms
             if due_ms > self._clock.deletion_ms():
-                known.waits_until_ms = due_ms
-                return
-            # Created again, the topic begins by the clock, which may go back.
-            self._services.keep_keys_from(written_ms(greatest) + 1)
-            end = greatest + b"\x00"
-            yield from self._drop(MESSAGE, greatest, end, reason=Reason.GENERATION)
-        if self._services.forget(topic):
-            yield Step(METADATA, Reason.GENERATION, dropped=1, dropped_bytes=len(known.row))
+                known.wait = Wait(as_of_ms=-(-due_ms // _MINUTE_MS) * _MINUTE_MS)
+                continue
+            due.append(known)
+            if greatest is not None:
+                last_rows.append(greatest)
+        if last_rows:
+            # Created again, the topics begin by the clock, which may go back.
+            self._services.keep_keys_from(max(map(written_ms, last_rows)) + 1)
+            ranges = [RowRange(key, key + b"\x00") for key in last_rows]
+            yield from self._drop(MESSAGE, ranges, reason=Reason.GENERATION)
+        for first in range(0, len(due), _FORGOTTEN_AT_ONCE):
+            some = due[first : first + _FORGOTTEN_AT_ONCE]
+            forgotten = self._services.forget([known.topic for known in some])
+            size = 0
+            for known in some:
+                known.is_forgotten = known.topic.id in forgotten
+                if known.is_forgotten:
+                    size += len(known.row)
+                else:
+                    known.wait = Wait(steady_ms=self._clock.steady_ms() + _OLD_MS)
+            yield Step(METADATA, Reason.GENERATION, dropped=len(forgotten), dropped_bytes=size)
 
     def _give_back(self, known: Known) -> Iterator[Step]:
         """Give back the room of what was dropped, where that is worth it."""
@@ -179,6 +214,15 @@ class Cleaner:
         for table, stop in stops.items():
             self._store.compact(table, start, stop)
             yield Step(table, Reason.GENERATION)
+
+
+def _has_dead(known: Known) -> bool:
+    """Whether there may be rows of dead generations."""
+    return not known.is_clean and known.topic.generation != FIRST_GENERATION
+
+
+def _log_damage(known: Known) -> None:
+    _log.exception("the topic %s is not cleaned up", known.topic.id)
 
 
 def _counted(known: Known, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:

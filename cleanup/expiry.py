@@ -15,9 +15,9 @@ the table: the greatest Message row of a topic, whatever its generation, and the
 row of a pointer that may still be written under.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
-from cleanup.ranges import Drop, Reason, Step, first_key, last_key
+from cleanup.ranges import Drop, Reason, RowRange, Step, first_key, last_key
 from tables.keys import (
     FIRST_GENERATION,
     after_prefix,
@@ -49,7 +49,7 @@ def expire_messages(
     stop = live if oldest is not None else last_key(store, MESSAGE, start, live)
     yield Step(MESSAGE, Reason.TTL)
     if stop is not None:
-        yield from drop(MESSAGE, start, stop, reason=Reason.TTL)
+        yield from drop(MESSAGE, [RowRange(start, stop)], reason=Reason.TTL)
     return topic.dies_ms(now_ms if oldest is None else written_ms(oldest))
 
 
@@ -88,34 +88,35 @@ def expire_payloads(
             end = last_key(store, PAYLOAD, rows, live)
             due_ms = min(due_ms, now_ms + ASKED_AGAIN_MS)
         if end is not None:
-            yield from drop(PAYLOAD, rows, end, reason=Reason.TTL)
+            yield from drop(PAYLOAD, [RowRange(rows, end)], reason=Reason.TTL)
     return due_ms
 
 
 def drop_dead_generations(
-    store: Store, topic: TopicMetadata, drop: Drop
-) -> Generator[Step, None, bool]:
-    """Drop all rows of generations that are dead; return whether none is left.
+    store: Store, topics: Sequence[TopicMetadata], drop: Drop
+) -> Generator[Step, None, list[RowRange]]:
+    """Drop all rows of generations that are dead, of topics in the order of their rows.
 
-    One is left where it is the greatest of the topic.
+    Return the rows of each: one is kept where it is the greatest of the topic. Rows of a topic that
+    is created again meanwhile are of another generation.
     """
-    if topic.generation == FIRST_GENERATION:
-        return True
+    dead = [_dead_rows(topic) for topic in topics]
+    if all(rows.start >= rows.stop for rows in dead):
+        return dead
+    # Groups after subscriptions: so none exists of which rows are missing.
+    there = tables_with(store.features())
+    for table in (each for each in (PAYLOAD, SUBSCRIPTION, GROUP, MESSAGE) if each in there):
+        yield Step(table, Reason.GENERATION)
+        is_message = table == MESSAGE
+        yield from drop(table, dead, reason=Reason.GENERATION, keeps_greatest=is_message)
+    return dead
+
+
+def _dead_rows(topic: TopicMetadata) -> RowRange:
     start = prefix(topic.id, FIRST_GENERATION)
     current = prefix(topic.id, abs(topic.generation))
     end = after_prefix(current)
-    stop = current if topic.exists else end
-    # Groups after subscriptions: so none exists of which rows are missing.
-    there = tables_with(store.features())
-    for table in (each for each in (PAYLOAD, SUBSCRIPTION, GROUP) if each in there):
-        yield Step(table, Reason.GENERATION)
-        yield from drop(table, start, stop, reason=Reason.GENERATION)
-    greatest = last_key(store, MESSAGE, start, end)
-    yield Step(MESSAGE, Reason.GENERATION)
-    is_left = greatest is not None and greatest < stop
-    dead_end = greatest if greatest is not None and is_left else stop
-    yield from drop(MESSAGE, start, dead_end, reason=Reason.GENERATION)
-    return not is_left
+    return RowRange(start, current if topic.exists else end, end)
 
 
 def drop_sealed(topic: TopicMetadata, seal: Seal, drop: Drop) -> Generator[Step, None, None]:
@@ -123,14 +124,8 @@ def drop_sealed(topic: TopicMetadata, seal: Seal, drop: Drop) -> Generator[Step,
     start = prefix(topic.id, abs(topic.generation))
     for hidden in seal.hidden:
         yield Step(MESSAGE, Reason.SEALED)
-        yield from drop(MESSAGE, start + hidden.start, start + hidden.stop, reason=Reason.SEALED)
-
-
-def greatest_row(store: Store, topic: TopicMetadata) -> bytes | None:
-    """Return the key of the greatest Message row of a topic in all its generations."""
-    start = prefix(topic.id, FIRST_GENERATION)
-    stop = after_prefix(prefix(topic.id, abs(topic.generation)))
-    return last_key(store, MESSAGE, start, stop)
+        rows = RowRange(start + hidden.start, start + hidden.stop)
+        yield from drop(MESSAGE, [rows], reason=Reason.SEALED)
 
 
 def written_ms(key: bytes) -> int:

@@ -42,8 +42,8 @@ class ServiceCalls(Protocol):
         """Take pointers off the invalid list; return how many were on it."""
         ...
 
-    def forget(self, topic: TopicMetadata) -> bool:
-        """Delete the metadata row of a deleted topic, if it is as `topic` says."""
+    def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        """Delete the metadata rows of deleted topics that are as given; return of which."""
         ...
 
     def keep_keys_from(self, floor_ms: int) -> None:
@@ -117,8 +117,8 @@ class MessagingCalls(Protocol):
         """Invert Message rows, as stored under a pointer."""
         ...
 
-    async def forget_topic(self, topic: TopicMetadata) -> bool:
-        """Delete the metadata row of a deleted topic."""
+    async def forget_topics(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        """Delete the metadata rows of deleted topics that are as given; return of which."""
         ...
 
     async def unchanging(self, read: Callable[[], T]) -> T:
@@ -193,9 +193,9 @@ class LoopServices:
         """See to it that no key is given any more of a time before `floor_ms`."""
         self._call(self._messaging.cleaned.keep_keys_from(floor_ms))
 
-    def forget(self, topic: TopicMetadata) -> bool:
-        """Delete the metadata row of a deleted topic."""
-        return self._call(self._messaging.forget_topic(topic))
+    def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        """Delete the metadata rows of deleted topics that are as given; return of which."""
+        return self._call(self._messaging.forget_topics(topics))
 
     def unchanging(self, read: Callable[[], T]) -> T:
         """Return what `read` returns while no topic is being changed."""

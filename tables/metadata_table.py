@@ -7,13 +7,14 @@ In a store of an older format some names of properties are read as others (`tabl
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tables.keys import after_prefix, metadata_key, namespace_start, topic_of
 from tables.raising import check_writable_row, raised_row, shown_rows
 from tables.sealing.seal import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
+from tms.core.tables import Batch
 from tms.core.topic import TopicId, TopicMetadata
 
 _SCAN_ROWS = 1000
@@ -39,14 +40,7 @@ class StoreMetadataTable:
         """
         row = _encoded(new)
         check_writable_row(self._store, row)
-        return self._exchange(new.id, old, row)
-
-    def forget(self, topic: TopicMetadata) -> bool:
-        """Delete the row of a topic if it still is `topic`, durably. Return whether it was."""
-        return self._exchange(topic.id, topic, None)
-
-    def _exchange(self, topic_id: TopicId, old: TopicMetadata | None, new: bytes | None) -> bool:
-        key = metadata_key(topic_id)
+        key = metadata_key(new.id)
         expected = None if old is None else _encoded(old)
         while True:
             stored = expected
@@ -55,10 +49,19 @@ class StoreMetadataTable:
                 if stored is None or topic_row(raised_row(stored)) != expected:
                     return False
                 stored = topic_row(stored)
-            if self._store.compare_and_put(METADATA, key, stored, new):
+            if self._store.compare_and_put(METADATA, key, stored, row):
                 return True
             if stored == expected:
                 return False
+
+    def forget(self, batch: Batch, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        """Add to `batch` the deletion of deleted topics' rows that still are so; return of which.
+
+        No topic may change until it is written.
+        """
+        found = {topic.id for topic in topics if self.get(topic.id) == topic}
+        batch.delete_rows(METADATA, [metadata_key(topic_id) for topic_id in found])
+        return found
 
     def count(self, start: bytes = b"", *, limit: int) -> tuple[int, bytes | None]:
         """Return how many topics exist in the next `limit` rows, and where to go on.

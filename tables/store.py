@@ -72,8 +72,9 @@ class Store(Protocol):
     def exchanges(self) -> int | None:
         """How many writes of `compare_and_put` have begun, and have ended, in all.
 
-        The Metadata table of a store that is served changes by nothing else: as long as the number
-        stays, so do the rows that were read after it. None: another process may change them too.
+        The Metadata table of a store that is served changes by nothing else, but for rows that
+        cleanup deletes: as long as the number stays, so do the others that were read after it.
+        None: another process may change them too.
         """
         ...
 

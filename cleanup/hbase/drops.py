@@ -4,11 +4,11 @@ A cached topic may have got a longer time to live meanwhile, or have been create
 each write its row is read: where it has changed, nothing more of it is deleted by this pass.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from cleanup.hbase.parts import RegionPart
-from cleanup.ranges import Reason, Step
+from cleanup.ranges import Reason, RowRange, Step, last_key
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.store import HBaseStore
 from tables.keys import metadata_key
@@ -29,12 +29,28 @@ class PartDrop:
         self._rows_max = rows_max
         self._metadata_key = metadata_key(part.known.topic.id)
 
-    def __call__(self, table: str, start: bytes, stop: bytes, *, reason: Reason) -> Iterator[Step]:
+    def __call__(
+        self,
+        table: str,
+        ranges: Sequence[RowRange],
+        *,
+        reason: Reason,
+        keeps_greatest: bool = False,
+    ) -> Iterator[Step]:
         """Delete what is of the part's table.
 
         A topic's subscriptions and groups go where it begins.
         Raises `TopicChanged`, `StoreUnavailable`; then what was given is done.
         """
+        for rows in ranges:
+            stop = rows.stop
+            if keeps_greatest:
+                greatest = last_key(self._store, table, rows.start, rows.end)
+                if greatest is not None and greatest < stop:
+                    stop = rows.kept = greatest
+            yield from self._drop(table, rows.start, stop, reason)
+
+    def _drop(self, table: str, start: bytes, stop: bytes, reason: Reason) -> Iterator[Step]:
         part = self._part
         if table == part.region.table:
             start, stop = max(start, part.start), min(stop, part.stop)

@@ -10,6 +10,7 @@ clock. So what has expired is decided as of a time so much before.
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
 
 from cleanup.topics import Known, KnownTopics
@@ -63,7 +64,7 @@ class CachedTopics:
     def _refresh(self) -> None:
         now_ms = self._clock.steady_ms()
         found = []
-        for known in self._known.all():
+        for known in chain.from_iterable(self._known.pages()):
             key = metadata_key(known.topic.id)
             start = self._store.row_of(MESSAGE, key)
             found.append((start, start[:1] + after_prefix(key), known))

@@ -57,9 +57,9 @@ class TableServices:
     def keep_keys_from(self, floor_ms: int) -> None:
         """Do nothing: no row is forgotten here."""
 
-    def forget(self, topic: TopicMetadata) -> bool:  # noqa: ARG002  none for the Metadata table
-        """Return False: the row is left as it is."""
-        return False
+    def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:  # noqa: ARG002
+        """Return none: no row of the Metadata table is deleted here."""
+        return ()
 
     def unchanging(self, read: Callable[[], T]) -> T:
         """Return what `read` returns: others may change topics meanwhile."""

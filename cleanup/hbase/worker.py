@@ -140,9 +140,9 @@ class Worker:
         drop = PartDrop(work.store, part, work.rows_max)
         steady_ms = work.clock.steady_ms()
         if steady_ms >= due.generations_steady_ms:
-            is_none_left = yield from drop_dead_generations(work.store, topic, drop)
+            [dead] = yield from drop_dead_generations(work.store, [topic], drop)
             is_old = steady_ms - part.known.since_ms >= _OLD_MS
-            if is_none_left and is_old:
+            if dead.kept is None and is_old:
                 due.generations_steady_ms = steady_ms + _LOOK_AGAIN_MS
         if not topic.exists:
             return

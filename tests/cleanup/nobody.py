@@ -37,8 +37,13 @@ class NoServices:
     def keep_keys_from(self, floor_ms: int) -> None:
         pass
 
-    def forget(self, topic: TopicMetadata) -> bool:
-        return self._store is not None and StoreMetadataTable(self._store).forget(topic)
+    def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        if self._store is None:
+            return ()
+        batch = self._store.batch()
+        forgotten = StoreMetadataTable(self._store).forget(batch, topics)
+        self._store.write(batch)
+        return forgotten
 
     def unchanging(self, read: Callable[[], T]) -> T:
         return read()

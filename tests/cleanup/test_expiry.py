@@ -35,6 +35,8 @@ from tms.core.message import KEY
 from tms.core.store_features import GROUPS
 from tms.core.topic import TopicId, TopicMetadata
 
+MINUTE_MS = 60_000
+
 
 def run_pass(store: Store, clock: ManualClock) -> None:
     for _ in Cleaner(store, NoServices(), LIMITS, clock).steps():
@@ -152,7 +154,7 @@ class TestDeletedTopics:
         clock.advance(LIMITS.cleanup_grace_s * 1000 - 2)
         list(cleaner.steps())
         assert len(all_rows(store, METADATA)) == 1
-        clock.advance(1)
+        clock.advance(MINUTE_MS)
         list(cleaner.steps())
 
         assert all_rows(store, MESSAGE) == all_rows(store, METADATA) == {}
@@ -164,14 +166,14 @@ class TestDeletedTopics:
         keys = (prefix(TopicId("ns", name), 1) + KEY.pack(NOW_MS - 1, 0) for name in topics)
         put(store, topics, dict.fromkeys(keys, b"\0x"), {})
         cleaner = Cleaner(store, NoServices(store), LIMITS, clock)
-        list(cleaner.steps())
-        clock.advance(60_000)
-        tracemalloc.start()
-        list(cleaner.steps())
-        size = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        assert size < 150 * count + 20_000
-        assert len(cleaner._topics) == count
+        for waits_for in ("its minute", "its day"):
+            tracemalloc.start()
+            list(cleaner.steps())
+            size = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            assert size < 150 * count + 20_000, waits_for
+            assert len(cleaner._topics) == count
+            clock.advance(60_000)
         looked_at = [step for step in cleaner.steps() if step.table != METADATA]
         assert looked_at == []
         clock.advance(LIMITS.cleanup_grace_s * 1000)

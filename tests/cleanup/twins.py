@@ -187,8 +187,8 @@ class Twin:
     def keep_keys_from(self, floor_ms: int) -> None:
         self.await_(self.services.messaging.cleaned.keep_keys_from(floor_ms))
 
-    def forget(self, topic: TopicMetadata) -> bool:
-        return self.await_(self.services.messaging.forget_topic(topic))
+    def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        return self.await_(self.services.messaging.forget_topics(topics))
 
     def unchanging(self, read: Callable[[], T]) -> T:
         return self.await_(self.services.messaging.unchanging(read))

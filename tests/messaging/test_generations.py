@@ -12,7 +12,7 @@ from tests.messaging.conftest import TOPIC
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicMetadata
+from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transactions import StartRequest, TransactionStatus
 from tms.server.node import OpenServices, services_on
 
@@ -110,9 +110,35 @@ async def test_a_deleted_topic_is_not_forgotten_before_those_have_ended_who_publ
         await messaging.rollback(TOPIC, published)
     await messaging.delete_topic(TOPIC)
 
-    assert not await messaging.forget_topic(deleted)
+    assert not await messaging.forget_topics([deleted])
     await transactions.commit(other.transaction_id)
     if refers or end == "commit":
-        assert not await messaging.forget_topic(deleted)
+        assert not await messaging.forget_topics([deleted])
     await (transactions.commit if end == "commit" else transactions.abort)(one.transaction_id)
-    assert await messaging.forget_topic(deleted)
+    assert await messaging.forget_topics([deleted]) == {TOPIC}
+
+
+async def test_of_several_topics_those_are_forgotten_that_are_as_given(
+    services: OpenServices,
+) -> None:
+    """Not one that was created again, nor one that a transaction in progress published to."""
+    messaging = services.messaging
+    ids = [TopicId(TOPIC.namespace, f"deleted-{number}") for number in range(4)]
+    deleted = []
+    tx = await services.transactions.start(StartRequest())
+    for number, topic_id in enumerate(ids):
+        await messaging.create_topic(topic_id)
+        topic = await messaging.topic(topic_id)
+        if number == 1:
+            await messaging.publish(topic_id, [b"x"], tx.write_pointer)
+        await messaging.delete_topic(topic_id)
+        deleted.append(TopicMetadata(topic_id, -topic.generation, topic.ttl_s, topic.properties))
+    await messaging.create_topic(ids[2])
+
+    assert await messaging.forget_topics(deleted) == {ids[0], ids[3]}
+    assert (await messaging.topic(ids[2])).generation == 2
+    await services.transactions.commit(tx.transaction_id)
+    assert await messaging.forget_topics(deleted) == {ids[1]}
+    for topic_id in (ids[0], ids[1], ids[3]):
+        await messaging.create_topic(topic_id)
+        assert (await messaging.topic(topic_id)).generation == 1

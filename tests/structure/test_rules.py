@@ -146,14 +146,17 @@ def test_who_waits_for_a_cancelled_task_can_be_cancelled() -> None:
 
 
 def test_rows_of_topics_are_changed_by_compare_and_put_alone() -> None:
-    """A pass of cleanup reads none as long as `Store.exchanges` says that none was changed."""
+    """A pass of cleanup reads none as long as `Store.exchanges` says that none was changed.
+
+    It knows those that it has forgotten itself, by `StoreMetadataTable.forget`.
+    """
     others = [
         each.place
         for each in sources(*PRODUCT)
         if re.search(r"\.(put|delete|put_rows|delete_rows)\(\s*METADATA", each.text)
     ]
 
-    assert others == []
+    assert others == ["tables/metadata_table.py"]
 
 
 COMMITTED_SIGNATURES_MAX = 8

@@ -234,7 +234,7 @@ def test_until_it_is_raised_the_names_mean_nothing_and_topics_can_be_changed(
     assert table.replace(a, changed)
     assert not table.replace(a, changed), "it is another by now"
     assert table.replace(b, TopicMetadata(b.id, 3, 5, {}))
-    assert table.forget(d)
+    assert list(table.forget(store.batch(), [a, d])) == [d.id]
     assert table.get(a.id) == changed
 
 

@@ -6,7 +6,7 @@ start of all row keys of one topic's generation. Keys are the 10 bytes of timest
 Every call may raise `StoreUnavailable`, a read `StoreCorrupt`, a write `OutcomeUnknown`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tms.core.batch import Batch as Batch  # noqa: PLC0414  others import it from here
@@ -191,10 +191,10 @@ class MetadataTable(Protocol):
         """Put `new` if the row still is `old`, durably. Return whether it was."""
         ...
 
-    def forget(self, topic: TopicMetadata) -> bool:
-        """Delete the row of a deleted topic if it still is `topic`, durably. Return whether it was.
+    def forget(self, batch: Batch, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        """Add to `batch` the deletion of deleted topics' rows that still are so; return of which.
 
-        Created again, the topic begins with generation 1.
+        No topic may change until it is written. Created again, one begins with generation 1.
         """
         ...
 

@@ -285,13 +285,14 @@ class Service:
         """Invert rows under an invalid pointer, as stored; return how many."""
         return await self._invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
 
-    async def forget_topic(self, topic: TopicMetadata) -> bool:
-        """Delete the row of a deleted topic of which nothing is left, if it is as given.
+    async def forget_topics(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
+        """Delete the rows of deleted topics of which nothing is left, if they are as given.
 
-        Not while a transaction that has not ended has published to it: created again, it would
-        have the same generation.
+        Not while a transaction that has not ended has published to one: created again, it would
+        have the same generation. Return which were deleted.
         """
-        return not self._publications.is_noted(topic.id) and await self._topics.forget(topic)
+        is_noted = self._publications.is_noted
+        return await self._topics.forget([each for each in topics if not is_noted(each.id)])
 
     def limit_of(self, asked: int | None) -> int:
         """Return how many messages a poll may give that asks for `asked`."""

@@ -5,7 +5,7 @@ generation and only the properties given then.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from tms.core.errors import (
@@ -16,6 +16,7 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.shared_work import shared
+from tms.core.tables import Batch
 from tms.core.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
 from tms.messaging.store_runtime import StoreRuntime
@@ -97,20 +98,28 @@ class Topics:
 
         await self._change(topic_id, deleted)
 
-    async def forget(self, topic: TopicMetadata) -> bool:
-        """Delete the row of a deleted topic if it still is as given; return whether it was.
+    async def forget(self, topics: Sequence[TopicMetadata]) -> Collection[TopicId]:
+        """Delete the rows of deleted topics that still are as given; return which those were.
 
-        Only once nothing of the topic is left: its next generation is the first again.
+        Only once nothing of a topic is left: its next generation is the first again.
         """
-        assert not topic.exists
-        return await self._alone(lambda: self._forget(topic))
+        assert not any(topic.exists for topic in topics)
+        return await self._alone(lambda: self._forget(topics))
 
-    async def _forget(self, topic: TopicMetadata) -> bool:
-        try:
-            return await self._threads.write(self._tables.metadata.forget, topic)
-        except (StoreUnavailable, OutcomeUnknown):
-            self._states.flush_failed()
-            raise
+    async def _forget(self, topics: Sequence[TopicMetadata]) -> Collection[TopicId]:
+        def read() -> tuple[Batch, Collection[TopicId]]:
+            batch = self._tables.batch()
+            return batch, self._tables.metadata.forget(batch, topics)
+
+        # Publishers wait for the write thread, and nobody changes what the other one has read.
+        batch, forgotten = await self._threads.read(read)
+        if forgotten:
+            try:
+                await self._threads.write(self._tables.write, batch)
+            except (StoreUnavailable, OutcomeUnknown):
+                self._states.flush_failed()
+                raise
+        return forgotten
 
     async def unchanging(self, read: Callable[[], T]) -> T:
         """Return what `read`, which may block, returns while no topic is being changed.

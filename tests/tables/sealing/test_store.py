@@ -1,10 +1,12 @@
 """A store of several leaders, on rows in memory: who seals what, and what is seen of late rows."""
 
+from functools import partial
+
 import pytest
 
 from cleanup import policy
 from cleanup.expiry import drop_sealed
-from cleanup.ranges import Budget, Reason, drop_range
+from cleanup.ranges import Budget, Reason, drop_ranges
 from tables.keys import after_prefix, prefix
 from tables.memory import MemoryStore
 from tables.sealing.seal import Hidden, Seal
@@ -182,9 +184,7 @@ def test_cleanup_drops_what_is_hidden_and_nothing_else(world: World) -> None:
     seal, topic = world.seal(), TopicMetadata(TOPIC, 1, 1_000, {})
     before = rows_of(world.rows, MESSAGE)
 
-    def drop(table: str, start: bytes, stop: bytes, *, reason: Reason):  # type: ignore[no-untyped-def]  # noqa: ANN202
-        return drop_range(world.rows, Budget(10, 1_000), table, start, stop, reason=reason)
-
+    drop = partial(drop_ranges, world.rows, Budget(10, 1_000))
     steps = list(drop_sealed(topic, seal, drop))
 
     assert sum(step.dropped for step in steps) == 2
@@ -218,5 +218,7 @@ def test_a_store_without_leaders_is_as_it_was() -> None:
     assert tables.messages.last_keys(TOPIC, 1).greatest == KEY.pack(5, 0)
     deleted = TopicMetadata(TOPIC, -1, 60, {})
     assert tables.metadata.replace(topic, deleted)
-    assert tables.metadata.forget(deleted)
+    batch = tables.batch()
+    assert tables.metadata.forget(batch, [topic, deleted]) == {TOPIC}
+    tables.write(batch)
     assert rows_of(store, METADATA) == []
