@@ -25,7 +25,7 @@ from tms.cluster.departure import Free, free_if_last
 from tms.cluster.holding import LEASE, Holding, lease_codec, unless
 from tms.cluster.instances import instances_of, is_last
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord, Sighting, ceiling_ms
-from tms.cluster.patience import once_reached
+from tms.metadata.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.core.cluster import ClusterState, Role
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable

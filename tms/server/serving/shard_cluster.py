@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from tms.cluster.formats import raising_when_all_know
 from tms.cluster.instances import instances_of
 from tms.cluster.lease import Lease
-from tms.cluster.patience import once_reached
+from tms.metadata.patience import once_reached
 from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding

@@ -1,0 +1,23 @@
+"""Waits for a metadata store that was reached before, and is away for a while."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tms.core.errors import MetadataUnavailable
+
+RETRY_S = 1.0
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+async def once_reached(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return what `ask` returns; while it raises `MetadataUnavailable`, call it again."""
+    while True:
+        try:
+            return await ask()
+        except MetadataUnavailable as error:
+            _log.warning("this server waits for the metadata store: %s", error)
+        await asyncio.sleep(RETRY_S)
