@@ -17,12 +17,12 @@ from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
-from tms.metadata.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Instance
 from tms.core.payload_values import PayloadValues
 from tms.core.store_features import FEATURES
+from tms.metadata.patience import once_reached
 from tms.server.node import open_services
 from tms.server.registry_part import open_registry
 from tms.server.serving.parts import (
