@@ -29,6 +29,7 @@ from api.http.answer import lines
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
+from api.http.operation import Operation
 from api.http.request_body import check_announced, read_whole
 from tms.core.cluster import LEADER
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
@@ -185,7 +186,7 @@ class _Forwarded:
     def may_be_done(self) -> bool:
         """Whether the other server may have carried it out: not without a body that it reads."""
         operation = self._exchange.endpoint.operation
-        reads_body = operation is not None and operation.request is not None
+        reads_body = isinstance(operation, Operation) and operation.request is not None
         return self._is_sent or (self._is_begun and not reads_body)
 
     def _note_write(self, is_last: bool) -> None:  # noqa: FBT001  an OnWrite

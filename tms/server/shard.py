@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -88,6 +88,8 @@ class Upkeep(NamedTuple):
     url: str
     store: Store
     settings: Settings
+    pool: Any = None
+    """The connections to HBase that shards share; None: each store has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +308,7 @@ async def _start_cleanup(
     lease: HeldLease | None,
 ) -> CleanupService:
     """Start the thread that cleans up beside the services."""
-    url, store, settings = upkeep
+    url, store, settings, pool = upkeep
     limits, clock = process.limits, process.clock
     asked = LoopServices(asyncio.get_running_loop(), messaging, transactions)
     inverts = settings.cleanup_invalid
@@ -315,7 +317,7 @@ async def _start_cleanup(
     if has_scheme(url, HBASE):
         from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
 
-        hbase = hbase_options(settings, lease)
+        hbase = hbase_options(settings, lease, pool)
         make = partial(ServerCleaner, url, hbase, asked, limits, clock)
         workers = settings.cleanup_workers
         cleaner = await asyncio.to_thread(

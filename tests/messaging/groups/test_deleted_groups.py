@@ -68,8 +68,9 @@ async def test_a_commit_whose_group_was_loaded_again_acknowledges_in_it(
         acks = CommitRequest(acks=[CommitAcks(TOPIC, "g", "a", number(taken), ids(taken))])
         await world.flush()
         if at_once:
-            publications = {BILLS: [b"x"]}
-            work = world.services.messaging.publish_all(publications, request=acks)
+            work: Coroutine[Any, Any, object] = world.services.messaging.publish_all(
+                {BILLS: [b"x"]}, request=acks
+            )
         else:
             tx = await transactions.start(StartRequest())
             work = transactions.commit(tx.transaction_id, acks)
