@@ -20,6 +20,7 @@ from thriftpy2.thrift import TException
 
 from tables.hbase.pool import ConnectionPool, Share
 from tms.core.errors import StoreUnavailable, Unavailable
+from tms.core.findings import OUT_OF_MEMORY
 
 T = TypeVar("T")
 
@@ -28,6 +29,8 @@ _PAUSE_S_MAX = 1.0
 _REASON_CHARACTERS = 200
 _FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size",)
 _MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisabledException")
+_LACKS_MEMORY = ("OutOfMemoryError", "GC overhead limit", "RegionTooBusyException")
+"""What Java's trace names if a region server has no memory left, or none for more writes."""
 SCANNER_GONE = "scanner ID is invalid"
 
 
@@ -181,10 +184,13 @@ def _is_missing(said: str) -> bool:
 def _said(error: Exception) -> str:
     """Return the first line of an error; HBase gives Java's whole trace, as bytes.
 
-    With its cause where thriftpy2 keeps that to itself: why there is no connection.
+    With its cause where thriftpy2 keeps that to itself: why there is no connection; and with that
+    of Java's trace which tells of memory.
     """
     said = getattr(error, "message", None) or str(error) or type(error).__name__
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    if lacking := next((name for name in _LACKS_MEMORY if name in text), None):
+        text = f"HBase is {OUT_OF_MEMORY} ({lacking}): {text}"
     if isinstance(error.__context__, OSError):
         text = f"{text.strip()}: {error.__context__}"
     return text.partition("\n")[0][:_REASON_CHARACTERS]

@@ -20,6 +20,8 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.commits import Carrier
+from tms.core.errors import Stopping, Unavailable
+from tms.core.findings import Finding, FindingKind, writes_refused
 from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
@@ -130,6 +132,16 @@ class Shard:
     def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, as they were last looked at."""
         return [*self.subscriptions.lags(), *self.groups.lags()]
+
+    def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
+        """Return that it takes no writes, if so."""
+        try:
+            self.messaging.check_ready()
+        except Stopping:
+            return ()
+        except Unavailable as error:
+            return (writes_refused(kind, where, error),)
+        return ()
 
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""

@@ -12,7 +12,7 @@ import asyncio
 import importlib.util
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -20,7 +20,6 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
-from tms.core.errors import Stopping, Unavailable
 from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
@@ -176,24 +175,22 @@ class ShardedServices:
 
     def findings(self) -> list[Finding]:
         """Return which shards are away now, or take no writes."""
-        found = dict.fromkeys(self.places.missing, "No server leads it.")
-        for number, shard in self.places.led.items():
-            with suppress(Stopping):
-                try:
-                    shard.messaging.check_ready()
-                except Unavailable as error:
-                    found.setdefault(number, f"It takes no writes: {error}")
-        return [
-            Finding(
+        found = {
+            number: Finding(
                 kind=FindingKind.SHARD_AWAY,
                 where=f"shard {number}",
-                text=f"{text} Requests for it get 503.",
+                text="No server leads it. Requests for it get 503.",
                 advice="`tms cluster --shards` shows which servers could not open it; their logs "
                 "say why.",
                 is_urgent=True,
             )
-            for number, text in sorted(found.items())
-        ]
+            for number in self.places.missing
+        }
+        for number, shard in self.places.led.items():
+            refused = shard.refused_writes(FindingKind.SHARD_AWAY, f"shard {number}")
+            for finding in refused:
+                found.setdefault(number, finding)
+        return [finding for _, finding in sorted(found.items())]
 
     def present(self) -> "tuple[ShardedServices, Sequence[int]]":
         """Return the services whose lists leave out the shards that no server leads, and these."""
