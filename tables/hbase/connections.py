@@ -63,10 +63,12 @@ class Gateway:
         retry_s: float = 15.0,
         guard: Callable[[], None] = lambda: None,
         pool: ConnectionPool | None = None,
+        own: int = 2,
         **options: Any,
     ) -> None:
         """Have at most `size` connections of `pool`; None: of one of its own, with its `options`.
 
+        Of a pool that others use, `own` are there at any time: one to write, and one to read.
         `guard` is called before each call, on a connection that is open by then; where it raises
         `Unavailable`, nothing is sent. And after it: then the call counts as one without an answer.
         """
@@ -78,7 +80,7 @@ class Gateway:
         self._pool = pool or ConnectionPool(host, port, timeout_s=timeout_s, **options)
         self.size = size
         """The most connections."""
-        self._share = Share(self._pool, size)
+        self._share = Share(self._pool, size, own)
 
     @property
     def tls(self) -> ssl.SSLContext | None:

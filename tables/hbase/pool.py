@@ -1,8 +1,8 @@
 """The connections to one gateway, which several stores of a process may share.
 
-1. Each user of the pool can have one connection at any time, however many calls of others hang. All
-   further ones are out of `spare`, which is for all users together, and no user has more than its
-   share. So a sick shard holds up nobody else.
+1. Each user of the pool can have its `own` number of connections at any time, however many calls of
+   others hang. Further ones are out of `spare`, which is for all users together, and no user has
+   more than its `size`. So a sick shard holds up nobody else.
 2. A connection that nobody uses is there for everybody. One that was idle for `idle_s_max` is not
    used any more.
 3. After a failed connection all idle ones are dropped too: a gateway that was restarted has
@@ -59,8 +59,8 @@ class ConnectionPool:
 
     @property
     def has_spare(self) -> bool:
-        """Whether a user that has a connection may have one more."""
-        return sum(max(0, each.used - 1) for each in self.users) < self._spare
+        """Whether a user that has all of its own may have one more."""
+        return sum(max(0, each.used - each.own) for each in self.users) < self._spare
 
     def connect(self) -> Any:
         """Return a new connection, which is not open yet."""
@@ -104,10 +104,11 @@ class ConnectionPool:
 class Share:
     """The part of a pool that one user may have, from its first use until `end`."""
 
-    def __init__(self, pool: ConnectionPool, size: int) -> None:
-        """Have at most `size` connections at once."""
+    def __init__(self, pool: ConnectionPool, size: int, own: int) -> None:
+        """Have at most `size` connections at once, of which `own` are there at any time."""
         self._pool = pool
         self._size = size
+        self.own = own
         self.used = 0
         """How many connections it has now."""
 
@@ -121,7 +122,7 @@ class Share:
             return is_free
 
     def _has_room(self) -> bool:
-        return self.used < self._size and (self.used == 0 or self._pool.has_spare)
+        return self.used < self._size and (self.used < self.own or self._pool.has_spare)
 
     def leave(self) -> None:
         """Have one connection less."""

@@ -37,10 +37,9 @@ class Counted(ConnectionPool):
 
         return SimpleNamespace(client=self.client, open=lambda: None, close=close)
 
-    def user(self, size: int, timeout_s: float = 30.0) -> Gateway:
-        return Gateway(
-            PLACE.host, PLACE.port, size=size, timeout_s=timeout_s, retry_s=0.0, pool=self
-        )
+    def user(self, size: int, timeout_s: float = 30.0, own: int = 1) -> Gateway:
+        address = PLACE.host, PLACE.port
+        return Gateway(*address, size=size, timeout_s=timeout_s, retry_s=0.0, pool=self, own=own)
 
 
 Hang = Callable[[Gateway], "Future[Any]"]
@@ -71,11 +70,11 @@ def test_what_one_store_has_used_the_others_use() -> None:
     assert pool.open == 0, "the last one closes it"
 
 
-def test_sick_stores_leave_each_other_one_a_connection(hang: Hang) -> None:
+def test_sick_stores_leave_each_other_what_is_their_own(hang: Hang) -> None:
     pool = Counted(spare=3)
-    sick = [pool.user(4, timeout_s=0.0) for _ in range(3)]
+    sick = [pool.user(4, timeout_s=0.0, own=own) for own in (1, 2, 1)]
     well = pool.user(4, timeout_s=0.0)
-    for user, has in zip(sick, (4, 1, 1), strict=True):
+    for user, has in zip(sick, (4, 2, 1), strict=True):
         for _ in range(has):
             hang(user)
         wait_until(lambda: used(user) == has)  # noqa: B023  called at once
@@ -84,7 +83,7 @@ def test_sick_stores_leave_each_other_one_a_connection(hang: Hang) -> None:
             user.once(lambda _: None)
         assert not failed.value.is_in_doubt
     assert well.once(lambda _: "answered") == "answered"
-    assert pool.made == 7
+    assert pool.made == 8
 
 
 def test_no_store_has_more_than_its_share(hang: Hang) -> None:

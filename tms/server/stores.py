@@ -244,8 +244,8 @@ def look_at(store: str, settings: Settings, timeout_s: float) -> Callable[[], ob
 def hbase_pool(store: str, settings: Settings) -> "ConnectionPool":
     """Return the connections that the shards of `store`, `hbase://…`, share in this process.
 
-    Each shard, and the cleanup of each, has one at any time; `hbase_connections` more are for all
-    of them together. Raises ValueError, and `OSError` for TLS's files.
+    Each shard has two at any time, and the cleanup of each one; `hbase_connections` more are for
+    all of them together. Raises ValueError, and `OSError` for TLS's files.
     """
     from tables.hbase.opening import pool_of  # noqa: PLC0415  as above
 
