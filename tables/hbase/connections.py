@@ -30,7 +30,7 @@ _REASON_CHARACTERS = 200
 _FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size",)
 _MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisabledException")
 _LACKS_MEMORY = ("OutOfMemoryError", "GC overhead limit", "RegionTooBusyException")
-"""What Java's trace names if a region server has no memory left, or none for more writes."""
+"""Parts of Java's trace if a region server has no memory left, or none for more writes."""
 SCANNER_GONE = "scanner ID is invalid"
 
 
