@@ -67,8 +67,6 @@ _OURS = frozenset({_SEALED, FORWARDED_BY})
 """Headers that only servers send: those of a client are not forwarded."""
 _NOT_SENT_ON = _OF_ONE_HOP | _CHECKED_HERE | _OURS
 _FIELDS_KEPT = 128
-_READ = ("poll", "positions")
-"""The ends of paths at which a POST changes nothing."""
 MAY_WAIT = b"wait="
 """In the query of a poll that waits for messages."""
 _LEADER = LEADER.encode()
@@ -136,8 +134,7 @@ class Forwarder:
         may_wait = MAY_WAIT in exchange.query
         loop = way.client.loop
         try:
-            at_work = way.reads if is_read(exchange) else way.changes
-            with BreakOff(exchange, at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
+            with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
                 is_known, sharer = _sharer_of(exchange)
                 if not is_known and exchange.body_unread:
                     await read_whole(exchange)
@@ -150,13 +147,6 @@ class Forwarder:
             if forwarded.may_be_done:
                 raise
             raise NoLeader(reason=f"the request was not sent whole: {error}") from None
-
-
-def is_read(exchange: Exchange) -> bool:
-    """Whether a request changes nothing. One that stands by does not know its operation."""
-    if exchange.method != "POST":
-        return exchange.method in ("GET", "HEAD")
-    return exchange.path.rpartition("/")[2] in _READ
 
 
 def _sharer_of(exchange: Exchange) -> tuple[bool, str]:

@@ -22,7 +22,7 @@ from contextlib import suppress
 
 from prometheus_client import Counter, Histogram
 
-from api.cluster.forwarding import MAY_WAIT, Forwarder, is_read
+from api.cluster.forwarding import MAY_WAIT, Forwarder
 from api.cluster.held_requests import KEPT_BYTES_MAX, HeldRequests, read_kept
 from api.http.application import Application
 from api.http.endpoint import FORWARDED_BY, Endpoint
@@ -52,6 +52,8 @@ _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
 _OUTCOMES = ("answered", "no_leader", "broken")
 _OF_HOME = ("publishAll", "startTransaction")
+_READ = ("poll", "getPositions")
+"""Operations that change nothing, though they are no GET."""
 _OF_NAMESPACE = ("listTopics", "getPositions")
 """Operations on all topics of a namespace."""
 _CONSOLE_OF_NAMESPACE = ("/console/topics", "/console/namespaces/{namespace}/topics")
@@ -76,6 +78,8 @@ class ShardRouting:
         self._forwarders = forwarders
         self._hold_s = hold_s
         self.waiting = HeldRequests(held_bytes_max)
+        self._reads: set[object] = set()
+        """The endpoints of operations that change nothing."""
         self._leases: dict[int, LeftOfLease] = {}
         self.at_work: list[set[Exchange]] = [set() for _ in forwarders]
         """The requests that are answered here, by their shards."""
@@ -99,6 +103,9 @@ class ShardRouting:
             place = self._place_of(route.template, route.target.operation)
             if place is not None:
                 is_of_all = place == self._of_query and route.template not in _CONSOLE_OF_SHARD
+                operation = route.target.operation
+                if operation is not None and (operation.method == "GET" or operation.name in _READ):
+                    self._reads.add(route.target)
                 route.target.routing = _Routed(self, place, is_of_all=is_of_all)
         return app
 
@@ -233,8 +240,8 @@ class ShardRouting:
                     raise
             except Exception as error:
                 # A read that was broken off, because another server leads now, is done again.
-                may_repeat = isinstance(error, OutcomeUnknown) and is_read(exchange)
-                if left_s <= 0 or not may_repeat or not self.waiting.may_wait(exchange):
+                is_read = isinstance(error, OutcomeUnknown) and exchange.endpoint in self._reads
+                if left_s <= 0 or not is_read or not self.waiting.may_wait(exchange):
                     self._broken.inc()
                     raise
             else:

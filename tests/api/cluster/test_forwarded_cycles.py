@@ -47,7 +47,6 @@ async def test_it_leaves_no_cycle(
     case: tuple[Behaviour, bytes, Then | None, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ways, "GRACE_S", 0.0)
-    monkeypatch.setattr(ways, "GRACE_CHANGES_S", 0.0)
     behaviour, sent, then, status = case
     async with peer_that(behaviour) as peer:
         forwarder = Forwarder(ID)

@@ -164,7 +164,6 @@ async def test_a_read_that_is_broken_off_is_done_again(
     servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ways, "GRACE_S", 0.0)
-    monkeypatch.setattr(ways, "GRACE_CHANGES_S", 0.0)
     first, second = servers
     await first.http.put(TOPIC)
     polling = asyncio.create_task(first.http.post(f"{TOPIC}/poll?wait=60", json={}))
@@ -180,7 +179,6 @@ async def test_what_waits_at_a_leader_goes_on_if_that_was_only_not_heard_of(
     servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ways, "GRACE_S", 0.0)
-    monkeypatch.setattr(ways, "GRACE_CHANGES_S", 0.0)
     first, second = servers
     await first.http.put(TOPIC)
     body_of(await first.http.put(GROUP, json={"kind": "shared"}))
@@ -197,7 +195,6 @@ async def test_a_body_that_the_last_leader_did_not_get_whole_goes_to_the_next_on
     servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ways, "GRACE_S", 0.0)
-    monkeypatch.setattr(ways, "GRACE_CHANGES_S", 0.0)
     first, second = servers
     await first.http.put(TOPIC)
     url, body = first.http.base_url, json.dumps({"messages": [LARGE]}).encode()
@@ -237,25 +234,3 @@ async def test_an_answer_whose_client_is_slow_is_given_to_its_end(
     assert size > 100 * len(LARGE)
     await leaving
     await wire.close()
-
-
-async def test_what_changes_something_has_longer_to_be_answered_than_what_reads(
-    servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ways, "GRACE_S", 0.0)
-    first, second = servers
-    await first.http.put(TOPIC)
-    body_of(await first.http.put(GROUP, json={"kind": "shared"}))
-    asked = ("take?wait=60", {"member": "a"}), ("poll?wait=60", {})
-    taking, polling = (
-        asyncio.create_task(first.http.post(f"{GROUP if body else TOPIC}/{path}", json=body))
-        for path, body in asked
-    )
-    await until(lambda: len(second.routing.at_work[1]) == 2)
-    await first.lead(1)
-    first.hear(1, None)
-    await until(lambda: first.routing.at_work[1])
-    body_of(await first.http.post(f"{TOPIC}/publish?ids=true", json={"messages": ["m"]}))
-    assert len(body_of(await polling)) == 1
-    second.services.places.led[1].stop_waiting()
-    assert body_of(await taking)["messages"] == []

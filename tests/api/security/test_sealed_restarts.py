@@ -143,7 +143,6 @@ async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
 
     monkeypatch.setattr(forwarder, "forward", noted)
     monkeypatch.setattr(ways, "GRACE_S", 0.0)
-    monkeypatch.setattr(ways, "GRACE_CHANGES_S", 0.0)
     found: dict[int, int] = {}
     for later in range(TURNS):
         for changed in (None, NOBODY_LEADS, pair.standby.url, leader):
