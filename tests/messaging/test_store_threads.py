@@ -134,7 +134,7 @@ async def test_an_answer_waits_only_where_one_thread_reads(
 
     assert await held
     assert await other
-    threads.close()
+    await threads.close()
 
 
 async def test_the_loop_goes_on_while_services_close_beside_a_read_that_hangs(

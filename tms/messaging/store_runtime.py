@@ -4,8 +4,6 @@ It belongs to the event loop it was made in. Closing it writes what is queued an
 after; the tables stay open.
 """
 
-import asyncio
-
 from prometheus_client import CollectorRegistry
 
 from tms.core.clock import Clock, KeyTime
@@ -98,5 +96,4 @@ class StoreRuntime:
             return
         self._closed = True
         await self.writer.close()
-        # A read may wait for a store that does not answer, and the loop is other shards' too.
-        await asyncio.to_thread(self.threads.close)
+        await self.threads.close()
