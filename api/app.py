@@ -116,9 +116,8 @@ def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Optio
     """Return the application of a server that does not lead.
 
     It answers what is asked of the server itself, and has the leader answer all else. Nobody has to
-    be known for operations that access control leaves open, whoever answers them; nor for the
-    console, which asks by itself who looks. Without access control a console answers its own
-    machine alone, so the browser is led to the leader's.
+    be known for operations that access control leaves open, whoever answers them. Without access
+    control a console answers its own machine alone, so the browser is led to the leader's.
     """
 
     async def forward(exchange: Exchange) -> None:
@@ -140,8 +139,7 @@ def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Optio
 
     context = context_of(limits, check_ready=forwarder.check_leader, **options)
     app = _application(context, (*own, *open_elsewhere), forward)
-    handler = lead if access is None else forward
-    console = Endpoint(handler, context, app.metrics.of("forwarded"))
-    console.access = None
-    app.routes.mount_whole(_CONSOLE, Router((), lambda *_: console))
+    if access is None:
+        console = Endpoint(lead, context, app.metrics.of("forwarded"))
+        app.routes.mount_whole(_CONSOLE, Router((), lambda *_: console))
     return app

@@ -6,7 +6,8 @@ whoever is asked so and does not lead, answers 503 `no_leader`, as where no lead
 takes no connection: then nothing was done. So it is where the leader does not take what this server
 seals: that is never told to the client as if its own credentials were wrong. Where the connection
 to it breaks later, or another server comes to lead before the answer, that is 504
-`outcome_unknown`; within the answer's body the client's connection is cut. So it is for whatever
+`outcome_unknown`, unless the leader has not all that it needs to carry the request out, which is
+503 too; within the answer's body the client's connection is cut. So it is for whatever
 the connection to the leader raises; the errors of the client's own side pass as they are.
 """
 
@@ -20,13 +21,15 @@ from functools import lru_cache
 from api.cluster.break_off import BreakOff
 from api.cluster.forward_shares import ForwardShares
 from api.cluster.held_requests import read_kept
-from api.cluster.upstream import NotSent, Upstream
+from api.cluster.upstream import NotSent
 from api.cluster.upstream_connection import Answer
+from api.cluster.ways import Way, Ways
 from api.http.access_control import CHECK_S
 from api.http.answer import lines
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
+from api.http.operation import Operation
 from api.http.request_body import check_announced, read_whole
 from tms.core.cluster import LEADER
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
@@ -40,8 +43,6 @@ _is_target = re.compile(rb"[!-~]+").fullmatch
 Headers = list[tuple[bytes, bytes]]
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer, names in lower case, before that is passed on."""
-GRACE_S = 3.0
-"""How long a leader that was left may take to answer what it had taken."""
 _KEPT_BYTES_MAX = 64 * 1024
 """A body that is kept until the other server has taken the seal, if its boot is not known."""
 
@@ -76,26 +77,6 @@ _log = logging.getLogger("tms.api")
 _unsealed = RareLog(_log, "requests whose seals another server refused", logging.WARNING)
 
 
-class _Way:
-    """The way to one process of a server. A request that is on it stays on it."""
-
-    __slots__ = ("address", "at_work", "boot", "client")
-
-    def __init__(self, address: str, boot: str, client: Upstream) -> None:
-        self.address = address
-        self.boot = boot
-        """Which process it is; empty if that is not known."""
-        self.client = client
-        self.at_work: set[BreakOff] = set()
-        """The requests on it, to be broken off once it leads to the leader no more."""
-
-    def close(self) -> None:
-        """Break off what is on it."""
-        for request in list(self.at_work):
-            request.break_off(OutcomeUnknown(reason="another server is the leader now"))
-        self.client.close()
-
-
 class Forwarder:
     """The way to the present leader."""
 
@@ -107,55 +88,28 @@ class Forwarder:
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
         `sealer` seals the caller's principal; None: callers' own credentials are forwarded.
         """
-        self._tls = tls
         self._sealer = sealer
         self._id = b"%d" % instance_id
-        self._way: _Way | None = None
+        self._ways = Ways(tls)
         self._shares = ForwardShares()
-        self._left: set[_Way] = set()
-        """Ways to servers that lead no more, for requests that are on them."""
 
     @property
     def address(self) -> str | None:
         """The URL of the leader; None: nobody is known to lead."""
-        return None if self._way is None else self._way.address
+        return None if self._ways.present is None else self._ways.present.address
 
     def check_leader(self) -> None:
         """Raise `NoLeader` where nobody is known who would take a publish."""
-        if self._way is None:
+        if self._ways.present is None:
             raise NoLeader
 
     def forward_to(self, address: str | None, boot: str = "") -> None:
-        """Forward to `address` from now on; what another does not answer soon is broken off.
-
-        `boot` says which process of that server it is; empty: that is not known.
-        """
-        old = self._way
-        if old is not None and old.address == address and (not boot or old.boot in ("", boot)):
-            old.boot = boot or old.boot
-            return
-        if old is not None:
-            self._leave(old)
-        self._way = None if address is None else _Way(address, boot, Upstream(address, self._tls))
-
-    def _leave(self, way: _Way) -> None:
-        """Give the requests on a way some time, because who stops in order answers them yet."""
-        if not way.at_work:
-            way.close()
-            return
-        self._left.add(way)
-        asyncio.get_running_loop().call_later(GRACE_S, self._close, way)
-
-    def _close(self, way: _Way) -> None:
-        if way in self._left:
-            self._left.discard(way)
-            way.close()
+        """Forward to `address` from now on, as `Ways.lead_to`."""
+        self._ways.lead_to(address, boot)
 
     async def close(self) -> None:
         """Close the connections."""
-        self.forward_to(None)
-        for way in list(self._left):
-            self._close(way)
+        self._ways.close()
         await asyncio.sleep(0)  # in which the event loop closes them
 
     async def forward(
@@ -169,7 +123,7 @@ class Forwarder:
         `ClientGone`, and of a body that the leader need not see `TooLarge`, `QueueFull`,
         `InvalidRequest` (body_too_slow).
         """
-        way = self._way
+        way = self._ways.present
         if way is None or FORWARDED_BY in exchange.headers:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
@@ -179,15 +133,20 @@ class Forwarder:
         forwarded = _Forwarded(way, exchange, path or exchange.path, told, sealer=self._sealer)
         may_wait = MAY_WAIT in exchange.query
         loop = way.client.loop
-        with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
-            is_known, sharer = _sharer_of(exchange)
-            if not is_known and exchange.body_unread:
-                await read_whole(exchange)
-            await self._shares.enter(sharer)
-            try:
-                await forwarded.run(before_answer)
-            finally:
-                self._shares.leave(sharer)
+        try:
+            with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
+                is_known, sharer = _sharer_of(exchange)
+                if not is_known and exchange.body_unread:
+                    await read_whole(exchange)
+                await self._shares.enter(sharer)
+                try:
+                    await forwarded.run(before_answer)
+                finally:
+                    self._shares.leave(sharer)
+        except OutcomeUnknown as error:
+            if forwarded.may_be_done:
+                raise
+            raise NoLeader(reason=f"the request was not sent whole: {error}") from None
 
 
 def _sharer_of(exchange: Exchange) -> tuple[bool, str]:
@@ -205,7 +164,7 @@ class _Forwarded:
 
     def __init__(
         self,
-        way: _Way,
+        way: Way,
         exchange: Exchange,
         path: str,
         told: Headers,
@@ -220,7 +179,18 @@ class _Forwarded:
         """Headers that are added to the answer."""
         self._whole: bytes | None = None
         """The body, if all of it is there."""
+        self._is_begun = self._is_sent = False
         self._body = _Body(exchange)
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether the other server may have carried it out: not without a body that it reads."""
+        operation = self._exchange.endpoint.operation
+        reads_body = isinstance(operation, Operation) and operation.request is not None
+        return self._is_sent or (self._is_begun and not reads_body)
+
+    def _note_write(self, is_last: bool) -> None:  # noqa: FBT001  an OnWrite
+        self._is_begun, self._is_sent = True, self._is_sent or is_last
 
     async def run(self, before_answer: Before | None) -> None:
         """Send it, and pass the answer on."""
@@ -286,8 +256,16 @@ class _Forwarded:
         fields += lines(more)
         body = self._body if exchange.body_unread else self._whole
         try:
-            return await client.send(exchange.method, target, fields, body, is_counted=is_counted)
+            return await client.send(
+                exchange.method,
+                target,
+                fields,
+                body,
+                is_counted=is_counted,
+                on_write=self._note_write,
+            )
         except Exception as error:
+            self._is_begun = True  # as far as is known
             raise self._typed(error) from None
 
     def _seal(self, sealer: Sealer, path: str, boot: str) -> Headers:

@@ -9,7 +9,8 @@
 3. A list over all shards waits in the same way until each has a leader, unless one has been without
    for longer. So it does not say that a shard is away, or fail, only because the shard moves.
 4. A server that gives a shard back first lets the requests end that it has for it (`leave`), for
-   `DRAIN_S` at most: so no answer is cut, and what was taken of a group is written.
+   half of `hold_s` at most, but at least `DRAIN_S`: so no answer is cut, what was taken of a group
+   is written, and requests that wait have the other half for the next leader to open the shard.
 5. A request that another server has forwarded is never forwarded again, and does not wait.
 
 Used from the event loop's thread alone.
@@ -129,14 +130,14 @@ class ShardRouting:
     async def leave(self, shard: int, stop_waiting: Callable[[], None]) -> None:
         """Answer for a shard here no more, and let the requests end that are at work for it.
 
-        `stop_waiting` makes those answer that wait for something. Returns after `DRAIN_S`, too.
+        `stop_waiting` makes those answer that wait for something. Returns after a time, too.
         """
         self.follow(shard)
         stop_waiting()
         at_work = self.at_work[shard]
         ending = {each for each in at_work if not each.body_unread}
         with suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_S):
+            async with asyncio.timeout(max(DRAIN_S, self._hold_s / 2)):
                 while ending & at_work:
                     self._has_ended.clear()
                     await self._has_ended.wait()

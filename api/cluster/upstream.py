@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from api.cluster.upstream_connection import Answer, UpstreamConnection
+from api.cluster.upstream_connection import Answer, OnWrite, UpstreamConnection
 from api.http.answer import LAST_CHUNK, chunk
 from tms.core.http_connections import reason_of
 
@@ -65,13 +65,14 @@ class Upstream:
         body: bytes | AsyncIterator[bytes] | None,
         *,
         is_counted: bool,
+        on_write: OnWrite | None = None,
     ) -> Answer:
         """Send a request; return its answer once the head of that is there.
 
         `fields` are the lines of the head without Host; `is_counted` says whether Content-Length is
         among them. A streamed body without it is sent in chunks. If the answer begins before the
-        end of the body, the rest is not sent. Raises `NotSent`, `BrokenAnswer`, and what `body`
-        raises.
+        end of the body, the rest is not sent. `on_write` is told before each part of it is written.
+        Raises `NotSent`, `BrokenAnswer`, and what `body` raises.
         """
         head = b"%s %s%s%s" % (method.encode(), target, self._host_line, fields)
         rest = body if isinstance(body, AsyncIterator) else None
@@ -86,6 +87,7 @@ class Upstream:
                 head += b"content-length: %d\r\n" % len(first)
         connection = self._take_idle() or await self._connection()
         answer = connection.begin(method)
+        connection.on_write = on_write
         try:
             connection.write(b"%s\r\n%s" % (head, first), is_last=rest is None)
             if rest is not None:

@@ -6,7 +6,7 @@ without an end, ends the connection.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -20,6 +20,10 @@ CLOSED = "the other server has closed the connection"
 _HELD_BYTES_MAX = 64 * 1024
 _FINAL = 200
 _WITHOUT_BODY = (204, 304)
+
+
+OnWrite = Callable[[bool], object]
+"""Is told before a part of a request is written, with whether that is the last one."""
 
 
 class BrokenAnswer(Exception):
@@ -147,6 +151,8 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether it is of no use any more."""
         self.idle_since_s: float | None = None
         """None while there is a request."""
+        self.on_write: OnWrite | None = None
+        """Is told of what is written of the present request."""
 
     @property
     def is_closing(self) -> bool:
@@ -165,6 +171,9 @@ class UpstreamConnection(asyncio.Protocol):
         """Write a part of the request."""
         if not self.is_lost:
             self._is_sent = is_last
+            if self.on_write is not None:
+                self.on_write(is_last)
+                self.on_write = None if is_last else self.on_write
             self._transport.write(data)
 
     def read_on(self) -> None:
@@ -182,7 +191,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _leave(self, reason: str) -> None:
         self.is_lost = True
         self._pool.left(self)
-        self._parser = None  # which knows the connection
+        self._parser = self.on_write = None  # which know the connection, and the request
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.end(reason)

@@ -87,13 +87,19 @@ class ConsoleEndpoint(Endpoint):
 
 
 def beside(
-    app: Application, *, is_read_only: bool = False, registry: AsyncSchemas | None = None
+    app: Application,
+    *,
+    is_read_only: bool = False,
+    registry: AsyncSchemas | None = None,
+    sessions: BrowserSessions | None = None,
 ) -> Application:
     """Have an application answer with pages below `/console`, and lead browsers there from `/`.
 
-    `registry` is that of the server, and asks nobody who they are; None: it has none.
+    `registry` is that of the server, and asks nobody who they are; None: it has none. `sessions`
+    are those of the server if it has several applications.
     """
-    context, sessions = app.context, BrowserSessions(app.context.clock)
+    context = app.context
+    sessions = sessions or BrowserSessions(context.clock)
     context.memory.show("console_sessions", lambda: len(sessions))
     console = Console(
         clock=context.clock,

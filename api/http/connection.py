@@ -257,6 +257,8 @@ class HttpConnection(ClientWire):
             return
         body = self._body
         if body is not None and body.is_complete:
+            if not body.is_received:
+                body.discard()  # it may have paused reading, and the next request is to come
             self._body = body = None
         if body is not None or (self._held and self._then is END):
             self._linger()

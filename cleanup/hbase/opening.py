@@ -32,7 +32,8 @@ Options = Mapping[str, Any]
 
 
 def _opened(url: str, workers: int, options: Options) -> HBaseStore:
-    return open_store(url, shard=ANY_SHARD, **{**options, "size": workers + _OTHER_CONNECTIONS})
+    size = workers + _OTHER_CONNECTIONS
+    return open_store(url, shard=ANY_SHARD, **{**options, "size": size, "own": 1})
 
 
 def recorded_invalid_list(store: Store, limits: Limits, now_ms: int) -> InvalidList | None:

@@ -1,29 +1,26 @@
-"""Connections to the Thrift gateway, and the outcomes that a call through them can have.
+"""Calls through the Thrift gateway, and the outcomes that one can have.
 
 Three outcomes: it was answered; the gateway refused it (`Refused`), and says what nobody will take
 as it is; or it failed (`CallFailed`), and a write may or may not have happened, or may still happen
-while the gateway has not given up. The pool waits `timeout_s` for an answer. Set the gateway's own
+while the gateway has not given up. A call waits `timeout_s` for an answer. Set the gateway's own
 `hbase.client.operation.timeout` below that: then what is repeated here is not under way there.
-
-After a failed connection all idle ones are dropped too: a gateway that was restarted has forgotten
-them all. Calls with the same effect when made twice are repeated until `retry_s` have passed.
+Calls with the same effect when made twice are repeated until `retry_s` have passed.
 """
 
-import math
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import BoundedSemaphore, Lock
-from typing import Any, Literal, TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
-import happybase
+import happybase  # noqa: F401  what follows needs it imported first
 from Hbase_thrift import IllegalArgument
 from Hbase_thrift import IOError as HBaseError
 from thriftpy2.thrift import TException
 
-from tables.hbase.tls import TlsConnection
+from tables.hbase.pool import ConnectionPool, Share
 from tms.core.errors import StoreUnavailable, Unavailable
+from tms.core.findings import OUT_OF_MEMORY
 
 T = TypeVar("T")
 
@@ -32,6 +29,8 @@ _PAUSE_S_MAX = 1.0
 _REASON_CHARACTERS = 200
 _FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size",)
 _MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisabledException")
+_LACKS_MEMORY = ("OutOfMemoryError", "GC overhead limit", "RegionTooBusyException")
+"""Parts of Java's trace if a region server has no memory left, or none for more writes."""
 SCANNER_GONE = "scanner ID is invalid"
 
 
@@ -52,7 +51,7 @@ class Refused(Exception):
 
 
 class Gateway:
-    """A pool of connections to one gateway, for many threads."""
+    """The calls of one user to a gateway, by connections of a pool, for many threads."""
 
     def __init__(
         self,
@@ -62,40 +61,31 @@ class Gateway:
         size: int = 8,
         timeout_s: float = 30.0,
         retry_s: float = 15.0,
-        transport: Literal["buffered", "framed"] = "buffered",
-        protocol: Literal["binary", "compact"] = "binary",
-        tls: ssl.SSLContext | None = None,
         guard: Callable[[], None] = lambda: None,
-        idle_s_max: float = math.inf,
+        pool: ConnectionPool | None = None,
+        own: int = 2,
+        **options: Any,
     ) -> None:
-        """Keep the arguments, those of `happybase.Connection` among them; connect when asked.
+        """Have at most `size` connections of `pool`; None: of one of its own, with its `options`.
 
+        Of a pool that others use, `own` are there at any time: one to write, and one to read.
         `guard` is called before each call, on a connection that is open by then; where it raises
         `Unavailable`, nothing is sent. And after it: then the call counts as one without an answer.
-        A connection that was idle for `idle_s_max` is not used.
         """
         self.address = f"{host}:{port}"
-        self.tls = tls
-        """None where calls are not encrypted."""
         self.timeout_s = timeout_s
         """By when the gateway has given up whatever call was sent before."""
         self._retry_s = retry_s
         self._guard = guard
-        self._idle_s_max = idle_s_max
-        self._options = {
-            "host": host,
-            "port": port,
-            "timeout": int(timeout_s * 1000),
-            "transport": transport,
-            "protocol": protocol,
-            "autoconnect": False,
-        }
+        self._pool = pool or ConnectionPool(host, port, timeout_s=timeout_s, **options)
         self.size = size
         """The most connections."""
-        self._free = BoundedSemaphore(size)
-        self._idle: list[tuple[float, Any]] = []
-        """The connections that nobody uses, each with when it was used last."""
-        self._lock = Lock()
+        self._share = Share(self._pool, size, own)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """None where calls are not encrypted."""
+        return self._pool.tls
 
     def once(self, call: Callable[[Any], T]) -> T:
         """Return what `call` returns of a gateway's client. Raises `CallFailed`, `Refused`."""
@@ -147,10 +137,10 @@ class Gateway:
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         """Give a connection to this thread alone; what fails on it is not used again."""
-        if not self._free.acquire(timeout=self.timeout_s):
+        if not self._share.enter(self.timeout_s):
             raise CallFailed("no connection became free in time", is_in_doubt=False)
         try:
-            connection = self._take_idle()
+            connection = self._pool.take_idle()
             is_sent = False
             try:
                 if connection is None:
@@ -160,18 +150,18 @@ class Gateway:
                 is_sent = True
                 yield connection
             except (HBaseError, IllegalArgument, CallFailed, Refused):
-                self._keep(connection)  # the answer was an error; the connection is as good as ever
+                self._pool.keep(connection)  # the answer was an error; the connection is good
                 raise
             # thriftpy2 asserts that a socket which the other side has closed is there.
             except (TException, OSError, EOFError, AssertionError) as error:
-                self._drop(connection)
+                self._pool.drop(connection)
                 raise CallFailed(_said(error), is_in_doubt=is_sent) from None
             except BaseException:
-                self._drop(connection)
+                self._pool.drop(connection)
                 raise
-            self._keep(connection)
+            self._pool.keep(connection)
         finally:
-            self._free.release()
+            self._share.leave()
 
     def _check(self, *, is_in_doubt: bool = False) -> None:
         """Raise `CallFailed` where nothing may be sent now, and no answer be taken."""
@@ -180,43 +170,12 @@ class Gateway:
         except Unavailable as error:
             raise CallFailed(str(error), is_in_doubt=is_in_doubt) from None
 
-    def _take_idle(self) -> Any:
-        """Return the connection used last, None where none is fresh enough."""
-        with self._lock:
-            if not self._idle:
-                return None
-            used_s, connection = self._idle.pop()
-        if time.monotonic() - used_s < self._idle_s_max:
-            return connection
-        _close(connection)
-        self.close_idle()  # the others have been idle for longer
-        return None
-
     def _connect(self) -> Any:
-        if self.tls is None:
-            return happybase.Connection(**self._options)
-        return TlsConnection(self.tls, **self._options)
+        return self._pool.connect()
 
-    def _keep(self, connection: Any) -> None:
-        with self._lock:
-            self._idle.append((time.monotonic(), connection))
-
-    def _drop(self, connection: Any) -> None:
-        _close(connection)
-        self.close_idle()
-
-    def close_idle(self) -> None:
-        """Close the connections that nobody uses now."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for _, connection in idle:
-            _close(connection)
-
-
-def _close(connection: Any) -> None:
-    if connection is not None:
-        with suppress(TException, OSError):
-            connection.close()
+    def close(self) -> None:
+        """Let the connections go, once nothing is under way."""
+        self._share.end()
 
 
 def _is_missing(said: str) -> bool:
@@ -227,10 +186,13 @@ def _is_missing(said: str) -> bool:
 def _said(error: Exception) -> str:
     """Return the first line of an error; HBase gives Java's whole trace, as bytes.
 
-    With its cause where thriftpy2 keeps that to itself: why there is no connection.
+    With its cause where thriftpy2 keeps that to itself: why there is no connection; and with that
+    of Java's trace which tells of memory.
     """
     said = getattr(error, "message", None) or str(error) or type(error).__name__
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    if lacking := next((name for name in _LACKS_MEMORY if name in text), None):
+        text = f"HBase is {OUT_OF_MEMORY} ({lacking}): {text}"
     if isinstance(error.__context__, OSError):
         text = f"{text.strip()}: {error.__context__}"
     return text.partition("\n")[0][:_REASON_CHARACTERS]

@@ -14,6 +14,7 @@ from tables.hbase import format_row
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import Created, OnShard, create_as_told
 from tables.hbase.layout import FORMAT_KEY, Place, parse, recorded_format, recorded_shards
+from tables.hbase.pool import ConnectionPool
 from tables.hbase.sending import value_of
 from tables.hbase.store import HBaseStore
 from tables.store import METADATA
@@ -71,6 +72,12 @@ def _check_shard(place: Place, found: OneShard | None, expected: OneShard | None
     raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
 
 
+def pool_of(url: str, **options: Any) -> ConnectionPool:
+    """Return a pool of connections to the gateway of `url`, with its options. Raises ValueError."""
+    place = parse(url)
+    return ConnectionPool(place.host, place.port, **options)
+
+
 def sharding_of(url: str, **options: Any) -> Sharding | None:
     """Return how the store at `url` is divided; None if it has no shards.
 
@@ -85,7 +92,7 @@ def sharding_of(url: str, **options: Any) -> Sharding | None:
             recorded_format(place, row)  # says what to do
         return recorded_shards(place, row)
     finally:
-        gateway.close_idle()
+        gateway.close()
 
 
 def look_at(url: str, **options: Any) -> Callable[[], object]:
@@ -141,4 +148,4 @@ def create_store(
     try:
         return create_as_told(place, gateway, admin, sharding, on_shard)
     finally:
-        gateway.close_idle()
+        gateway.close()

@@ -386,7 +386,7 @@ class HBaseStore:
                 _log.error("closed with a failed write that HBase has not taken")
             elif self._is_server:
                 self._mark_as_closed()
-        self._gateway.close_idle()
+        self._gateway.close()
 
     def _mark_as_closed(self) -> None:
         """Let a server alone open the store at once; not while others, or calls of ours, do."""

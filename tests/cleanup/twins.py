@@ -102,9 +102,9 @@ class Twin:
             self.transactions._timer.cancel()
             self._mark_timer.cancel()
             await self.transactions._journal.close()
+            await self.services.shard.engine.threads.close()
 
         self.await_(end())
-        self.services.shard.engine.threads.close()
         self.store.close()
 
     def reopen(self, *, crashes: bool) -> None:

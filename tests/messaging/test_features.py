@@ -30,7 +30,7 @@ class CountingStore(MemoryStore):
 async def threads() -> AsyncIterator[StoreThreads]:
     threads = StoreThreads(1)
     yield threads
-    threads.close()
+    await threads.close()
 
 
 async def test_a_server_alone_records_it_and_asks_no_more(threads: StoreThreads) -> None:

@@ -7,10 +7,16 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from tests.waiting import WAIT_S_MAX, in_time
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
+from tests.waiting import WAIT_S_MAX, in_time, turns
+from tms.core.clock import SystemClock
 from tms.core.errors import Stopping
+from tms.core.limits import Limits
 from tms.messaging import store_threads as store_threads_module
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.store_threads import StoreThread, StoreThreads
 
 pytestmark = pytest.mark.anyio
@@ -128,4 +134,17 @@ async def test_an_answer_waits_only_where_one_thread_reads(
 
     assert await held
     assert await other
-    threads.close()
+    await threads.close()
+
+
+async def test_the_loop_goes_on_while_services_close_beside_a_read_that_hangs(
+    anyio_backend: object,
+) -> None:
+    engine = StoreRuntime(StoreTables(MemoryStore()), Limits(), SystemClock(), CollectorRegistry())
+    loop_goes_on = threading.Event()
+    reading = engine.threads.read(lambda: loop_goes_on.wait(10))
+    closing = asyncio.create_task(engine.close())
+    await turns(10)
+    loop_goes_on.set()
+    await closing
+    assert await reading, "it ended because the loop let it"

@@ -84,3 +84,47 @@ async def test_what_a_failed_write_adds_later_is_given(rows: Rows, leader: Leade
     rows.carry_out(call)
 
     assert await polled(leader) == ([b"a", b"late"], 2)
+
+
+@pytest.mark.anyio
+async def test_lags_read_references_together_and_then_from_memory(leader: Leader) -> None:
+    services = leader.services
+    await services.subscriptions.create_subscription(TOPIC, "s")
+    await services.groups.create_group(TOPIC, "g")
+    for _ in range(REFERENCES):
+        await refer(leader, b"x")
+
+    async def lags() -> tuple[list[int], int]:
+        before = leader.gateway.scans
+        await services.refresh_lags()
+        return sorted(each.messages for each in services.lags()), leader.gateway.scans - before
+
+    for scans_max in (10, 4):
+        counted, scans = await lags()
+        assert counted == [REFERENCES, REFERENCES]
+        assert scans <= scans_max
+    pointer = await refer(leader, b"y")
+    await services.messaging.store(TOPIC, [b"z"], pointer)
+    assert (await lags())[0] == [REFERENCES + 2, REFERENCES + 2]
+
+
+@pytest.mark.anyio
+async def test_lags_leave_in_memory_what_polls_have_read(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = leader.services
+    for each in range(20):
+        await refer(leader, b"%d" % each)
+    read, _ = await polled(leader)
+    budget = leader.services.shard.engine.states.loaded(TOPIC).cache.runs._budget  # type: ignore[union-attr]
+    budget._bytes_max = budget._bytes
+    other = TopicId("default", "u")
+    await services.messaging.create_topic(other)
+    await services.subscriptions.create_subscription(other, "s")
+    for _ in range(20):
+        transaction = await services.transactions.start(StartRequest())
+        await services.messaging.store(other, [b"x"], transaction.write_pointer)
+        await services.messaging.publish(other, [], transaction.write_pointer)
+    await services.refresh_lags()
+    assert [each.messages for each in services.lags()] == [20]
+    assert await polled(leader) == (read, 0)

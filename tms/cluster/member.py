@@ -25,7 +25,6 @@ from tms.cluster.departure import Free, free_if_last
 from tms.cluster.holding import LEASE, Holding, lease_codec, unless
 from tms.cluster.instances import instances_of, is_last
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord, Sighting, ceiling_ms
-from tms.cluster.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.core.cluster import ClusterState, Role
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable
@@ -33,6 +32,7 @@ from tms.core.findings import Finding
 from tms.core.rare_log import RareLog
 from tms.core.supervision import supervised
 from tms.metadata.interface import NEW, Notification, SessionEvent, Value
+from tms.metadata.patience import once_reached
 
 RETRY_S = 1.0
 _LOOK_LATER_S = 0.01

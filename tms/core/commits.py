@@ -9,22 +9,20 @@ then the transaction ends. So a refusal, of whatever part, changes nothing.
 """
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    nullcontext,
-)
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from tms.core.caller import Caller
+from tms.core.errors import StoreUnavailable
 from tms.core.group_commit import Write
 from tms.core.groups import CommitAcks
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
+
+T = TypeVar("T")
 
 
 class Stored(NamedTuple):
@@ -83,26 +81,34 @@ class Carrier(Protocol):
         ...
 
 
-def carry_all(
-    carriers: Sequence[Carrier], request: CommitRequest, caller: Caller
-) -> AbstractAsyncContextManager[Sequence[Carried]]:
-    """Give the parts of a request, in the order of the carriers, and hold what these hold.
+class CarryAgain(StoreUnavailable):
+    """Raised by `Carried.check` if what the part holds was loaded again. Nothing has changed.
 
-    Raises as `Carrier.carry`.
+    It never leaves `submit_carried`.
     """
-    return _NO_PARTS if request is NOTHING else _carried(carriers, request, caller)
 
 
-_NO_PARTS: AbstractAsyncContextManager[Sequence[Carried]] = nullcontext(())
+async def submit_carried(
+    carriers: Sequence[Carrier],
+    request: CommitRequest,
+    caller: Caller,
+    submit: Callable[[Sequence[Carried]], Awaitable[T]],
+) -> T:
+    """Return what `submit` returns for the parts of a request, in the order of the carriers.
 
-
-@asynccontextmanager
-async def _carried(
-    carriers: Sequence[Carrier], request: CommitRequest, caller: Caller
-) -> AsyncIterator[Sequence[Carried]]:
-    given = [carrier.carry(request, caller) for carrier in carriers]
-    async with AsyncExitStack() as held:
-        yield [await held.enter_async_context(part) for part in given if part is not None]
+    What these hold is held until then. If one of them was loaded again in the meantime, the parts
+    are made and submitted once more. Raises as `Carrier.carry` and `submit`.
+    """
+    if request is NOTHING:
+        return await submit(())
+    while True:
+        given = [carrier.carry(request, caller) for carrier in carriers]
+        try:
+            async with AsyncExitStack() as held:
+                parts = [await held.enter_async_context(each) for each in given if each is not None]
+                return await submit(parts)
+        except CarryAgain:
+            continue
 
 
 class JointWrite(Carried):

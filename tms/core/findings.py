@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tms.core.cleanup import CleanupState
 from tms.core.durations import span
+from tms.core.errors import TmsError
 from tms.core.lags import ReaderLag
 from tms.core.limits import MS_PER_S
 from tms.core.room import Room
@@ -37,6 +38,8 @@ _REFUSED: Mapping[int, tuple[str, str]] = {
     429: ("of principals that ask more than they may", "Raise their bounds, or have them ask less"),
     503: ("that the server could not take", "Look at its log, its disk, and what is queued"),
 }
+OUT_OF_MEMORY = "out of memory"
+"""A part of what is said of a store that lacks memory."""
 _MIB = 1024 * 1024
 _YEAR_S = 365 * 86_400
 
@@ -54,6 +57,7 @@ class FindingKind(StrEnum):
     TASK_FAILING = "task_failing"
     SCARCE = "scarce"
     SHARD_AWAY = "shard_away"
+    WRITES_REFUSED = "writes_refused"
     SERVER_UNREACHED = "server_unreached"
 
 
@@ -129,6 +133,20 @@ def findings(facts: Facts) -> list[Finding]:
         ),
     ]
     return sorted(found, key=lambda each: not each.is_urgent)
+
+
+def writes_refused(kind: FindingKind, where: str, error: TmsError) -> Finding:
+    """Return that a store, or a shard, takes no writes."""
+    advice = (
+        "Look at the server's log, and at the store: its disk, or HBase's servers and their memory."
+    )
+    if OUT_OF_MEMORY in str(error):
+        advice = (
+            "Give HBase's region servers more heap, or a store fewer regions: `tms init` says how "
+            "much its regions need (docs/hbase.md)."
+        )
+    text = f"It takes no writes: {error}. Requests for it get 503."
+    return Finding(kind=kind, where=where, text=text, advice=advice, is_urgent=True)
 
 
 def full_in_s(room: Room, growth_bytes_s: float) -> float | None:

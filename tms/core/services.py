@@ -100,7 +100,7 @@ class ServerServices(Services, Protocol):
         ...
 
     def findings(self) -> Sequence[Finding]:
-        """Return which shards of the store are away now; always in the same time."""
+        """Return which shards are away or take no writes now; always in the same time."""
         ...
 
     def present(self) -> "tuple[ServerServices, Sequence[int]]":

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from tms.core.caller import Caller
-from tms.core.commits import Carried, Carrier, CommitRequest, JointWrite, Stored, carry_all
+from tms.core.commits import Carried, Carrier, CommitRequest, JointWrite, Stored, submit_carried
 from tms.core.errors import PublicationRefused
 from tms.core.messaging import AllPublished
 from tms.core.tables import Batch
@@ -149,7 +149,10 @@ async def publish_all(
             size = sum(map(len, payloads))
             parts.append(Publication(writing, state, payloads, None, size, checked=checked))
         decide = partial(transactions.commit_at_once, owner, sequence, caller)
-        async with carry_all(carriers, request, caller) as carried:
+
+        async def submit(carried: Sequence[Carried]) -> AllPublished:
             write = PublishAll(decide, parts, carried)
             published: AllPublished = await writing.engine.writer.submit(write, caller)
-    return published
+            return published
+
+        return await submit_carried(carriers, request, caller, submit)

@@ -2,17 +2,22 @@
 
 A message counts if a committed reader has still to be given it, or to wait for it. So does each one
 of a stored batch. Messages that are rolled back, invalid or expired do not count, so the lag does
-not grow in a topic in which nothing happens.
+not grow in a topic in which nothing happens. Stored batches are read as polls read them, several
+together, and are kept in memory where there is room.
 """
 
+from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tms.core.message import KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.stored_runs import Reference
 from tms.core.tables import Tables
 from tms.core.transaction import Visibility
 from tms.messaging.cache import Slice
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_threads import StoreThreads
+from tms.messaging.stored_reader import StoredReader
 from tms.messaging.visibility import View
 
 _ROWS_AT_ONCE = 1_000
@@ -40,10 +45,12 @@ class LagCount:
         view: View,
         oldest: bytes,
         cached_from: bytes,
+        caches_runs: bool,
     ) -> None:
         """Count in a topic's generation; `state` is there if the topic is in memory.
 
         Messages before `oldest` have expired. Before `cached_from` the tables are read.
+        `caches_runs` says whether stored batches in memory may be used.
         """
         self._tables = tables
         self._threads = threads
@@ -56,9 +63,14 @@ class LagCount:
         """How many were found."""
         self.first_key: bytes | None = None
         """The key of the first entry that counts."""
-        self.rows = 0
+        runs = state.cache.runs if state is not None and caches_runs else None
+        self._stored = StoredReader(tables, threads, topic_prefix, runs, makes_room=False)
+        self._rows = self._size = 0
+
+    @property
+    def rows(self) -> int:
         """How many were read of the tables, an empty read as one."""
-        self._size = 0
+        return self._rows + self._stored.rows
 
     async def count(self, position: bytes, bounds: CountBounds) -> bool:
         """Count from `position` on; return whether that went to the end, and no bound was met."""
@@ -73,7 +85,7 @@ class LagCount:
     def _is_ended(self, bounds: CountBounds) -> bool:
         return (
             self.messages >= bounds.messages
-            or self._size >= bounds.size
+            or self._size + self._stored.size >= bounds.size
             or self.rows >= bounds.rows
         )
 
@@ -94,12 +106,14 @@ class LagCount:
             limit=self._limit(bounds),
             bytes_max=_BYTES_AT_ONCE,
         )
-        self._has_read(entries.count, len(entries.items))
+        self._rows += max(1, entries.count)
+        self._size += len(entries.items)
         return Slice(entries, 0, entries.count, next_key)
 
     async def _count_slice(self, found: Slice, at: bytes, bounds: CountBounds) -> bytes | None:
         """Count entries of a slice; return the position to go on from, None at the topic's end."""
         entries, start, stop, next_key = found
+        references = self._references(found)
         if entries.pointers is None:
             if start < stop:
                 self._add(stop - start, entries.key(start))
@@ -112,39 +126,44 @@ class LagCount:
                 if index not in entries.references:
                     self._add(1, key)
                     continue
-                inside = at[KEY_BYTES:] if key == at[:KEY_BYTES] else NO_PAYLOAD_KEY
-                rest = await self._count_batch(pointer, key, inside, bounds)
+                first = references.popleft()
+                if key == at[:KEY_BYTES]:
+                    first = first._replace(first_key=max(at[KEY_BYTES:], first.first_key))
+                rest = await self._count_batch(first, references, bounds)
                 if rest is not None:
                     return key + rest
         return None if next_key is None else next_key + NO_PAYLOAD_KEY
+
+    def _references(self, found: Slice) -> deque[Reference]:
+        """Return the references of a slice that count."""
+        entries, start, stop, _ = found
+        if entries.pointers is None or not entries.references:
+            return deque()
+        return deque(
+            Reference(entries.key(index), entries.pointers[index], self._oldest_key)
+            for index in range(start, stop)
+            if index in entries.references and self._counts(entries.pointers[index])
+        )
 
     def _counts(self, pointer: int) -> bool:
         return pointer >= 0 and self._view.decide(pointer) is not Visibility.SKIP
 
     async def _count_batch(
-        self, pointer: int, key: bytes, first_key: bytes, bounds: CountBounds
+        self, first: Reference, following: Iterable[Reference], bounds: CountBounds
     ) -> bytes | None:
-        """Count what the reference at `key` stands for; return where within to go on, if ended."""
-        at: bytes | None = max(first_key, self._oldest_key)
+        """Count what a reference stands for; return where within to go on, if a bound ended it."""
+        at: bytes | None = first.first_key
         while at is not None:
             if self._is_ended(bounds):
                 return at
-            block, at = await self._threads.read(
-                self._tables.payloads.read,
-                self._prefix,
-                pointer,
-                key,
-                at,
+            block, at = await self._stored.read(
+                first._replace(first_key=at),
+                lambda: list(following),
                 limit=self._limit(bounds),
                 bytes_max=_BYTES_AT_ONCE,
             )
-            self._has_read(block.count, len(block.items))
-            self._add(block.count, key)
+            self._add(block.count, first.message_key)
         return None
-
-    def _has_read(self, rows: int, size: int) -> None:
-        self.rows += max(1, rows)
-        self._size += size
 
     def _add(self, count: int, key: bytes) -> None:
         """Count messages, of which the first are in the entry at `key`."""

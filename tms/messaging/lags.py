@@ -202,6 +202,7 @@ class SubscriptionLags:
             view=view,
             oldest=oldest,
             cached_from=b"" if state is None else state.cached_from(self._clock),
+            caches_runs=self._clock.deleted_ms <= self._clock.expiry_ms(),
         )
         after = stored.position.after
         position = oldest if after is None else max(oldest, id_after(after))

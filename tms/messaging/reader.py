@@ -7,13 +7,11 @@ references of a part stand for are read together, and cached.
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
 from tms.core.clock import Clock
 from tms.core.entries import EMPTY, Entries
-from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import (
     KEY_BYTES,
@@ -24,13 +22,14 @@ from tms.core.message import (
 )
 from tms.core.messaging import Page
 from tms.core.reading import Reading
-from tms.core.stored_runs import ReadRun, Reference
+from tms.core.stored_runs import Reference
 from tms.core.tables import Tables
 from tms.core.transaction import Transaction
 from tms.messaging.cache import Slice
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads
+from tms.messaging.stored_reader import StoredReader
 from tms.messaging.visibility import View, visible_in
 
 
@@ -41,6 +40,7 @@ class _PageBuilder:
     position: bytes
     limit: int
     bytes_max: int
+    stored: StoredReader
     end: bytes | None = None
     blocks: list[MessageBlock] = field(default_factory=list)
     count: int = 0
@@ -49,8 +49,6 @@ class _PageBuilder:
     stopped_at: int | None = None
     cached_from: bytes = b""
     """Entries before this key are read from the table: they may have been deleted there."""
-    runs: dict[bytes, ReadRun] = field(default_factory=dict)
-    """The runs of references that are looked at next, by their keys."""
 
     def add(self, block: MessageBlock) -> None:
         if block.count:
@@ -137,8 +135,11 @@ class Reader:
         oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
         position = max(reading.position, oldest)
-        draft = _PageBuilder(position, limit, self._limits.poll_block_bytes, reading.end)
-        if self._clock.deleted_ms > expiry_ms:
+        is_all_shown = self._clock.deleted_ms <= expiry_ms
+        runs = state.cache.runs if is_all_shown else None
+        stored = StoredReader(self._tables, self._threads, state.prefix, runs)
+        draft = _PageBuilder(position, limit, self._limits.poll_block_bytes, stored, reading.end)
+        if not is_all_shown:
             draft.cached_from = state.cached_from(self._clock)
         view = View(snapshot)
         while not draft.done and not draft.full:
@@ -248,59 +249,17 @@ class Reader:
                     if entries.key(index) != end_key
                 ]
 
-            block, next_key = await self._stored(state, draft, first, following)
+            block, next_key = await draft.stored.read(
+                first,
+                following,
+                limit=draft.limit - draft.count,
+                bytes_max=draft.bytes_max - draft.size,
+            )
         draft.add(block)
         if next_key is None:
             return False
         draft.position = key + next_key
         return True
-
-    async def _stored(
-        self,
-        state: TopicState,
-        draft: _PageBuilder,
-        first: Reference,
-        following: Callable[[], list[Reference]],
-    ) -> tuple[MessageBlock, bytes | None]:
-        """Return what is stored for a reference as far as the page has room, and where to go on.
-
-        Read that of those that follow with it.
-        """
-        cache = state.cache.runs
-        limit, bytes_max = draft.limit - draft.count, draft.bytes_max - draft.size
-        may_cache = not draft.cached_from
-        run = draft.runs.pop(first.message_key, None)
-        if run is None and may_cache:
-            run = cache.get(first)
-        if run is not None:
-            return run.part(first.first_key, limit=limit, bytes_max=bytes_max)
-        if may_cache:
-            try:
-                self._tables.check_writable()
-            except StoreUnavailable:
-                may_cache = False  # what a failed write has yet to add is not in the table
-        least = abs(first.write_pointer)
-        together = {least: first}
-        # What was read ahead in another order than the page's may be much already.
-        if sum(len(each.block.items) for each in draft.runs.values()) < bytes_max:
-            for each in following():
-                is_here = each.message_key in draft.runs or (may_cache and cache.get(each))
-                if not is_here and abs(each.write_pointer) > least:
-                    together.setdefault(abs(each.write_pointer), each)
-        seen = cache.changes
-        found = await self._threads.read(
-            self._tables.payloads.read_runs,
-            state.prefix,
-            [together[pointer] for pointer in sorted(together)],
-            limit=limit,
-            bytes_max=bytes_max,
-        )
-        for read in found:
-            draft.runs[read.message_key] = read
-            if may_cache:
-                cache.put(read, seen)
-        run = draft.runs.pop(first.message_key)
-        return run.block, run.next_key
 
 
 def _without_first(found: Slice, key: bytes) -> Slice:

@@ -33,6 +33,10 @@ class RunBudget:
         self._runs: OrderedDict[tuple[RunCache, int], int] = OrderedDict()
         """The weights of the runs, the one unused for longest first."""
 
+    def has_room(self, weight: int) -> bool:
+        """Whether a run can be kept without dropping others."""
+        return self._bytes + weight <= self._bytes_max
+
     def add(self, cache: "RunCache", write_pointer: int, weight: int) -> None:
         """Count a run, and drop others while there is too much."""
         self._runs[cache, write_pointer] = weight
@@ -76,14 +80,19 @@ class RunCache:
         self._budget.use(self, reference.write_pointer)
         return run
 
-    def put(self, run: ReadRun, seen: int) -> None:
-        """Keep a run that was read when `changes` was `seen`, unless it is rolled back or cut."""
-        pointer = run.write_pointer
+    def put(self, run: ReadRun, seen: int, *, makes_room: bool = True) -> None:
+        """Keep a run that was read when `changes` was `seen`, unless it is rolled back or cut.
+
+        Without `makes_room` only if no other has to go for it.
+        """
+        pointer, weight = run.write_pointer, _weight(run)
         if self._is_retired or seen != self.changes or pointer < 0 or run.next_key is not None:
+            return
+        if not makes_room and not self._budget.has_room(weight):
             return
         self.forget(pointer)
         self._runs[pointer] = run
-        self._budget.add(self, pointer, _weight(run))
+        self._budget.add(self, pointer, weight)
 
     def forget(self, write_pointer: int) -> None:
         """Drop a run."""

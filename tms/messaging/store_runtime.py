@@ -96,4 +96,4 @@ class StoreRuntime:
             return
         self._closed = True
         await self.writer.close()
-        self.threads.close()
+        await self.threads.close()

@@ -104,11 +104,16 @@ class StoreThread:
             self.under_way -= 1
             on_done(result, error)
 
+    def stop(self) -> None:
+        """Take no more calls; the threads end after those that were asked for."""
+        if not self._closed:
+            self._closed = True
+            for _ in self._threads:
+                self._calls.put(None)
+
     def close(self) -> None:
-        """Wait for the calls asked for and end the threads; their answers may still be due."""
-        self._closed = True
-        for _ in self._threads:
-            self._calls.put(None)
+        """Stop, and wait until the threads have ended; answers may still be due."""
+        self.stop()
         for thread in self._threads:
             thread.join()
 
@@ -148,7 +153,13 @@ class StoreThreads:
         """Return what `call` returns, made in a read thread."""
         return self._reads.future(call, *args, **kwargs)
 
-    def close(self) -> None:
-        """Wait for the calls under way and end the threads. Later calls raise `Stopping`."""
-        self._writes.close()
-        self._reads.close()
+    async def close(self) -> None:
+        """Wait for the calls under way and end the threads. Later calls raise `Stopping`.
+
+        A read may wait for a store that does not answer, and the loop is other shards' too.
+        """
+        both = self._writes, self._reads
+        for each in both:
+            each.stop()
+        for each in both:
+            await asyncio.to_thread(each.close)

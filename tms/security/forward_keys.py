@@ -21,6 +21,7 @@ from tms.core.clock import Clock
 from tms.core.errors import BadVersion, ValueUnreadable
 from tms.metadata.following import Following
 from tms.metadata.interface import NEW, MetadataStore
+from tms.metadata.patience import once_reached
 
 PATH = "/auth/forward_keys"
 KEPT = 3
@@ -56,8 +57,11 @@ class ForwardKeys:
         self._following = Following(store, PATH, "renewing the keys of forwards", self._renew)
 
     async def open(self) -> None:
-        """Have the keys, and follow them. Raises `MetadataUnavailable`, `ValueUnreadable`."""
-        await self._bring_up_to_date()
+        """Have the keys, and follow them; waits for a store that is away.
+
+        Raises `ValueUnreadable`.
+        """
+        await once_reached(self._bring_up_to_date)
         self._following.start()
 
     def sealing(self) -> tuple[str, bytes]:

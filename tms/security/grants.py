@@ -25,6 +25,7 @@ from tms.core.limits import MS_PER_S
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore
 from tms.metadata.live_values import LiveValues
+from tms.metadata.patience import once_reached
 from tms.security.rule_book import RuleBook
 from tms.security.rules import Rule
 from tms.security.tokens import KeptToken
@@ -78,15 +79,15 @@ class Grants:
     async def open(self, store: MetadataStore | None) -> None:
         """Read all there is in a store, which stays open, and follow it from now on.
 
-        Raises `MetadataUnavailable`.
+        Waits for a store that is away.
         """
         if store is None:
             return
         self._rules = LiveValues(store, RULES, JsonCodec(Rule), self._rules_changed, self._clock)
         tokens = JsonCodec(KeptToken)
         self._tokens = LiveValues(store, TOKENS, tokens, self._tokens_changed, self._clock)
-        await self._rules.open()
-        await self._tokens.open()
+        await once_reached(self._rules.open)
+        await once_reached(self._tokens.open)
 
     async def close(self) -> None:
         """Follow the store no more."""

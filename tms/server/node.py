@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from tms.core.clock import Clock
 from tms.core.cluster import HeldLease
-from tms.core.findings import Finding
+from tms.core.findings import Finding, FindingKind
 from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
@@ -113,9 +113,9 @@ class OpenServices:
         own = self.own_transactions
         return [] if own is None else own.warnings()
 
-    def findings(self) -> list[Finding]:
-        """Return nothing: no shard is away while the store is open."""
-        return []
+    def findings(self) -> Sequence[Finding]:
+        """Return whether the store takes no writes now."""
+        return self.shard.refused_writes(FindingKind.WRITES_REFUSED, "the store")
 
     def present(self) -> "tuple[OpenServices, Sequence[int]]":
         """Return this, and no shard."""

@@ -56,8 +56,8 @@ class SecurityFiles(NamedTuple):
     ) -> "Security":
         """Know what is in force, by a metadata store if there is one, until the stack ends.
 
-        With an `instance_id` other servers of a cluster have the same store. Raises
-        `MetadataUnavailable`, and `OSError` for the audit's file.
+        With an `instance_id` other servers of a cluster have the same store. Waits for a store
+        that is away. Raises `ValueUnreadable`, and `OSError` for the audit's file.
         """
         settings, clock, limits = self.settings, self.clock, self.settings.limits()
         grants = Grants(self.options, clock)

@@ -13,13 +13,15 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry
 
 from tms.core.clock import SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.commits import Carrier
+from tms.core.errors import Stopping, Unavailable
+from tms.core.findings import Finding, FindingKind, writes_refused
 from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues
@@ -88,6 +90,8 @@ class Upkeep(NamedTuple):
     url: str
     store: Store
     settings: Settings
+    pool: Any = None
+    """The connections to HBase that shards share; None: each store has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,16 @@ class Shard:
     def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, as they were last looked at."""
         return [*self.subscriptions.lags(), *self.groups.lags()]
+
+    def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
+        """Return that it takes no writes, if so."""
+        try:
+            self.messaging.check_ready()
+        except Stopping:
+            return ()
+        except Unavailable as error:
+            return (writes_refused(kind, where, error),)
+        return ()
 
     def stop_waiting(self) -> None:
         """Let polls and takes that wait answer now, and from now on at once."""
@@ -306,7 +320,7 @@ async def _start_cleanup(
     lease: HeldLease | None,
 ) -> CleanupService:
     """Start the thread that cleans up beside the services."""
-    url, store, settings = upkeep
+    url, store, settings, pool = upkeep
     limits, clock = process.limits, process.clock
     asked = LoopServices(asyncio.get_running_loop(), messaging, transactions)
     inverts = settings.cleanup_invalid
@@ -315,7 +329,7 @@ async def _start_cleanup(
     if has_scheme(url, HBASE):
         from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
 
-        hbase = hbase_options(settings, lease)
+        hbase = hbase_options(settings, lease, pool)
         make = partial(ServerCleaner, url, hbase, asked, limits, clock)
         workers = settings.cleanup_workers
         cleaner = await asyncio.to_thread(

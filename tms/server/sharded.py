@@ -2,8 +2,8 @@
 
 1. Each shard is opened, led and closed by itself, as a lone server's store is. A process that is
    alone leads all of them; in a cluster it leads some, under a lease for each.
-2. Shards share the clock, the namespaces, the metrics' registry and the cache's memory, and have
-   equal parts of the connections to HBase. Other limits hold for each shard.
+2. Shards share the clock, the namespaces, the metrics' registry, the cache's memory and the
+   connections to HBase, of which each has a bounded part. Other limits hold for each shard.
 3. Requests for a topic or a transaction go to its shard (`tms.sharding`). Lists and sums are made
    of all shards, also of those that others lead.
 """
@@ -12,7 +12,7 @@ import asyncio
 import importlib.util
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -20,7 +20,6 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
-from tms.core.errors import Stopping, Unavailable
 from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
@@ -43,7 +42,7 @@ from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
 from tms.registry.log import WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
-from tms.server.stores import open_metadata, open_tables
+from tms.server.stores import hbase_pool, open_metadata, open_tables
 from tms.settings import Settings
 from tms.sharding.groups import ShardedGroups
 from tms.sharding.messaging import ShardedMessaging
@@ -176,24 +175,22 @@ class ShardedServices:
 
     def findings(self) -> list[Finding]:
         """Return which shards are away now, or take no writes."""
-        found = dict.fromkeys(self.places.missing, "No server leads it.")
-        for number, shard in self.places.led.items():
-            with suppress(Stopping):
-                try:
-                    shard.messaging.check_ready()
-                except Unavailable as error:
-                    found.setdefault(number, f"It takes no writes: {error}")
-        return [
-            Finding(
+        found = {
+            number: Finding(
                 kind=FindingKind.SHARD_AWAY,
                 where=f"shard {number}",
-                text=f"{text} Requests for it get 503.",
+                text="No server leads it. Requests for it get 503.",
                 advice="`tms cluster --shards` shows which servers could not open it; their logs "
                 "say why.",
                 is_urgent=True,
             )
-            for number, text in sorted(found.items())
-        ]
+            for number in self.places.missing
+        }
+        for number, shard in self.places.led.items():
+            refused = shard.refused_writes(FindingKind.SHARD_AWAY, f"shard {number}")
+            for finding in refused:
+                found.setdefault(number, finding)
+        return [finding for _, finding in sorted(found.items())]
 
     def present(self) -> "tuple[ShardedServices, Sequence[int]]":
         """Return the services whose lists leave out the shards that no server leads, and these."""
@@ -225,6 +222,7 @@ class ShardStores:
         self._store = store
         self._sharding = sharding
         self._settings = settings.model_copy(update=part)
+        self._pool = hbase_pool(store, settings)
 
     def open(self, number: int, lease: HeldLease | None = None) -> Opened:
         """Open one; whoever asks closes the tables.
@@ -232,8 +230,10 @@ class ShardStores:
         Raises as `open_tables`, and `StoreFormatUnknown` if it is not as the whole store says.
         """
         url, expected = url_of_shard(self._store, number), OneShard(number, self._sharding)
-        tables = open_tables(url, self._settings, takes_over=True, lease=lease, shard=expected)
-        return tables, Upkeep(url, tables.store, self._settings)
+        tables = open_tables(
+            url, self._settings, takes_over=True, lease=lease, shard=expected, pool=self._pool
+        )
+        return tables, Upkeep(url, tables.store, self._settings, self._pool)
 
 
 async def open_shards(

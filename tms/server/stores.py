@@ -63,6 +63,7 @@ with importing("tables"), importing("cleanup"):
 
     if TYPE_CHECKING:
         from tables.hbase.opening import ExpectedShard
+        from tables.hbase.pool import ConnectionPool
 
 
 def open_tables(
@@ -73,22 +74,23 @@ def open_tables(
     takes_over: bool = False,
     lease: HeldLease | None = None,
     shard: "ExpectedShard" = None,
+    pool: "ConnectionPool | None" = None,
 ) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
     A folder is opened as `access` says. HBase's tables are never created here, and only a server
     raises their format.
     A server `takes_over`, also from one that died; nothing is asked of HBase where its `lease` is
-    over. One of several shards is opened only if it is the expected `shard`. Blocks while a LevelDB
-    recovers, HBase is asked, or, taking over there, a dead server's calls may be under way. Raises
-    `StoreError`, `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what
-    HBase needs is not installed.
+    over. One of several shards is opened only if it is the expected `shard`; a `pool` has its
+    connections to HBase. Blocks while a LevelDB recovers, HBase is asked, or, taking over there, a
+    dead server's calls may be under way. Raises `StoreError`, `StoreUnavailable`, ValueError for
+    another URL, and ModuleNotFoundError where what HBase needs is not installed.
     """
     kind = kind_of(store)
     if kind is None and not has_scheme(store, HBASE):  # whose own error says what is missing
         shown = without_credentials(store)
         raise ValueError(f"{shown!r} is not a store: give {written()}")
-    asked = Asked(store, settings, access, lease, takes_over, shard)
+    asked = Asked(store, settings, access, lease, takes_over, shard, pool)
     return WAYS[HBASE if kind is None else kind](asked)
 
 
@@ -101,6 +103,7 @@ class Asked(NamedTuple):
     lease: HeldLease | None
     takes_over: bool
     shard: "ExpectedShard"
+    pool: "ConnectionPool | None"
 
 
 def _open_leveldb(asked: Asked) -> StoreTables:
@@ -121,7 +124,7 @@ def _open_hbase(asked: Asked) -> StoreTables:
     from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
 
     lease = asked.lease
-    options = hbase_options(asked.settings, lease)
+    options = hbase_options(asked.settings, lease, asked.pool)
     token = 0 if lease is None else lease.token
     opened = open_store(
         asked.store,
@@ -238,20 +241,40 @@ def look_at(store: str, settings: Settings, timeout_s: float) -> Callable[[], ob
     return look_at(store, **hbase_options(settings) | {"timeout_s": timeout_s})
 
 
-def hbase_options(settings: Settings, lease: HeldLease | None = None) -> dict[str, Any]:
+def hbase_pool(store: str, settings: Settings) -> "ConnectionPool":
+    """Return the connections that the shards of `store`, `hbase://…`, share in this process.
+
+    Each shard has two at any time, and the cleanup of each one; `hbase_connections` more are for
+    all of them together. Raises ValueError, and `OSError` for TLS's files.
+    """
+    from tables.hbase.opening import pool_of  # noqa: PLC0415  as above
+
+    timeout_s, spare = settings.hbase_timeout_s, settings.hbase_connections
+    return pool_of(store, spare=spare, timeout_s=timeout_s, **_connection_options(settings))
+
+
+def hbase_options(
+    settings: Settings, lease: HeldLease | None = None, pool: "ConnectionPool | None" = None
+) -> dict[str, Any]:
     """Return the options of `tables.hbase.opening.open_store`. Raises `OSError` for TLS's files."""
+    return {
+        "size": settings.hbase_connections,
+        "timeout_s": settings.hbase_timeout_s,
+        "retry_s": settings.hbase_retry_s,
+        **(_connection_options(settings) if pool is None else {"pool": pool}),
+        **({} if lease is None else {"guard": lease.check}),
+    }
+
+
+def _connection_options(settings: Settings) -> dict[str, Any]:
     tls = None
     if settings.hbase_tls:
         from tables.hbase.tls import context  # noqa: PLC0415  an extra
 
         tls = context(settings.hbase_tls_ca or None, settings.hbase_tls_certificate or None)
     return {
-        "size": settings.hbase_connections,
-        "timeout_s": settings.hbase_timeout_s,
-        "retry_s": settings.hbase_retry_s,
         "transport": settings.hbase_transport,
         "protocol": settings.hbase_protocol,
         "tls": tls,
         "idle_s_max": settings.hbase_gateway_idle_s / 2,
-        **({} if lease is None else {"guard": lease.check}),
     }

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import NOTHING, Carrier, CommitRequest, carry_all
+from tms.core.commits import NOTHING, Carried, Carrier, CommitRequest, submit_carried
 from tms.core.errors import (
     OutcomeUnknown,
     RollbackRefused,
@@ -150,9 +150,11 @@ class TransactionService:
                 raise StoreUnavailable(reason=_HALF_ROLLED_BACK)
             return edits, None
 
-        async with carry_all(self._carriers, request, caller) as carried:
+        async def submit(carried: Sequence[Carried]) -> None:
             transition = Transition(self._journal, decide, carried=carried)
             await self._writer.submit(transition, caller)
+
+        await submit_carried(self._carriers, request, caller, submit)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it, and return what it is now.

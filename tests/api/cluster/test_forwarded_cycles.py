@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from api.app import create_standby
-from api.cluster import forwarding
+from api.cluster import ways
 from api.cluster.forwarding import Forwarder
 from tests.api.cluster.peers import OK, Behaviour, Talk, answer_all, answering, peer_that
 from tests.api.cluster.standing_by import ID
@@ -46,7 +46,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 async def test_it_leaves_no_cycle(
     case: tuple[Behaviour, bytes, Then | None, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forwarding, "GRACE_S", 0.0)
+    monkeypatch.setattr(ways, "GRACE_S", 0.0)
     behaviour, sent, then, status = case
     async with peer_that(behaviour) as peer:
         forwarder = Forwarder(ID)

@@ -1,13 +1,14 @@
 """A shard that moves, again and again, while many use it: they see some latency, and no error."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
-from api.cluster import forwarding
+from api.cluster import routing, ways
 from tests.api.cluster.sharing import SharingServer, shared, topic
 from tests.api.rest import Wire
 from tests.scale import scaled
@@ -162,7 +163,7 @@ async def test_a_body_that_comes_behind_its_head_waits_too(
 async def test_a_read_that_is_broken_off_is_done_again(
     servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forwarding, "GRACE_S", 0.0)
+    monkeypatch.setattr(ways, "GRACE_S", 0.0)
     first, second = servers
     await first.http.put(TOPIC)
     polling = asyncio.create_task(first.http.post(f"{TOPIC}/poll?wait=60", json={}))
@@ -172,3 +173,64 @@ async def test_a_read_that_is_broken_off_is_done_again(
     await until(lambda: first.routing.at_work[1])
     body_of(await first.http.post(f"{TOPIC}/publish?ids=true", json={"messages": ["m"]}))
     assert len(body_of(await polling)) == 1
+
+
+async def test_what_waits_at_a_leader_goes_on_if_that_was_only_not_heard_of(
+    servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways, "GRACE_S", 0.0)
+    first, second = servers
+    await first.http.put(TOPIC)
+    body_of(await first.http.put(GROUP, json={"kind": "shared"}))
+    taking = asyncio.create_task(first.http.post(f"{GROUP}/take?wait=60", json={"member": "a"}))
+    await until(lambda: second.routing.at_work[1])
+    first.hear(1, None)
+    first.hear(1, second)
+    await turns(20)
+    body_of(await first.http.post(f"{TOPIC}/publish?ids=true", json={"messages": ["m"]}))
+    assert len(body_of(await taking)["messages"]) == 1
+
+
+async def test_a_body_that_the_last_leader_did_not_get_whole_goes_to_the_next_one(
+    servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ways, "GRACE_S", 0.0)
+    first, second = servers
+    await first.http.put(TOPIC)
+    url, body = first.http.base_url, json.dumps({"messages": [LARGE]}).encode()
+    head = f"POST {TOPIC}/publish?ids=true HTTP/1.1\r\nhost: {url.host}:{url.port}\r\n".encode()
+    head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    wire = Wire(*await asyncio.open_connection(url.host, url.port))
+    wire.writer.write(head + body[:100_000])
+    await until(lambda: second.routing.at_work[1])
+    await first.lead(1)
+    first.hear(1, None)
+    await turns(20)
+    wire.writer.write(body[100_000:])
+    assert (await wire.answer())[0] == 200
+    assert len(body_of(await first.http.post(f"{TOPIC}/poll", json={}))) == 1
+    await wire.close()
+
+
+async def test_an_answer_whose_client_is_slow_is_given_to_its_end(
+    servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "DRAIN_S", 0.0)
+    first, second = servers
+    await first.http.put(TOPIC)
+    for _ in range(100):
+        body_of(await first.http.post(f"{TOPIC}/publish?ids=true", json={"messages": [LARGE]}))
+    url = second.http.base_url
+    head = f"POST {TOPIC}/poll HTTP/1.1\r\nhost: {url.host}:{url.port}\r\n".encode()
+    wire = Wire(*await asyncio.open_connection(url.host, url.port))
+    wire.writer.write(head + b"content-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+    await wire.reader.readuntil(b"\r\n\r\n")
+    leaving = asyncio.create_task(second.stop_leading(1))
+    await turns(50)
+    assert not leaving.done()
+    size = 0
+    while (length := int(await wire.reader.readline(), 16)) > 0:
+        size += len(await wire.reader.readexactly(length + 2))
+    assert size > 100 * len(LARGE)
+    await leaving
+    await wire.close()

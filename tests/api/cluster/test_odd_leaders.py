@@ -163,7 +163,7 @@ async def test_when_another_leads_a_client_that_does_not_read_is_cut_off(second:
         wire = await second.connect()
         await wire.send("GET", TOPICS)
         await wire.reader.readuntil(b"\r\n\r\n")
-        way = second.forwarder._way
+        way = second.forwarder._ways.present
         assert way is not None
         await turns(200)
         assert len(way.at_work) == 1

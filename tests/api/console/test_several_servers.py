@@ -84,6 +84,49 @@ async def test_a_follower_has_the_leaders_console(pair: Pair) -> None:
     assert (await http.get("/v1/transactions")).status_code == 401
 
 
+async def test_a_follower_forwards_nothing_of_strangers(pair: Pair) -> None:
+    forwarded: list[str] = []
+    enter = pair.forwarder._shares.enter
+
+    async def noting(sharer: str) -> None:
+        forwarded.append(sharer)
+        await enter(sharer)
+
+    pair.forwarder._shares.enter = noting  # type: ignore[method-assign]
+    http = pair.standby.http
+    for _ in range(2):
+        led = await http.get("/console/topics?namespace=a")
+        assert (led.status_code, "sign-in" in led.headers["location"]) == (303, True)
+        wrong = await http.post("/console/sign-in", data={"token": "tms_wrong"})
+        assert (wrong.status_code, "not valid" in wrong.text) == (200, True)
+        form = await http.post("/console/namespaces/n/topics", data={"name": "t"})
+        assert form.status_code == 401
+        assert (await http.get("/console/no-such-page")).status_code == 303
+        style = re.search(r'href="([^"]+\.css[^"]*)"', wrong.text)
+        assert style is not None
+        assert (await http.get(f"/console/{style[1]}")).status_code == 200
+        http.cookies.set("tms_console", "made-up")
+    assert forwarded == []
+    assert (await http.get("/console/topics", headers=pair.root)).status_code == 200
+    assert forwarded == [f"principal {ROOT}"]
+
+
+async def test_a_form_of_who_signed_in_at_a_follower_is_taken_by_the_leader(pair: Pair) -> None:
+    http = pair.standby.http
+    token = pair.root["authorization"].removeprefix("Bearer ")
+    signed_in = await http.post("/console/sign-in", data={"token": token})
+    http.cookies.update(signed_in.cookies)
+    page = await http.get("/console/topics?namespace=n", headers=FROM_ELSEWHERE)
+    found = re.search(r'name="csrf" value="([^"]+)"', page.text)
+    assert found is not None
+    made = await http.post("/console/namespaces/n/topics", data={"csrf": found[1], "name": "t"})
+    assert made.status_code == 303, made.text
+    assert (await http.get("/v1/namespaces/n/topics", headers=pair.root)).json() == ["t"]
+    signed_out = await http.post("/console/sign-out")
+    assert signed_out.headers["location"].endswith("/sign-in")
+    assert (await http.get("/console/topics?namespace=n")).status_code == 303
+
+
 async def test_without_access_control_a_follower_leads_the_browser_to_the_leader(
     second: Second,
 ) -> None:

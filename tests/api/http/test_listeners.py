@@ -3,6 +3,8 @@
 import asyncio
 import json
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,7 +17,8 @@ from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
 from api.http.server import ListeningAddress, serve
-from tests.api.rest import Live, Wire
+from tests.api.rest import Live, Wire, serving
+from tests.waiting import until
 from tms.core.errors import TmsError
 from tms.core.limits import Limits
 
@@ -93,3 +96,28 @@ async def test_listeners_have_a_table_and_a_form_of_errors_each(served: Live) ->
     assert [status for status, _, _ in answers] == [200, 404, 404, 200]
     assert answers[1][1:] == ("application/json", b'{"error": {"co')
     assert answers[2][1:] == ("application/x", b'{"error_code":')
+
+
+async def test_a_body_that_came_and_nobody_wanted_does_not_stop_the_next_request(
+    anyio_backend: object,
+) -> None:
+    """One byte less would not pause reading, and one more might not come before that."""
+    begun = asyncio.Event()
+
+    async def refuse(exchange: Exchange) -> None:
+        begun.set()
+        connection: Any = exchange.connection
+        await until(lambda: connection._body.is_complete)
+        await exchange.answer(404, b"no")
+
+    late = replace(operation("POST", "/late"), handler=refuse)
+    app = Application(context_of(Limits()), RestMetrics(), [late, operation("GET", "/say")])
+    async with serving(app, Limits()) as (url, _):
+        wire = await connect(int(url.rpartition(":")[2]))
+        await wire.send("POST", "/late", b"", {"content-length": "65537"})
+        await begun.wait()
+        wire.writer.write(b"x" * 65537)
+        assert (await wire.answer())[0] == 404
+        await wire.send("GET", "/say")
+        assert (await wire.answer())[0] == 200
+        await wire.close()

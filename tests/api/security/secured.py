@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app, create_standby
 from api.cluster.forwarding import Forwarder
-from api.cluster.standby import ClusterApp
+from api.cluster.standby import ClusterApp, with_leaders_pages
 from api.console.application import beside
 from api.http.access_control import AccessControl
 from tests.api.cluster.standing_by import ID, Known
@@ -213,6 +213,7 @@ async def pair_of_servers(
         second = create_standby(
             forwarder, LIMITS, cluster=Known(), registry=standby.metrics, access=standby.access
         )
+        with_leaders_pages(beside(second), forwarder)
         stopping = services.messaging.stop_waiting
         await stack.enter_async_context(serving_server(leader, app, on_stopping=stopping))
         await stack.enter_async_context(serving_server(standby, ClusterApp(second)))

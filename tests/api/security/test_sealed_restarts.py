@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.cluster import forwarding
+from api.cluster import ways
 from tests.api.rest import TOPIC, refusal
 from tests.api.security.asking import waiting
 from tests.api.security.secured import Pair
@@ -142,7 +142,7 @@ async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
         await forward(*arguments, **named)
 
     monkeypatch.setattr(forwarder, "forward", noted)
-    monkeypatch.setattr(forwarding, "GRACE_S", 0.0)
+    monkeypatch.setattr(ways, "GRACE_S", 0.0)
     found: dict[int, int] = {}
     for later in range(TURNS):
         for changed in (None, NOBODY_LEADS, pair.standby.url, leader):

@@ -68,7 +68,7 @@ def new_place(cluster: HBaseServers) -> Place:
     place = Place("127.0.0.1", cluster.gateway_port, f"t{uuid.uuid4().hex[:8]}", BUCKETS)
     gateway = Gateway(place.host, place.port, retry_s=60.0)
     create(place, gateway, ("127.0.0.1", cluster.admin_port))
-    gateway.close_idle()
+    gateway.close()
     return place
 
 

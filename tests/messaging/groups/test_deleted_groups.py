@@ -9,7 +9,7 @@ import pytest
 
 from tables.store_tables import StoreTables
 from tests.messaging.conftest import TOPIC, FaultyStore
-from tests.messaging.groups.conftest import World, ids, number, payloads
+from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import turns
 from tms.core.commits import CommitRequest
 from tms.core.errors import SubscriptionNotFound, TmsError
@@ -53,6 +53,33 @@ async def test_a_commit_beside_a_deletion_acknowledges_in_neither_group(world: W
     with pytest.raises(TmsError):
         await transactions.commit(tx.transaction_id, CommitRequest(acks=acks))
     assert payloads(await world.take("b")) == [b"1"]
+
+
+@pytest.mark.parametrize("turns_between", range(6))
+async def test_a_commit_whose_group_was_loaded_again_acknowledges_in_it(
+    world: World, turns_between: int
+) -> None:
+    """Be it a commit, or a publish to several topics."""
+    groups, transactions = world.services.groups, world.services.transactions
+    assert isinstance(groups, GroupService)
+    await world.publish(b"1", b"2")
+    for at_once in (True, False):
+        taken = await world.take("a")
+        acks = CommitRequest(acks=[CommitAcks(TOPIC, "g", "a", number(taken), ids(taken))])
+        await world.flush()
+        if at_once:
+            work: Coroutine[Any, Any, object] = world.services.messaging.publish_all(
+                {BILLS: [b"x"]}, request=acks
+            )
+        else:
+            tx = await transactions.start(StartRequest())
+            work = transactions.commit(tx.transaction_id, acks)
+        working = asyncio.create_task(work)
+        await turns(turns_between)
+        for group in groups._groups.loaded:
+            groups._groups.drop(group)
+        await working
+    assert (await world.take("b")).delivery is None
 
 
 USES: dict[str, Callable[[Groups], Coroutine[Any, Any, Any]]] = {

@@ -93,7 +93,7 @@ def gateway(place: Place) -> Iterator[Gateway]:
     """Gives up soon."""
     gateway = gateway_to(place, retry_s=1.0)
     yield gateway
-    gateway.close_idle()
+    gateway.close()
 
 
 @pytest.fixture

@@ -208,7 +208,7 @@ def test_where_no_connection_is_left_a_call_fails_in_time(place: Place) -> None:
     done.set()
     holder.join()
     assert gateway.read(lambda client: client.getTableNames())
-    gateway.close_idle()
+    gateway.close()
 
 
 def test_without_its_tables_a_store_cannot_be_opened(place: Place, gateway: Gateway) -> None:

@@ -62,4 +62,4 @@ def test_a_store_of_format_1_is_raised_by_a_server_alone_or_by_a_leader_when_tol
     with store.scan(GROUP, b"", b"\xff") as rows:
         assert list(rows) == []
     store.close()
-    gateway.close_idle()
+    gateway.close()

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from tms.core.errors import StoreUnavailable
+from tms.core.commits import CarryAgain
 from tms.core.group_log import GroupLog
 from tms.core.groups import GroupMember, Take, Taken
 from tms.core.subscriptions import SharedSubscription
@@ -24,10 +24,10 @@ from tms.messaging.subscriptions import Positions
 _SEEN_MAX: Final = 1_000
 
 
-class GroupLeftMemory(StoreUnavailable):
+class GroupLeftMemory(CarryAgain):
     """The group is not to be used any more: look for it again. Nothing has changed.
 
-    It never leaves this package.
+    It never leaves this package, except to those that carry acks with a commit.
     """
 
 

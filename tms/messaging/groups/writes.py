@@ -24,7 +24,7 @@ from tms.core.groups import (
 from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.core.tables import Batch, Tables
 from tms.messaging.groups.loaded import LoadedGroups
-from tms.messaging.groups.loaded_group import GroupLeftMemory, LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
@@ -231,11 +231,7 @@ class CarriedAcks(Carried):
         """Raise `AckRefused` if one of them cannot be done."""
         refused = []
         for group, acks in self._acks:
-            try:
-                group.check_current()
-            except GroupLeftMemory:
-                reason = "a group was deleted, or loaded again, in the meantime; try again"
-                raise StoreUnavailable(reason=reason) from None
+            group.check_current()
             refused += group.commands.refusals(acks, self._principal)
         if refused:
             raise AckRefused(

@@ -33,6 +33,7 @@ from tms.settings import Settings
 with importing("api"):
     from api.cluster.forwarding import Forwarder
     from api.cluster.upstream import Upstream
+    from api.console.browser_sessions import BrowserSessions
     from api.http.app import App
     from api.http.application import Application
     from api.http.callers import Callers
@@ -129,7 +130,8 @@ class Basis:
         if opened is not None:
             schemas = RegistryPart(opened, self.settings, self.tls.to_others, security)
             stack.push_async_callback(schemas.close)
-        return Parts(self.settings, self.clock, self.tls, security, schemas, instance_id)
+        sessions = BrowserSessions(self.clock)
+        return Parts(self.settings, self.clock, self.tls, security, schemas, sessions, instance_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class Parts:
     """None if everybody may do everything."""
     schemas: RegistryPart | None
     """None without its extra."""
+    browser_sessions: BrowserSessions
+    """The sign-ins at this server's console, whoever leads."""
     instance_id: int | None = None
     """The number of this server in its cluster; None if it is alone."""
 
@@ -176,7 +180,12 @@ class Parts:
         from api.console.application import beside  # noqa: PLC0415  an extra
 
         registry = None if self.schemas is None else self.schemas.schemas
-        return beside(app, is_read_only=self.settings.console == "read-only", registry=registry)
+        return beside(
+            app,
+            is_read_only=self.settings.console == "read-only",
+            registry=registry,
+            sessions=self.browser_sessions,
+        )
 
     def listeners(self, app: App) -> list[ListeningAddress]:
         """Return where a server listens: for all, and for the registry alone if it is told to."""

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -17,6 +18,7 @@ import uvloop
 from tms.cluster.instances import next_instance_id
 from tms.core.trusted_clock import trusted
 from tms.metadata.interface import MetadataStore
+from tms.metadata.patience import once_reached
 from tms.server.gc_schedule import collected_by_clock
 from tms.server.loop_steps import OF_PROCESS
 from tms.server.opening import open_served
@@ -115,7 +117,7 @@ async def _serve_registry(basis: Basis, on_started: OnStarted) -> None:
     async with AsyncExitStack() as stack:
         opened = await open_registry(settings, basis.clock, stack)
         store = await _shared_metadata(settings, stack) if basis.security is not None else None
-        number = None if store is None else await next_instance_id(store)
+        number = None if store is None else await once_reached(partial(next_instance_id, store))
         parts = await basis.open(stack, opened, store, number)
         schemas = parts.schemas
         assert schemas is not None

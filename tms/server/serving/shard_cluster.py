@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from tms.cluster.formats import raising_when_all_know
 from tms.cluster.instances import instances_of
 from tms.cluster.lease import Lease
-from tms.cluster.patience import once_reached
 from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding
 from tms.core.store_url import url_of_shard
+from tms.metadata.patience import once_reached
 from tms.server.serving.parts import Joined, fenced_writes, process_metrics, show_peers
 from tms.server.serving.shard_ways import ShardWays
 from tms.server.shard import Process

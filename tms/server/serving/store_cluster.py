@@ -17,12 +17,12 @@ from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
-from tms.cluster.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Instance
 from tms.core.payload_values import PayloadValues
 from tms.core.store_features import FEATURES
+from tms.metadata.patience import once_reached
 from tms.server.node import open_services
 from tms.server.registry_part import open_registry
 from tms.server.serving.parts import (
@@ -42,7 +42,7 @@ from tms.server.stores import importing, look_at, open_metadata, sharding_of
 with importing("api"):
     from api.app import create_app, create_standby
     from api.cluster.forwarding import Forwarder
-    from api.cluster.standby import ClusterApp
+    from api.cluster.standby import ClusterApp, with_leaders_pages
     from api.http.server import serve as serve_app
 
 _log = logging.getLogger(__name__)
@@ -111,6 +111,8 @@ async def _serve_store(joined: Joined, stack: AsyncExitStack) -> None:
     show_peers(registry, joined.presence)
     options = parts.options(registry, member)
     standby = create_standby(forwarder, settings.limits(), **options)
+    if parts.security is not None:
+        standby = with_leaders_pages(parts.with_console(standby), forwarder)
     app = ClusterApp(parts.with_schemas(standby))
     part = _Part(
         forwarder,

@@ -1,0 +1,89 @@
+"""The ways to a leader, and to those before it: a request that is on one stays on it.
+
+A leader that was left has `GRACE_S` to answer what it had taken, because who stops in order answers
+it yet; then that is broken off. If it leads again before, or was only taken for one that does not,
+its requests go on.
+"""
+
+import asyncio
+import ssl
+
+from api.cluster.break_off import BreakOff
+from api.cluster.upstream import Upstream
+from tms.core.errors import OutcomeUnknown
+
+GRACE_S = 3.0
+
+
+class Way:
+    """The way to one process of a server."""
+
+    __slots__ = ("address", "at_work", "boot", "client")
+
+    def __init__(self, address: str, boot: str, client: Upstream) -> None:
+        self.address = address
+        self.boot = boot
+        """Which process it is; empty if that is not known."""
+        self.client = client
+        self.at_work: set[BreakOff] = set()
+        """The requests on it, to be broken off once it leads to the leader no more."""
+
+    def leads_to(self, address: str | None, boot: str) -> bool:
+        """Whether it leads to a process, as far as it is known which one is meant."""
+        return self.address == address and (not boot or self.boot in ("", boot))
+
+    def close(self) -> None:
+        """Break off what is on it."""
+        for request in list(self.at_work):
+            request.break_off(OutcomeUnknown(reason="another server is the leader now"))
+        self.client.close()
+
+
+class Ways:
+    """The way to the present leader, and those that were left. Used from its event loop."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        """Trust a leader at https:// by `tls`; None: by the machine's own certificates."""
+        self._tls = tls
+        self.present: Way | None = None
+        self._left: dict[Way, asyncio.TimerHandle] = {}
+        """Ways with requests on them, and what closes each."""
+
+    def lead_to(self, address: str | None, boot: str) -> None:
+        """Lead to `address` from now on, None: nowhere.
+
+        `boot` says which process of that server it is; empty: that is not known.
+        """
+        old = self.present
+        if old is not None and old.leads_to(address, boot):
+            old.boot = boot or old.boot
+            return
+        if old is not None:
+            self._leave(old)
+        if address is None:
+            self.present = None
+            return
+        again = next((way for way in self._left if way.leads_to(address, boot)), None)
+        if again is None:
+            again = Way(address, boot, Upstream(address, self._tls))
+        else:
+            self._left.pop(again).cancel()
+            again.boot = boot or again.boot
+        self.present = again
+
+    def _leave(self, way: Way) -> None:
+        if way.at_work:
+            closing = asyncio.get_running_loop().call_later(GRACE_S, self._close, way)
+            self._left[way] = closing
+        else:
+            way.close()
+
+    def _close(self, way: Way) -> None:
+        self._left.pop(way).cancel()
+        way.close()
+
+    def close(self) -> None:
+        """Lead nowhere, and close all connections."""
+        self.lead_to(None, "")
+        for way in list(self._left):
+            self._close(way)
