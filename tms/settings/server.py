@@ -38,11 +38,6 @@ class Settings(SecuritySettings):
     registry_token_file: str = seldom(
         "", "A file with this server's token for the TMS of registry_log."
     )
-    registry_eventual_lists: bool = seldom(
-        False,
-        "Answer lists and lookups of schemas from memory. They may miss what another "
-        "server has just written.",
-    )
     registry_check_s_max: float = seldom(
         10.0, "How long checking one request's schemas may take.", gt=0
     )

@@ -236,12 +236,10 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "The limit of topics is reached; delete one, or raise `--topics-max`."
             ),
             "namespace_limit_reached": (
-                "The limit of namespaces with settings is reached; delete the settings of one, or "
-                "raise `--namespaces-max`."
+                "The limit of namespaces with settings is reached; delete the settings of one."
             ),
             "topic_properties_too_large": (
-                "A topic's properties together are over the cap; store less in them, or raise "
-                "`--topic-properties-bytes-max`."
+                "A topic's properties together are over the cap; store less in them."
             ),
             "value_too_large": "The value is over the cap for a value.",
             "too_many_rules": "The limit of rules is reached; revoke some.",
