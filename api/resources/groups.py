@@ -33,7 +33,7 @@ from tms.core.groups import Releases, Settle, Take, Taken
 from tms.security.resources import Action
 from tms.wire import json_groups, json_takes
 from tms.wire.avro_taken import encode_taken
-from tms.wire.json_bodies import JsonFormat
+from tms.wire.json_bodies import JSON
 from tms.wire.media_types import AVRO_FRAMES_TYPE, AVRO_TYPE
 
 _OPEN_DEFAULT, _OPEN_MAX = 100, 1_000
@@ -54,8 +54,9 @@ async def take(exchange: Exchange) -> None:
     """Lease messages to a member."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     is_avro = _wants_avro(exchange.headers.get(b"accept", b""))
-    body_format = exchange.body_format() if is_avro else exchange.json_format()
-    if not isinstance(body_format, JsonFormat):
+    if not is_avro:
+        exchange.check_only_json()
+    elif (body_format := exchange.body_format()) is not JSON:
         raise InvalidRequest(
             "unsupported_content_type", content_type=body_format.content_type, expected="JSON"
         )
@@ -75,7 +76,7 @@ async def take(exchange: Exchange) -> None:
     if is_avro:
         await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())
     else:
-        await exchange.answer(OK, _in_json(taken, body_format), JSON_TYPE)
+        await exchange.answer(OK, _in_json(taken), JSON_TYPE)
 
 
 @kept
@@ -139,20 +140,20 @@ async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
         )
 
 
-def _in_json(taken: Taken, body_format: JsonFormat) -> bytes:
+def _in_json(taken: Taken) -> bytes:
     parts = [json_takes.encode_taken_head(taken)]
     first = True
     for block in taken.blocks:
-        parts.append(body_format.encode_block(block, first=first))
+        parts.append(JSON.encode_block(block, first=first))
         first = False
-    parts += (body_format.encode_end(first=first), b"}")
+    parts += (JSON.encode_end(first=first), b"}")
     return b"".join(parts)
 
 
 async def settle(exchange: Exchange) -> None:
     """Acknowledge, fail, release or extend what a member has."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format()
+    exchange.check_only_json()
     member, asked = json_takes.decode_settle(body)
     done = await exchange.context.services.groups.settle(
         exchange.topic_id, exchange.subscription, member, asked, caller=exchange.caller
@@ -181,7 +182,7 @@ async def open_messages(exchange: Exchange) -> None:
 async def seek(exchange: Exchange) -> None:
     """Read on from another place."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format()
+    exchange.check_only_json()
     moved = await exchange.context.services.groups.seek(
         exchange.topic_id, exchange.subscription, json_groups.decode_seek(body)
     )

@@ -142,7 +142,7 @@ def get(
         return value
 
     value, stat = _run(store, read)
-    shown = json_of(value, base64_only=False)
+    shown = json_of(value)
     text = shown if isinstance(shown, str) else f"base64 {shown['base64']}"
     facts = {**_facts(stat), "value": shown}
     answering(context, as_json=as_json).answer(f"{_headline(stat)}\n{text}", facts)

@@ -231,7 +231,7 @@ class Topic:
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
         `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
-        (`tms.arrow.polled.FRAMES_SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
+        (`tms.arrow.polled.SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
         """
         return self._bridge.iterate(self._topic.poll_arrow_runs(**options))
 

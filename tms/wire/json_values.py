@@ -1,9 +1,8 @@
 """How values of REST's bodies stand in JSON, and what is refused.
 
-Bytes (messages, payloads, changes) are a string where they are UTF-8 text and `{"base64": "…"}`
-where not; with `application/json; encoding=base64` they are base64 strings both ways. A transaction
-is always base64, a message id 40 lower-case hexadecimal digits. Avro's tagged unions
-(`{"long": 5}`) are taken in requests whose schema is CDAP's.
+Bytes (messages, payloads, changes) are a string if they are UTF-8 text, otherwise
+`{"base64": "…"}`. A transaction is always base64, a message id 40 lower-case hexadecimal digits.
+Avro's tagged unions (`{"long": 5}`) are taken in requests whose schema is CDAP's.
 """
 
 import base64
@@ -84,20 +83,18 @@ def from_base64(text: str) -> bytes:
         raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
 
 
-def bytes_of(value: JsonBytes, *, base64_only: bool) -> bytes:
+def bytes_of(value: JsonBytes) -> bytes:
     """Return the bytes that a JSON value stands for. Raises `InvalidRequest` (invalid_body)."""
     if isinstance(value, dict):
         if list(value) == ["bytes"]:
-            return bytes_of(value["bytes"], base64_only=base64_only)
+            return bytes_of(value["bytes"])
         return from_base64(untagged(value, "base64"))
-    return from_base64(value) if base64_only else value.encode("utf-8", "surrogatepass")
+    return value.encode("utf-8", "surrogatepass")
 
 
-def json_of(raw: bytes, *, base64_only: bool) -> JsonBytes:
+def json_of(raw: bytes) -> JsonBytes:
     """Return the JSON value that stands for bytes."""
-    if not base64_only:
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(raw).decode()}
-    return base64.b64encode(raw).decode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}
