@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tms
+from tms.core.group_settings import GroupOptions
 
 
 @pytest.mark.parametrize("changes", [{"paused": True}, {"lease_s": 60, "open_max": 5}])
 def test_a_group_that_was_changed_since_is_created_as_it_is(
-    topic: tms.Topic, changes: dict[str, int], caplog: pytest.LogCaptureFixture
+    topic: tms.Topic, changes: GroupOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     group = topic.group("billing")
     group.create(order="key", retry_s=7)

@@ -1,9 +1,10 @@
 """`tms group`: groups, whose messages many members take and settle."""
 
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -16,7 +17,12 @@ from tms.cli.subscription import NameArgument
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import TopicGroup
 from tms.client.start import Start
-from tms.core.groups import DEFAULTS, Group, OpenMessage, Order, SeekTo
+from tms.core.group_settings import DECLARED, GroupOptions, GroupSettings, Order
+from tms.core.groups import (
+    Group,
+    OpenMessage,
+    SeekTo,
+)
 from tms.core.message import MessageId
 from tms.core.store_access import StoreAccess
 
@@ -25,30 +31,30 @@ app = typer.Typer(
 )
 
 _OPEN_LOOKED_AT = 100
-_SETTINGS = ("lease_s", "retry_s", "retry_s_max", "open_max", "member_max")
-
-LeaseOption = Annotated[
-    int | None, duration("--lease", told="How long a take leases messages.", whole=True)
-]
-RetryOption = Annotated[
-    int | None, duration("--retry", told="The wait after the first failure.", whole=True)
-]
-RetryMaxOption = Annotated[
-    int | None, duration("--retry-max", told="The longest such wait.", whole=True)
-]
-OpenMaxOption = Annotated[
-    int | None, typer.Option(metavar="N", help="How many messages may be open.")
-]
-MemberMaxOption = Annotated[
-    int | None, typer.Option(metavar="N", help="How many messages one member may have.")
-]
+_NUMBERS = [name for name, declared in DECLARED.items() if declared.ge is not None]
+"""The settings that are options of `create` and `set`."""
 
 
-class OrderName(StrEnum):
-    """An order, as an option."""
+def _option(name: str) -> Any:
+    """Return the option of a setting, which is None if it is not given."""
+    seconds, told = "_s" in name, DECLARED[name].description or ""
+    flag = "--" + name.replace("_s", "", seconds).replace("_", "-")
+    if seconds:
+        return duration(flag, told=told, whole=True)
+    return typer.Option(flag, metavar="N", help=told)
 
-    NONE = "none"
-    KEY = "key"
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Return `command` with its `**settings` as options."""
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    *own, _ = inspect.signature(command).parameters.values()
+    types = {name: Annotated[int | None, _option(name)] for name in _NUMBERS}
+    options = [
+        inspect.Parameter(name, by_name, default=None, annotation=kind)
+        for name, kind in types.items()
+    ]
+    vars(command)["__signature__"] = inspect.Signature([*own, *options])
+    return command
 
 
 def _place(text: str, option: str) -> Start | SeekTo:
@@ -60,17 +66,13 @@ def _place(text: str, option: str) -> Start | SeekTo:
 
 
 def _facts(group: Group) -> dict[str, Any]:
-    state, settings = group.state, group.settings
+    state = group.state
     return {
         "name": group.name,
         "kind": "shared",
         "version": group.version,
         "after": _hex(group.after),
-        "settings": {
-            "order": settings.order.value,
-            **{name: getattr(settings, name) for name in _SETTINGS},
-            "paused": settings.paused,
-        },
+        "settings": asdict(group.settings),
         "state": {
             "through": _hex(state.through),
             "unread": state.unread,
@@ -114,44 +116,40 @@ def _row(group: Group) -> tuple[str, ...]:
 
 @app.command(epilog="\b\nExample:\n  tms group create orders billing --order key")
 @with_target
+@_with_settings
 def create(
     target: Target,
     topic: TopicArgument,
     name: NameArgument,
     *,
     order: Annotated[
-        OrderName, typer.Option(help="By key: the messages of a key one after another.")
-    ] = OrderName.NONE,
+        Order, typer.Option(help="By key: the messages of a key one after another.")
+    ] = Order.NONE,
     after: Annotated[
         str,
         typer.Option(
             metavar="PLACE", help="Begin after a message id, at a time, at start or at end."
         ),
     ] = "start",
-    lease: LeaseOption = None,
-    retry: RetryOption = None,
-    retry_max: RetryMaxOption = None,
-    open_max: OpenMaxOption = None,
-    member_max: MemberMaxOption = None,
+    **settings: int | None,
 ) -> None:
     """Create a group. If there is one of that order, it stays as it is."""
-    given = _given(lease, retry, retry_max, open_max, member_max)
-    settings = {name: getattr(DEFAULTS, name) for name in _SETTINGS} | given
+    asked = GroupSettings(order, **_given(settings))
     with target.connect() as client:
         group = client.topic(topic).group(name)
-        made = group.create(Order(order), after=_place(after, "--after"), **settings)
+        made = group.create(order, after=_place(after, "--after"), **_given(settings))
     kept = [
         f"{setting} {there}"
-        for setting, asked in settings.items()
-        if (there := getattr(made.settings, setting)) != asked
+        for setting in _NUMBERS
+        if (there := getattr(made.settings, setting)) != getattr(asked, setting)
     ]
     told = f"Group {name} of topic {topic} exists, and keeps its settings: {', '.join(kept)}."
     target.answer(told if kept else f"Created group {name} of topic {topic}.", _facts(made))
 
 
-def _given(*values: int | None) -> dict[str, int]:
-    given = zip(_SETTINGS, values, strict=True)
-    return {name: value for name, value in given if value is not None}
+def _given(settings: Mapping[str, int | None]) -> GroupOptions:
+    given = {name: value for name, value in settings.items() if value is not None}
+    return cast("GroupOptions", given)
 
 
 @app.command("list")
@@ -194,7 +192,7 @@ def take(
     ack: Annotated[
         bool, typer.Option("--ack", help="Acknowledge each message after it is printed.")
     ] = False,
-    lease: LeaseOption = None,
+    lease: Annotated[int | None, _option("lease_s")] = None,
 ) -> None:
     """Take messages and print them, for ever or up to a limit; stop with Ctrl-C or SIGTERM.
 
@@ -266,19 +264,15 @@ def list_open(
 
 @app.command("set", epilog="\b\nExample:\n  tms group set orders billing --lease 60")
 @with_target
+@_with_settings
 def change(
     target: Target,
     topic: TopicArgument,
     name: NameArgument,
-    *,
-    lease: LeaseOption = None,
-    retry: RetryOption = None,
-    retry_max: RetryMaxOption = None,
-    open_max: OpenMaxOption = None,
-    member_max: MemberMaxOption = None,
+    **settings: int | None,
 ) -> None:
     """Change a group's settings; its order never changes."""
-    changes = _given(lease, retry, retry_max, open_max, member_max)
+    changes = _given(settings)
     if not changes:
         raise typer.BadParameter("give at least one of the settings")
     with target.connect() as client:
@@ -301,7 +295,7 @@ def resume(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         _change(target, client.topic(topic).group(name), f"Resumed group {name}", {"paused": False})
 
 
-def _change(target: Target, group: TopicGroup, told: str, changes: dict[str, Any]) -> None:
+def _change(target: Target, group: TopicGroup, told: str, changes: GroupOptions) -> None:
     changed = group.set(**changes)
     target.answer(f"{told} of topic {changed.topic_id.name}.", _facts(changed))
 
