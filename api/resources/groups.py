@@ -5,11 +5,9 @@ it is. A take that waits ends if its client leaves, or may not take any more; th
 to it is given back.
 """
 
-import asyncio
 from functools import partial
 
-from api.http.access_control import CHECK_S
-from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
+from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.header_values import kept, media_types_of
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import id_of, limit_of, values_of, wait_of
@@ -28,6 +26,7 @@ from api.openapi.group_schemas import (
     TAKEN_CONTENT,
 )
 from api.resources.subscriptions import SUBSCRIPTION
+from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest
 from tms.core.groups import Releases, Settle, Take, Taken
 from tms.security.resources import Action
@@ -65,13 +64,12 @@ async def take(exchange: Exchange) -> None:
     wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
     taken = await _taken(exchange, asked, 0.0)
     if taken.delivery is None and wait_s > 0:
-        exchange.waited = True
         waiting = asked if asked.settle == Settle() else _without_settle(asked)
-        if exchange.use is None:
-            found = await _wait(exchange, waiting, wait_s)
-        else:
-            with exchange.use.polls.held():
-                found = await _wait(exchange, waiting, wait_s)
+        found = await wait_for(
+            exchange,
+            partial(_taken, exchange, waiting, wait_s),
+            give_back=partial(_give_back, exchange, waiting),
+        )
         taken = found.with_settled(taken.settled)
     if is_avro:
         await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())
@@ -99,34 +97,6 @@ async def _taken(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
     return await exchange.context.services.groups.take(
         exchange.topic_id, exchange.subscription, asked, wait_s=wait_s, caller=exchange.caller
     )
-
-
-async def _wait(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
-    """Wait for messages, or until the client leaves, or may not take any more.
-
-    Raises `ClientGone`, and as `Exchange.check_again`.
-    """
-    taking = asyncio.create_task(_taken(exchange, asked, wait_s))
-    gone = asyncio.create_task(exchange.ended())
-    check_s = None if exchange.admission is None else CHECK_S
-    first = asyncio.FIRST_COMPLETED
-    is_given = False
-    try:
-        while not (taking.done() or gone.done()):
-            if not (await asyncio.wait((taking, gone), timeout=check_s, return_when=first))[0]:
-                await exchange.check_again()
-        if gone.done():
-            raise ClientGone
-        await exchange.check_again()
-        is_given = True
-        return taking.result()
-    finally:
-        taking.cancel()
-        gone.cancel()
-        await asyncio.gather(taking, gone, return_exceptions=True)
-        if not is_given and not taking.cancelled() and taking.exception() is None:
-            await _give_back(exchange, asked, taking.result())
-        del taking  # its error keeps this frame, which must not keep the task
 
 
 async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
