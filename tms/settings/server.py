@@ -8,8 +8,9 @@ from pydantic import field_validator, model_validator
 
 from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
+from tms.core.metadata_url import is_shared_metadata
 from tms.core.topic import TopicId
-from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
+from tms.settings.addresses import ADDRESS, PORT_MAX, URL
 from tms.settings.fields import seldom, setting
 from tms.settings.security import SecuritySettings
 
@@ -147,7 +148,7 @@ class Settings(SecuritySettings):
     @property
     def has_shared_metadata(self) -> bool:
         """Whether several servers share the metadata store."""
-        return bool(SHARED_METADATA.match(self.metadata))
+        return is_shared_metadata(self.metadata)
 
     @property
     def elects_by_metadata(self) -> bool:
