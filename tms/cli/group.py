@@ -25,6 +25,7 @@ from tms.core.groups import (
 )
 from tms.core.message import MessageId
 from tms.core.store_access import StoreAccess
+from tms.wire.json_groups import group_record
 
 app = typer.Typer(
     help="Create, list, show and delete groups, and take their messages.", no_args_is_help=True
@@ -65,40 +66,12 @@ def _place(text: str, option: str) -> Start | SeekTo:
     return SeekTo.START if start is None else start
 
 
-def _facts(group: Group) -> dict[str, Any]:
-    state = group.state
-    return {
-        "name": group.name,
-        "kind": "shared",
-        "version": group.version,
-        "after": _hex(group.after),
-        "settings": asdict(group.settings),
-        "state": {
-            "through": _hex(state.through),
-            "unread": state.unread,
-            "open": state.open,
-            "leased": state.leased,
-            "waiting": state.waiting,
-            "blocked": state.blocked,
-            "oldest_open": _hex(state.oldest_open),
-            "oldest_s": state.oldest_s,
-            "members": state.members,
-            "limited_by": state.limited_by and state.limited_by.value,
-            "stopped_at": state.stopped_at and str(state.stopped_at),
-        },
-    }
-
-
 def _open_facts(message: OpenMessage) -> dict[str, Any]:
     return asdict(message) | {"id": str(MessageId.decode(message.id))}
 
 
-def _hex(message_id: bytes | None) -> str | None:
-    return None if message_id is None else message_id.hex()
-
-
 def _told(group: Group) -> str:
-    facts = _facts(group)
+    facts = group_record(group)
     rows = {**facts, **facts.pop("settings"), **facts.pop("state")}
     del rows["settings"], rows["state"]
     return "\n".join(
@@ -144,7 +117,7 @@ def create(
         if (there := getattr(made.settings, setting)) != getattr(asked, setting)
     ]
     told = f"Group {name} of topic {topic} exists, and keeps its settings: {', '.join(kept)}."
-    target.answer(told if kept else f"Created group {name} of topic {topic}.", _facts(made))
+    target.answer(told if kept else f"Created group {name} of topic {topic}.", group_record(made))
 
 
 def _given(settings: Mapping[str, int | None]) -> GroupOptions:
@@ -159,7 +132,7 @@ def list_groups(target: Target, topic: TopicArgument) -> None:
     with target.connect(StoreAccess.READ) as client:
         found = in_order(client.topic(topic).groups())
     heads = ("NAME", "ORDER", "UNREAD", "OPEN", "LEASED", "WAITING", "MEMBERS", "LIMITED-BY")
-    target.answer_list(heads, map(_row, found), [*map(_facts, found)])
+    target.answer_list(heads, map(_row, found), [*map(group_record, found)])
 
 
 @app.command()
@@ -175,7 +148,7 @@ def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         f"{each.last_member or '-'}: {each.reason or '-'}"
         for each in failed
     ]
-    facts = {**_facts(group), "failed": [_open_facts(each) for each in failed]}
+    facts = {**group_record(group), "failed": [_open_facts(each) for each in failed]}
     target.answer("\n".join([_told(group), *told]), facts)
 
 
@@ -223,16 +196,7 @@ def members(target: Target, topic: TopicArgument, name: NameArgument) -> None:
     """List who holds messages of a group, or was seen of late."""
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).group(name).members()
-    facts = [
-        {
-            "name": each.name,
-            "principal": each.principal,
-            "holds": each.holds,
-            "since_ms": each.since_ms,
-            "seen_ms": each.seen_ms,
-        }
-        for each in found
-    ]
+    facts = [*map(asdict, found)]
     rows = [
         (each.name, each.principal or "-", str(each.holds), str(each.since_ms), str(each.seen_ms))
         for each in found
@@ -297,7 +261,7 @@ def resume(target: Target, topic: TopicArgument, name: NameArgument) -> None:
 
 def _change(target: Target, group: TopicGroup, told: str, changes: GroupOptions) -> None:
     changed = group.set(**changes)
-    target.answer(f"{told} of topic {changed.topic_id.name}.", _facts(changed))
+    target.answer(f"{told} of topic {changed.topic_id.name}.", group_record(changed))
 
 
 @app.command(epilog="\b\nExample:\n  tms group seek orders billing --to 2026-08-01T12:00:00Z")
@@ -315,4 +279,4 @@ def seek(
     place = _place(to, "--to")
     with target.connect() as client:
         moved = client.topic(topic).group(name).seek(place)
-    target.answer(f"Moved group {name} of topic {topic}.", _facts(moved))
+    target.answer(f"Moved group {name} of topic {topic}.", group_record(moved))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
-from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -29,7 +28,7 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_subscriptions import PositionBody
 from tms.wire.json_takes import Limit, hex_of, id_of
-from tms.wire.json_values import decode, decode_answer, encode
+from tms.wire.json_values import body_of, decode, decode_answer, encode, value_of
 
 Place = Annotated[
     str,
@@ -212,26 +211,20 @@ def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
 
 def group_body(group: Group) -> GroupBody:
     """Return a group as it is told."""
-    state = group.state
-    return GroupBody(
-        group.name,
-        hex_of(group.after),
-        group.version,
-        group.settings,
-        GroupStateBody(
-            through=hex_of(state.through),
-            unread=state.unread,
-            open=state.open,
-            leased=state.leased,
-            waiting=state.waiting,
-            blocked=state.blocked,
-            oldest_open=hex_of(state.oldest_open),
-            oldest_s=state.oldest_s,
-            members=state.members,
-            limited_by=state.limited_by,
-            stopped_at=None if state.stopped_at is None else str(state.stopped_at),
-        ),
+    state = body_of(
+        GroupStateBody,
+        group.state,
+        through=hex_of(group.state.through),
+        oldest_open=hex_of(group.state.oldest_open),
+        stopped_at=None if group.state.stopped_at is None else str(group.state.stopped_at),
     )
+    return GroupBody(group.name, hex_of(group.after), group.version, group.settings, state)
+
+
+def group_record(group: Group) -> dict[str, Any]:
+    """Return what is told of a group, as values for JSON."""
+    record: dict[str, Any] = msgspec.to_builtins(group_body(group))
+    return record
 
 
 def encode_group(group: Group) -> bytes:
@@ -242,57 +235,32 @@ def encode_group(group: Group) -> bytes:
 def decode_group(answer: bytes, topic_id: TopicId) -> Group:
     """Return the group that a server told."""
     told = decode_answer(GroupBody, answer)
-    state = told.state
-    return Group(
-        topic_id,
-        told.name,
-        told.version,
-        id_of(told.after),
-        told.settings,
-        GroupState(
-            through=id_of(state.through),
-            unread=state.unread,
-            open=state.open,
-            leased=state.leased,
-            waiting=state.waiting,
-            blocked=state.blocked,
-            oldest_open=id_of(state.oldest_open),
-            oldest_s=state.oldest_s,
-            members=state.members,
-            limited_by=state.limited_by,
-            stopped_at=None if state.stopped_at is None else int(state.stopped_at),
-        ),
+    state = value_of(
+        GroupState,
+        told.state,
+        through=id_of(told.state.through),
+        oldest_open=id_of(told.state.oldest_open),
+        stopped_at=None if told.state.stopped_at is None else int(told.state.stopped_at),
     )
+    return Group(topic_id, told.name, told.version, id_of(told.after), told.settings, state)
 
 
 def encode_members(members: Iterable[GroupMember]) -> bytes:
     """Return the answer that tells members."""
-    return encode(
-        [
-            MemberBody(each.name, each.principal, each.holds, each.since_ms, each.seen_ms)
-            for each in members
-        ]
-    )
+    return encode(list(members))
 
 
 def decode_members(answer: bytes) -> list[GroupMember]:
     """Return the members that a server told."""
-    return [
-        GroupMember(each.name, each.principal, each.holds, each.since_ms, each.seen_ms)
-        for each in decode_answer(list[MemberBody], answer)
-    ]
-
-
-_of_open = attrgetter(*OpenBody.__struct_fields__[1:])
-"""Returns the fields that are the same in a body: all but the id."""
+    return [value_of(GroupMember, each) for each in decode_answer(list[MemberBody], answer)]
 
 
 def encode_open(messages: Iterable[OpenMessage]) -> bytes:
     """Return the answer that tells open messages."""
-    return encode([OpenBody(each.id.hex(), *_of_open(each)) for each in messages])
+    return encode([body_of(OpenBody, each, id=each.id.hex()) for each in messages])
 
 
 def decode_open(answer: bytes) -> list[OpenMessage]:
     """Return the open messages that a server told."""
     told = decode_answer(list[OpenBody], answer)
-    return [OpenMessage(parse_id(each.id), *_of_open(each)) for each in told]
+    return [value_of(OpenMessage, each, id=parse_id(each.id)) for each in told]

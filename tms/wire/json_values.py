@@ -8,8 +8,9 @@ Avro's tagged unions (`{"long": 5}`) are taken in requests whose schema is CDAP'
 import base64
 import binascii
 from collections.abc import Callable
+from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
@@ -18,6 +19,7 @@ from tms.core.limits import INT64_MAX
 from tms.wire.json_names import check_names
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 JsonBytes = str | dict[str, str]
 
@@ -57,6 +59,18 @@ def decode_answer(kind: type[T], answer: bytes, *, strict: bool = True) -> T:
     except msgspec.MsgspecError as error:
         raise InternalError(reason=str(error)) from None
     return value
+
+
+def body_of(kind: type[S], value: object, **others: Any) -> S:
+    """Return the struct that has the fields of a `value`, and `others` instead of some."""
+    names = kind.__struct_fields__
+    return kind(**{n: others[n] if n in others else getattr(value, n) for n in names})
+
+
+def value_of(kind: type[T], body: msgspec.Struct, **others: Any) -> T:
+    """Return the dataclass that has the fields of a `body`, and `others` instead of some."""
+    names = [field.name for field in fields(cast("Any", kind))]
+    return kind(**{n: others[n] if n in others else getattr(body, n) for n in names})
 
 
 def untagged(value: Any, *tags: str) -> Any:
