@@ -1,7 +1,6 @@
 """`tms group`: groups, whose messages many members take and settle."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any, cast
@@ -14,7 +13,7 @@ from tms.cli.endless import ending_in_order
 from tms.cli.lines import json_of, text_of
 from tms.cli.poll import parse_message_id, parse_start
 from tms.cli.subscription import NameArgument
-from tms.cli.target import Target, TopicArgument, with_target
+from tms.cli.target import Target, TopicArgument, with_options, with_target
 from tms.client import TopicGroup
 from tms.client.start import Start
 from tms.core.group_settings import DECLARED, GroupOptions, GroupSettings, Order
@@ -45,17 +44,7 @@ def _option(name: str) -> Any:
     return typer.Option(flag, metavar="N", help=told)
 
 
-def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Return `command` with its `**settings` as options."""
-    by_name = inspect.Parameter.KEYWORD_ONLY
-    *own, _ = inspect.signature(command).parameters.values()
-    types = {name: Annotated[int | None, _option(name)] for name in _NUMBERS}
-    options = [
-        inspect.Parameter(name, by_name, default=None, annotation=kind)
-        for name, kind in types.items()
-    ]
-    vars(command)["__signature__"] = inspect.Signature([*own, *options])
-    return command
+_with_settings = with_options({name: Annotated[int | None, _option(name)] for name in _NUMBERS})
 
 
 def _place(text: str, option: str) -> Start | SeekTo:
