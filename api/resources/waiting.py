@@ -1,7 +1,7 @@
 """Waits of a request: for the result, until its client leaves, or until its right is revoked.
 
 1. A client that leaves gets nothing, not even a result of that moment: that is given back.
-2. A right is asked for again each `CHECK_S`, and before the result is handed over.
+2. The caller's right is checked again each `CHECK_S` seconds, and before the result is answered.
 """
 
 import asyncio
