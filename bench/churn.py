@@ -23,7 +23,7 @@ _ROUNDS, _PAYLOAD_BYTES, _CACHE_BYTES = 8, 5_000, 20_000_000
 _MIB = str(1024 * 1024)
 _LEVELDB = ("--leveldb-write-buffer-bytes", _MIB, "--leveldb-block-cache-bytes", _MIB)
 """So that its own memory is full soon, and does not look like what grows."""
-_SOON_FULL = ("--cleanup-grace-s", "60", "--transaction-outcomes-max", "1000")
+_SOON_FULL = {"cleanup_grace_s": 60, "transaction_outcomes_max": 1_000}
 """So that what is kept up to a bound, or for a day, is level within minutes."""
 _COLUMNS = ("minute", "requests", "req/s", "anonymous", "B/req since", "series", "files", "disk")
 _NAMESPACE = "/v1/namespaces/default/topics"
@@ -109,7 +109,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     _turns(folder)
     table = Table(f"{_CLIENTS} clients make and end all there is", _COLUMNS)
     place = folder / "churn"
-    with tms_server(place, *_LEVELDB, *_SOON_FULL) as server:
+    with tms_server(place, *_LEVELDB, limits=_SOON_FULL) as server:
         clients = _Clients(server.url)
         _watch(server, clients, place, table, effort.long_s)
 

@@ -19,7 +19,7 @@ from typing import Any
 from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
-from tms.core.groups import GroupSettings, Order
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.message import ID_BYTES
 from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.core.tables import Batch, StoredPosition

@@ -351,12 +351,13 @@ def test_durations_are_given_with_units_too(
     file.write_text('ttl_s_default = "7d"\nlease_s = "2500ms"\ncleanup_period_s = 30\n')
     monkeypatch.setenv("TMS_TRANSACTION_TIMEOUT_S_DEFAULT", "2m")
 
-    settings = load({"poll_wait_s_max": "1m30s", "transaction_snapshot_s": "60"}, file).settings
+    flags = {"poll_wait_s_max": "1m30s", "transaction_owner_retention_s": "60"}
+    settings = load(flags, file).settings
 
     limits = settings.limits()
     assert (limits.ttl_s_default, settings.lease_s) == (604_800, 2.5)
     assert (limits.cleanup_period_s, limits.transaction_timeout_s_default) == (30, 120)
-    assert (limits.poll_wait_s_max, limits.transaction_snapshot_s) == (90, 60)
+    assert (limits.poll_wait_s_max, limits.transaction_owner_retention_s) == (90, 60)
     (wrong,) = problems({"ttl_s_default": "soon"}, file)
     assert wrong.startswith("ttl_s_default is 'soon' by --ttl-s-default: 'soon' is not a")
     assert "ttl_s_default is '1.5s' by" in problems({"ttl_s_default": "1.5s"})[0]

@@ -35,15 +35,14 @@ if TYPE_CHECKING:
     )
     from tms.core.commits import CommitRequest, Stored
     from tms.core.errors import *
+    from tms.core.group_settings import GroupOptions, GroupSettings, Order
     from tms.core.groups import (
         CommitAcks,
         Group,
         GroupMember,
-        GroupSettings,
         GroupState,
         LimitedBy,
         OpenMessage,
-        Order,
     )
     from tms.core.message import Message, MessageId, tombstone
     from tms.core.messaging import AllPublished, Published, RollbackRange
@@ -86,6 +85,7 @@ __all__ = [
     "Group",
     "GroupMember",
     "GroupMessage",
+    "GroupOptions",
     "GroupSettings",
     "GroupState",
     "GroupWorker",
@@ -204,6 +204,7 @@ __all__ = [
 _HOMES = (
     "tms.core.errors",
     "tms.core.commits",
+    "tms.core.group_settings",
     "tms.core.groups",
     "tms.core.message",
     "tms.core.messaging",

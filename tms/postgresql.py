@@ -22,7 +22,7 @@ A crash of PostgreSQL or of TMS changes nothing in that: both keep their part on
 What is not promised. For a moment, and until `recover` after a crash, a reader may see the messages
 and not yet the rows; never the rows without the messages. Prepared rows hold their locks until they
 are decided. And `recover` must be run before TMS forgets the transaction, which it does after
-200,000 later ones (its setting `transaction_outcomes_max`): what it has forgotten is reported as
+200,000 later ones: what it has forgotten is reported as
 `unknown`, and left to a person, never guessed.
 
 If several programs join one transaction, the rows of one of them can be in it: the first that

@@ -20,8 +20,8 @@ from api.http.media_types import (
     answer_format_of,
     arrow_decoder_of,
     check_json,
+    check_only_json,
     format_of,
-    json_format_of,
     wants_decoded,
 )
 from api.http.peer import Peer
@@ -33,7 +33,6 @@ from tms.core.topic import TopicId
 from tms.security.quotas import PrincipalUse
 from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat
-from tms.wire.json_bodies import JsonFormat
 
 OK = 200
 NO_CONTENT = 204
@@ -226,13 +225,12 @@ class Exchange(Request):
             raise InvalidRequest("unsupported_content_type", content_type=None)
         return format_of(content_type)
 
-    def json_format(self, body: bytes | None = None) -> JsonFormat:
-        """Return the form of JSON of a body, where JSON alone is spoken.
+    def check_only_json(self, body: bytes | None = None) -> None:
+        """Raise `InvalidRequest` (unsupported_content_type, not_acceptable) unless JSON is spoken.
 
-        The `body` is given if it may be empty: then it need not say its type. Raises
-        `InvalidRequest` (unsupported_content_type, not_acceptable).
+        A caller passes the `body` if it may be empty, because an empty one needs no type.
         """
-        return json_format_of(self.headers, body)
+        check_only_json(self.headers, body)
 
     def arrow_decoder(self) -> ArrowDecoder | None:
         """Return what decodes a body of messages that is Arrow. Raises `InvalidRequest`."""

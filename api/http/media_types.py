@@ -12,13 +12,14 @@ from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
-from tms.wire.json_bodies import JSON, JSON_BASE64, JsonFormat
-from tms.wire.media_types import ARROW_TYPE
+from tms.wire.json_bodies import JSON
+from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE
 
 _HEADER_CHARS_SHOWN = 100
 _JSON_OR_FORM = (JSON.content_type, "application/x-www-form-urlencoded")
 _EXTRA = "tms-messaging[arrow]"
 _AVRO_VERSIONS = {"1": AVRO, "2": AVRO_FRAMES}
+_ARROW_VERSION = "2"
 ArrowDecoder = Callable[[bytes, int], list[bytes]]
 """`tms.arrow.published.decode_bodies`."""
 
@@ -42,33 +43,29 @@ def format_of(content_type: bytes) -> BodyFormat:
             raise _unsupported(content_type)
         return avro
     charset = parameters.get("charset", "utf-8").lower()
-    encoding = parameters.get("encoding")
-    if media_type == JSON.content_type and charset in ("utf-8", "us-ascii"):
-        if encoding is None:
-            return JSON
-        if encoding == "base64":
-            return JSON_BASE64
+    is_text = "encoding" not in parameters and charset in ("utf-8", "us-ascii")
+    if media_type == JSON.content_type and is_text:
+        return JSON
     raise _unsupported(content_type)
 
 
-def json_format_of(headers: Mapping[bytes, bytes], body: bytes | None) -> JsonFormat:
-    """Return the form of JSON that headers name, as `Exchange.json_format`."""
+def check_only_json(headers: Mapping[bytes, bytes], body: bytes | None) -> None:
+    """Raise `InvalidRequest` on headers that do not take and give JSON: `Exchange`'s."""
     content_type, accept = headers.get(b"content-type"), headers.get(b"accept")
     if accept is not None:
         _check_takes_json(accept)
     if content_type is not None:
-        return _named_json(content_type)
-    if body == b"":
-        return JSON
-    raise InvalidRequest("unsupported_content_type", content_type=None, expected=JSON.content_type)
+        _check_names_json(content_type)
+    elif body != b"":
+        raise InvalidRequest(
+            "unsupported_content_type", content_type=None, expected=JSON.content_type
+        )
 
 
 @kept
-def _named_json(content_type: bytes) -> JsonFormat:
-    body_format = format_of(content_type)
-    if not isinstance(body_format, JsonFormat):
+def _check_names_json(content_type: bytes) -> None:
+    if format_of(content_type) is not JSON:
         raise _unsupported(content_type, expected=JSON.content_type)
-    return body_format
 
 
 @kept
@@ -141,12 +138,12 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     if version is None:
         return body_format
     try:
-        from tms.arrow.polled import FORMATS  # noqa: PLC0415  an extra
+        from tms.arrow.polled import ARROW  # noqa: PLC0415  an extra
     except ImportError:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
-    if version not in FORMATS:
-        raise InvalidRequest("not_acceptable", accept=_shown(accept))
-    return FORMATS[version]
+    if version != _ARROW_VERSION:
+        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=POLLED_ARROW_TYPE)
+    return ARROW
 
 
 def has_arrow() -> bool:
@@ -181,10 +178,10 @@ def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
 
 @kept
 def _arrow_version(accept: bytes) -> str | None:
-    """Return the version of Arrow's streams that an Accept names; None if it names none."""
+    """Return the version of Arrow's streams that an Accept asks for; None for other types."""
     for media_type, parameters in media_types_of(accept):
         if media_type == ARROW_TYPE and _quality(parameters) != 0:
-            return parameters.get("version", "1").lower()
+            return parameters.get("version", _ARROW_VERSION)
     return None
 
 

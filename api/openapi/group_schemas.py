@@ -1,8 +1,10 @@
 """The bodies of groups with examples, for the OpenAPI document."""
 
+from dataclasses import asdict
+
 from api.openapi.parts import TIMESTAMP, avro_media, json_content, json_media, parameter, query_wait
 from api.openapi.structs import one_field_of, schemas_of
-from tms.core.groups import Order
+from tms.core.group_settings import DEFAULTS
 from tms.wire.avro_taken import TAKEN_SCHEMA
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, one_of, reference
 from tms.wire.json_groups import (
@@ -59,7 +61,6 @@ _TAKE = _REQUESTS["TakeRequest"]
 SCHEMAS: Json = {
     **_REQUESTS,
     "GroupRequest": {**_REQUESTS["GroupRequest"], "not": {"required": ["after", "time_ms"]}},
-    "GroupOrder": {"type": "string", "enum": [*Order]},
     "SubscriptionRequest": one_of(reference("PositionRequest"), reference("GroupRequest")),
     "TakeRequest": {
         **_TAKE,
@@ -78,15 +79,7 @@ _GROUP = {
     "kind": "shared",
     "after": None,
     "version": _DELIVERY,
-    "settings": {
-        "order": "none",
-        "lease_s": 30,
-        "retry_s": 1,
-        "retry_s_max": 60,
-        "open_max": 10_000,
-        "member_max": 1_000,
-        "paused": False,
-    },
+    "settings": asdict(DEFAULTS),
     "state": {
         "through": ID_EXAMPLE,
         "unread": 0,

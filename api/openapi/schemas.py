@@ -17,7 +17,7 @@ from api.openapi.parts import (
     query_flag,
     query_wait,
 )
-from api.openapi.structs import in_base64, schemas_of
+from api.openapi.structs import schemas_of
 from tms.core.messaging import EMPTY
 from tms.wire import avro_bodies, avro_frames
 from tms.wire.json_bodies import (
@@ -44,11 +44,10 @@ from tms.wire.json_messages import MessageBody
 from tms.wire.json_told_values import DecodedBody
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.media_types import (
-    ARROW_FRAMES_TYPE,
     ARROW_TYPE,
     AVRO_FRAMES_TYPE,
-    BASE64_TYPE,
     DECODED_TYPE,
+    POLLED_ARROW_TYPE,
 )
 
 _BODIES = schemas_of(
@@ -77,8 +76,6 @@ _MESSAGES: Json = {"type": "array", "items": _MESSAGE}
 SCHEMAS: Json = {
     **_BODIES,
     **_ANSWERS,
-    "PublishRequestBase64": in_base64(_PUBLISH),
-    "PublishAllRequestBase64": in_base64(_BODIES["PublishAllRequest"]),
     "StoreRequest": {
         **_PUBLISH,
         "required": ["transactionWritePointer", "messages"],
@@ -88,7 +85,6 @@ SCHEMAS: Json = {
         },
     },
     "ConsumeResponse": _MESSAGES,
-    "ConsumeResponseBase64": in_base64(_MESSAGES),
     "MessagesWithStop": {
         "type": "object",
         "description": "The answer to a poll with `?stopped_at=true`.",
@@ -168,7 +164,6 @@ PUBLISH_CONTENT = {
         transactional={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
         stored={"transactionWritePointer": WRITE_POINTER, "messages": []},
     ),
-    BASE64_TYPE: json_media(reference("PublishRequestBase64"), base64={"messages": ["aGVsbG8="]}),
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_FRAMES_SCHEMA),
     ARROW_TYPE: _PUBLISHED_COLUMNS,
@@ -187,9 +182,6 @@ PUBLISH_ALL_CONTENT = {
         reference("PublishAllRequest"),
         text={"topics": {"orders": ["order 17"], "audit": ["17 was ordered"]}},
         once={"topics": {"orders": ["order 17"]}, "owner": "shop-1", "sequence": 17},
-    ),
-    BASE64_TYPE: json_media(
-        reference("PublishAllRequestBase64"), base64={"topics": {"orders": ["AP8="]}}
     ),
     "avro/binary": avro_media(avro_bodies.PUBLISH_ALL_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_ALL_FRAMES_SCHEMA),
@@ -233,11 +225,6 @@ POLL_CONTENT = {
     "avro/binary": avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
 }
-_POLLED_COLUMNS = (
-    "`message_id` fixed_size_binary(20), `timestamp` timestamp(ms, UTC), `seq` int32, `payload` "
-    "binary; `payload_timestamp` timestamp(ms, UTC) and `payload_seq` int32, null unless the "
-    "message was stored before"
-)
 
 
 def _polled(messages: Json) -> Json:
@@ -250,22 +237,18 @@ MESSAGES_CONTENT = {
         _polled(reference("ConsumeResponse")),
         messages=[{"id": ID_EXAMPLE, "timestamp": TIMESTAMP, "payload": "hello"}],
     ),
-    BASE64_TYPE: json_media(
-        _polled(reference("ConsumeResponseBase64")),
-        messages=[{"id": ID_EXAMPLE, "timestamp": TIMESTAMP, "payload": "aGVsbG8="}],
-    ),
     DECODED_TYPE: json_media(
         _polled({"type": "array", "items": reference("DecodedMessage")}),
         messages=[{"id": ID_EXAMPLE, "value": {"count": 1}, "schemaId": 1}],
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),
-    ARROW_TYPE: arrow_media(
-        f"{_POLLED_COLUMNS}. For clients whose Accept names it. A tombstone's payload is empty."
-    ),
-    ARROW_FRAMES_TYPE: arrow_media(
-        f"{_POLLED_COLUMNS}; `key` binary, `headers` map<string, binary>, both null if the message "
-        "has none. A tombstone's payload is null."
+    POLLED_ARROW_TYPE: arrow_media(
+        "`message_id` fixed_size_binary(20), `timestamp` timestamp(ms, UTC), `seq` int32, "
+        "`payload` binary, null if the message is a tombstone; `payload_timestamp` timestamp(ms, "
+        "UTC) and `payload_seq` int32, null unless the message was stored before; `key` binary, "
+        "`headers` "
+        "map<string, binary>, both null if the message has none. For clients whose Accept names it."
     ),
 }
 POLL_QUERY: tuple[Json, ...] = (

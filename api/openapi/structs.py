@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.wire.json_fields import BASE64_TEXT, INSTEAD, Json, reference
+from tms.wire.json_fields import INSTEAD, Json
 
 _DEFINED = "#/structs/"
 _SAYS_NOTHING: tuple[object, ...] = (None, "", [])
@@ -104,15 +104,6 @@ def _without_empty_default(schema: Json) -> Json:
     if "default" in schema and schema["default"] in _SAYS_NOTHING:
         return {key: value for key, value in schema.items() if key != "default"}
     return schema
-
-
-def in_base64(schema: Any) -> Any:
-    """Return a schema as it is for bytes that are all base64, which the Content-Type may say."""
-    if schema in (reference("Bytes"), reference("GivenBytes")):
-        return BASE64_TEXT
-    if isinstance(schema, dict):
-        return {key: in_base64(value) for key, value in schema.items()}
-    return [in_base64(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def one_field_of(schema: Json) -> Json:

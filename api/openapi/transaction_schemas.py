@@ -6,13 +6,12 @@ from api.openapi.parts import (
     TIMESTAMP,
     WRITE_POINTER,
     json_content,
-    json_media,
     parameter,
     query_choice,
     query_flag,
     query_text,
 )
-from api.openapi.structs import in_base64, one_field_of, schemas_of
+from api.openapi.structs import one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
 from tms.core.transactions import TransactionStatus
@@ -28,7 +27,6 @@ from tms.wire.json_transactions import (
     TruncatedBody,
     TruncationBody,
 )
-from tms.wire.media_types import BASE64_TYPE
 
 _REQUESTS = schemas_of(
     {
@@ -57,7 +55,6 @@ SCHEMAS: Json = {
     **_REQUESTS,
     **_ANSWERS,
     "TruncateRequest": one_field_of(_REQUESTS["TruncateRequest"]),
-    "CanCommitRequestBase64": in_base64(_REQUESTS["CanCommitRequest"]),
 }
 
 _INFO_EXAMPLE = {
@@ -91,12 +88,9 @@ STARTED_CONTENT = json_content(
         "read_pointer": READ_POINTER,
     },
 )
-CHANGES_CONTENT = {
-    "application/json": json_media(
-        reference("CanCommitRequest"), changes={"changes": ["order-17", {"base64": "AP8="}]}
-    ),
-    BASE64_TYPE: json_media(reference("CanCommitRequestBase64"), changes={"changes": ["AP8="]}),
-}
+CHANGES_CONTENT = json_content(
+    reference("CanCommitRequest"), changes={"changes": ["order-17", {"base64": "AP8="}]}
+)
 COMMIT_CONTENT = json_content(
     reference("CommitRequest"),
     nothing={},

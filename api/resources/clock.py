@@ -64,7 +64,7 @@ async def accept(exchange: Exchange) -> None:
     asks = Identity(exchange.caller.principal or "")
     if access is not None and not access.grants.book.is_superuser(asks):
         access.refuse(exchange, Action.OPERATE, SERVER)
-    exchange.json_format()
+    exchange.check_only_json()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     step = decode(StepBody, body, code="invalid_step")
     state = exchange.context.clock.accept(step.step_s)

@@ -48,7 +48,7 @@ def grants_of(exchange: Exchange) -> Grants:
 
 
 async def _read(exchange: Exchange, kind: type[B], code: str) -> B:
-    exchange.json_format()
+    exchange.check_only_json()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     return decode(kind, body, code=code)
 

@@ -5,11 +5,9 @@ it is. A take that waits ends if its client leaves, or may not take any more; th
 to it is given back.
 """
 
-import asyncio
 from functools import partial
 
-from api.http.access_control import CHECK_S
-from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
+from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.header_values import kept, media_types_of
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.query_parameters import id_of, limit_of, values_of, wait_of
@@ -28,12 +26,13 @@ from api.openapi.group_schemas import (
     TAKEN_CONTENT,
 )
 from api.resources.subscriptions import SUBSCRIPTION
+from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest
 from tms.core.groups import Releases, Settle, Take, Taken
 from tms.security.resources import Action
 from tms.wire import json_groups, json_takes
 from tms.wire.avro_taken import encode_taken
-from tms.wire.json_bodies import JsonFormat
+from tms.wire.json_bodies import JSON
 from tms.wire.media_types import AVRO_FRAMES_TYPE, AVRO_TYPE
 
 _OPEN_DEFAULT, _OPEN_MAX = 100, 1_000
@@ -54,8 +53,9 @@ async def take(exchange: Exchange) -> None:
     """Lease messages to a member."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     is_avro = _wants_avro(exchange.headers.get(b"accept", b""))
-    body_format = exchange.body_format() if is_avro else exchange.json_format()
-    if not isinstance(body_format, JsonFormat):
+    if not is_avro:
+        exchange.check_only_json()
+    elif (body_format := exchange.body_format()) is not JSON:
         raise InvalidRequest(
             "unsupported_content_type", content_type=body_format.content_type, expected="JSON"
         )
@@ -64,18 +64,17 @@ async def take(exchange: Exchange) -> None:
     wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
     taken = await _taken(exchange, asked, 0.0)
     if taken.delivery is None and wait_s > 0:
-        exchange.waited = True
         waiting = asked if asked.settle == Settle() else _without_settle(asked)
-        if exchange.use is None:
-            found = await _wait(exchange, waiting, wait_s)
-        else:
-            with exchange.use.polls.held():
-                found = await _wait(exchange, waiting, wait_s)
+        found = await wait_for(
+            exchange,
+            partial(_taken, exchange, waiting, wait_s),
+            give_back=partial(_give_back, exchange, waiting),
+        )
         taken = found.with_settled(taken.settled)
     if is_avro:
         await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())
     else:
-        await exchange.answer(OK, _in_json(taken, body_format), JSON_TYPE)
+        await exchange.answer(OK, _in_json(taken), JSON_TYPE)
 
 
 @kept
@@ -100,34 +99,6 @@ async def _taken(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
     )
 
 
-async def _wait(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
-    """Wait for messages, or until the client leaves, or may not take any more.
-
-    Raises `ClientGone`, and as `Exchange.check_again`.
-    """
-    taking = asyncio.create_task(_taken(exchange, asked, wait_s))
-    gone = asyncio.create_task(exchange.ended())
-    check_s = None if exchange.admission is None else CHECK_S
-    first = asyncio.FIRST_COMPLETED
-    is_given = False
-    try:
-        while not (taking.done() or gone.done()):
-            if not (await asyncio.wait((taking, gone), timeout=check_s, return_when=first))[0]:
-                await exchange.check_again()
-        if gone.done():
-            raise ClientGone
-        await exchange.check_again()
-        is_given = True
-        return taking.result()
-    finally:
-        taking.cancel()
-        gone.cancel()
-        await asyncio.gather(taking, gone, return_exceptions=True)
-        if not is_given and not taking.cancelled() and taking.exception() is None:
-            await _give_back(exchange, asked, taking.result())
-        del taking  # its error keeps this frame, which must not keep the task
-
-
 async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
     if taken.delivery is not None:
         await exchange.context.services.groups.settle(
@@ -139,20 +110,20 @@ async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
         )
 
 
-def _in_json(taken: Taken, body_format: JsonFormat) -> bytes:
+def _in_json(taken: Taken) -> bytes:
     parts = [json_takes.encode_taken_head(taken)]
     first = True
     for block in taken.blocks:
-        parts.append(body_format.encode_block(block, first=first))
+        parts.append(JSON.encode_block(block, first=first))
         first = False
-    parts += (body_format.encode_end(first=first), b"}")
+    parts += (JSON.encode_end(first=first), b"}")
     return b"".join(parts)
 
 
 async def settle(exchange: Exchange) -> None:
     """Acknowledge, fail, release or extend what a member has."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format()
+    exchange.check_only_json()
     member, asked = json_takes.decode_settle(body)
     done = await exchange.context.services.groups.settle(
         exchange.topic_id, exchange.subscription, member, asked, caller=exchange.caller
@@ -181,7 +152,7 @@ async def open_messages(exchange: Exchange) -> None:
 async def seek(exchange: Exchange) -> None:
     """Read on from another place."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format()
+    exchange.check_only_json()
     moved = await exchange.context.services.groups.seek(
         exchange.topic_id, exchange.subscription, json_groups.decode_seek(body)
     )

@@ -10,9 +10,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
-from api.http.access_control import CHECK_S
 from api.http.answer import Headers
 from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
 from api.http.operation import Operation
@@ -29,6 +28,7 @@ from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
 from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer, encoded_parts
 from api.resources.values import DecodedAnswer
+from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
 from tms.core.loop_turns import LoopTurns
 from tms.core.message import MessageBlock, position_of
@@ -161,50 +161,23 @@ class _Poll:
         while page.count == 0 and not self.is_done:
             page = await self.page()
         if page.count == 0 and wait_s > 0:
-            exchange.waited = True
-            if exchange.use is None:
-                return await self._wait_for_page(exchange, wait_s, content_type)
-            with exchange.use.polls.held():
-                return await self._wait_for_page(exchange, wait_s, content_type)
+            return await self._wait_for_page(exchange, wait_s, content_type)
         return page
 
     async def _wait_for_page(self, exchange: Exchange, wait_s: float, content_type: bytes) -> Page:
-        """Wait for a page, or until the client leaves, or may not read any more.
-
-        Raises `ClientGone`, and as `Exchange.check_again`.
-        """
+        """Wait for a page. Raises as `wait_for`."""
         stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def tell(transaction_id: int) -> None:
             if not stopped.done():
                 stopped.set_result(transaction_id)
 
-        page = asyncio.create_task(self.page(wait_s, stopped=tell))
-        gone = asyncio.create_task(exchange.ended())
-        check_s = None if exchange.admission is None else CHECK_S
-        awaited: list[asyncio.Future[Any]] = [page, gone, stopped]
-        first = asyncio.FIRST_COMPLETED
-        try:
-            while not (page.done() or gone.done()):
-                if not (await asyncio.wait(awaited, timeout=check_s, return_when=first))[0]:
-                    await exchange.check_again()
-                elif stopped.done() and stopped in awaited:
-                    awaited.remove(stopped)
-                    await exchange.start_stream(content_type, _stopped_at(stopped.result()))
-                    exchange.send_head()
-            if not page.done():
-                raise ClientGone
-            await exchange.check_again()
-            return page.result()
-        finally:
-            await _cancel(page, gone)
-            del page  # its error keeps this frame, which must not keep the task
+        async def begin() -> None:
+            await exchange.start_stream(content_type, _stopped_at(stopped.result()))
+            exchange.send_head()
 
-
-async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+        work = partial(self.page, wait_s, stopped=tell)
+        return await wait_for(exchange, work, event=stopped, at_event=begin)
 
 
 def _stopped_at(transaction_id: int | None) -> Headers:

@@ -32,7 +32,7 @@ async def _answer(exchange: Exchange, subscription: SubscriptionPosition) -> Non
 async def create(exchange: Exchange) -> None:
     """Create a subscription."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format(body)
+    exchange.check_only_json(body)
     new, services = decode_new(body), exchange.context.services
     if new.settings is not None:
         group = await services.groups.create_group(
@@ -73,7 +73,7 @@ async def list_subscriptions(exchange: Exchange) -> None:
 async def advance(exchange: Exchange) -> None:
     """Move a position."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format()
+    exchange.check_only_json()
     move = bodies.decode_move(body, exchange.topic_id, exchange.subscription)
     await _answer(exchange, await exchange.context.services.subscriptions.advance(move))
 

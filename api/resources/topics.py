@@ -75,7 +75,7 @@ async def update(exchange: Exchange) -> None:
 async def trim(exchange: Exchange) -> None:
     """Let expire what is older than a time."""
     body = await read_body(exchange)
-    exchange.json_format()
+    exchange.check_only_json()
     before = decode(TrimBody, body).before
     position = position_of(
         parse_id(before) if isinstance(before, str) else check_start_ms(int64(before, "before"))

@@ -75,7 +75,7 @@ async def truncate_invalid(exchange: Exchange) -> None:
     """Take write pointers off the invalid list."""
     transactions = services_of(exchange).transactions
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format()
+    exchange.check_only_json()
     asked = decode_truncation(body)
     if isinstance(asked, int):
         count = await transactions.truncate_invalid_before(asked)

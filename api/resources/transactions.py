@@ -41,7 +41,7 @@ def _at_home(request: StartRequest, values: Mapping[str, str]) -> StartRequest:
 async def start(exchange: Exchange) -> None:
     """Start a transaction."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format(body)
+    exchange.check_only_json(body)
     request = _at_home(bodies.decode_start(body), values_of(exchange.query))
     codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.start(
@@ -53,7 +53,7 @@ async def start(exchange: Exchange) -> None:
 async def checkpoint(exchange: Exchange) -> None:
     """Give a transaction a new write pointer."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format(body)
+    exchange.check_only_json(body)
     codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.checkpoint(
         exchange.transaction_id, caller=exchange.caller
@@ -65,11 +65,8 @@ async def can_commit(exchange: Exchange) -> None:
     """Take a transaction's changes, or refuse them."""
     context = exchange.context
     body = await read_body(exchange)
-    changes = bodies.decode_changes(
-        body,
-        context.limits.transaction_changes_max,
-        base64_only=exchange.json_format().base64_only,
-    )
+    exchange.check_only_json()
+    changes = bodies.decode_changes(body, context.limits.transaction_changes_max)
     await context.services.transactions.can_commit(
         exchange.transaction_id, changes, caller=exchange.caller
     )
@@ -79,7 +76,7 @@ async def can_commit(exchange: Exchange) -> None:
 async def commit(exchange: Exchange) -> None:
     """Commit a transaction, and with it move positions and publish what was stored."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format(body)
+    exchange.check_only_json(body)
     request = bodies.decode_commit(body)
     await touch_carried(exchange, request)
     await exchange.context.services.transactions.commit(
@@ -91,7 +88,7 @@ async def commit(exchange: Exchange) -> None:
 async def abort(exchange: Exchange) -> None:
     """Abort a transaction; answer with what it is now."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    exchange.json_format(body)
+    exchange.check_only_json(body)
     status = await exchange.context.services.transactions.abort(
         exchange.transaction_id, caller=exchange.caller
     )

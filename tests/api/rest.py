@@ -5,7 +5,6 @@ server's.
 """
 
 import asyncio
-import base64
 import gzip
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -36,6 +35,7 @@ from tms.server.sharded import ShardedServices
 from tms.settings import Settings
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PollRequest, PublishRequest
+from tms.wire.json_values import bytes_of
 
 NOW_MS = 1_700_000_000_000
 POINTER = NOW_MS * 1_000_000
@@ -43,7 +43,6 @@ TOPICS = "/v1/namespaces/ns/topics"
 TOPIC = f"{TOPICS}/t"
 AVRO_TYPE = "avro/binary"
 JSON_TYPE = "application/json"
-BASE64_TYPE = "application/json; encoding=base64"
 
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parent.parent / "wire" / "golden.json").read_text()
@@ -105,9 +104,9 @@ class Rest:
 
     async def messages(self, topic: str = TOPIC, **asked: Any) -> list[tuple[str, bytes]]:
         """Return the ids and payloads that a poll gives."""
-        answer = await self.post("poll", asked, BASE64_TYPE, topic=topic)
+        answer = await self.post("poll", asked, topic=topic)
         assert answer.status_code == 200, answer.text
-        return [(m["id"], base64.b64decode(m["payload"])) for m in answer.json()]
+        return [(m["id"], bytes_of(m["payload"])) for m in answer.json()]
 
     async def payloads(self, **asked: Any) -> list[bytes]:
         return [payload for _, payload in await self.messages(**asked)]

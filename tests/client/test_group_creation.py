@@ -1,15 +1,18 @@
 """Programs create their group whenever they start, several at once, whatever became of it."""
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 import tms
+from tms.core.group_settings import DEFAULTS, SETTABLE, GroupOptions
 
 
 @pytest.mark.parametrize("changes", [{"paused": True}, {"lease_s": 60, "open_max": 5}])
 def test_a_group_that_was_changed_since_is_created_as_it_is(
-    topic: tms.Topic, changes: dict[str, int], caplog: pytest.LogCaptureFixture
+    topic: tms.Topic, changes: GroupOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     group = topic.group("billing")
     group.create(order="key", retry_s=7)
@@ -18,6 +21,25 @@ def test_a_group_that_was_changed_since_is_created_as_it_is(
     assert group.create(order="key", retry_s=7) == changed
     assert ("exists, and keeps its settings" in caplog.text) == ("paused" not in changes)
     assert group.create(order="key").settings.retry_s == 7
+
+
+@pytest.mark.parametrize("kind", [tms.TopicGroup, tms.aio.AsyncTopicGroup])
+def test_options_are_shown_with_their_defaults(kind: type[Any]) -> None:
+    shown = inspect.signature(kind.create).parameters
+    assert {name: shown[name].default for name in SETTABLE} == {
+        name: getattr(DEFAULTS, name) for name in SETTABLE
+    }
+    assert (shown["lease_s"].annotation, shown["paused"].annotation) == (int, bool)
+
+
+def test_type_checkers_know_the_options() -> None:
+    """Asserted by mypy, which is run on this file; nothing is called."""
+
+    def threads(group: tms.TopicGroup) -> None:
+        group.create("key", lease_s=5, paused=True)
+        group.create(lease_s="5")  # type: ignore[arg-type]
+        group.create(latest=True)  # type: ignore[call-arg]
+        group.set(order="key")  # type: ignore[call-arg]
 
 
 def test_a_group_of_another_order_is_no_such_group(topic: tms.Topic) -> None:

@@ -12,7 +12,11 @@ from tests.virtual_loop import VIRTUAL
 from tests.waiting import passes, turns, until
 from tms.client.async_group_message import AsyncGroupMessage
 from tms.client.take_settings import member_name
-from tms.core.groups import Order, Refusal, RefusedMessage
+from tms.core.group_settings import Order
+from tms.core.groups import (
+    Refusal,
+    RefusedMessage,
+)
 
 __all__ = ["held_by"]
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import tms
-from tms.arrow.polled import FRAMES_SCHEMA
+from tms.arrow.polled import SCHEMA
 from tms.core.topic import TopicId
 
 
@@ -91,7 +91,7 @@ def test_messages_come_as_columns(topic: tms.Topic) -> None:
     batches = list(topic.poll_arrow(start=start, end=end, committed=True))
 
     table = pa.Table.from_batches(batches)
-    assert table.schema.equals(FRAMES_SCHEMA)
+    assert table.schema.equals(SCHEMA)
     assert table.column("payload").to_pylist() == messages
     assert len(batches) < 10
     last = bytes(table.column("message_id")[-1].as_py())

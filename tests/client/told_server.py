@@ -14,7 +14,14 @@ from tests.waiting import passes
 from tms.client import held_messages
 from tms.client.held_messages import HeldMessages
 from tms.client.take_settings import TakeSettings
-from tms.core.groups import Order, RefusedMessage, Settle, Settled, Take, Taken
+from tms.core.group_settings import Order
+from tms.core.groups import (
+    RefusedMessage,
+    Settle,
+    Settled,
+    Take,
+    Taken,
+)
 from tms.core.message import MessageBlock, MessageId
 from tms.core.topic import TopicId
 

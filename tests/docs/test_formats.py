@@ -110,7 +110,6 @@ NAMES: dict[str, Any] = {
     **vars(edits),
     "AVRO": avro_bodies.AVRO,
     "JSON": json_bodies.JSON,
-    "JSON_BASE64": json_bodies.JSON_BASE64,
     "Limits": Limits,
     "MESSAGE": MESSAGE,
     "ORDERS": topic.TopicId("default", "orders"),

@@ -4,7 +4,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import fields
 from typing import Any
 
 import psycopg
@@ -16,7 +15,10 @@ from tests.docs.markdown import ROOT, Block, blocks, links
 from tests.docs.newcomer import Newcomer, is_as_told
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.groups import GroupSettings, LimitedBy
+from tms.core.group_settings import DECLARED, DEFAULTS
+from tms.core.groups import (
+    LimitedBy,
+)
 from tms.postgresql import PostgresqlParticipant
 
 PAGE = "docs/groups.md"
@@ -188,9 +190,18 @@ def test_every_program_of_the_page_is_run_here() -> None:
     assert len(PROGRAMS) == 6
 
 
-def test_settings_requests_and_reasons_are_there() -> None:
-    for setting in fields(GroupSettings):
-        assert f"`{setting.name}`" in TEXT
+def test_the_table_of_settings_is_their_declaration() -> None:
+    _, _, rest = TEXT.partition("| setting | default | bounds | |\n| --- | --- | --- | --- |\n")
+    rows = []
+    for name, declared in DECLARED.items():
+        default = getattr(DEFAULTS, name)
+        shown = f"{default:,}" if type(default) is int else str(default).lower()
+        bounds = "" if declared.ge is None else f"{declared.ge:,} to {declared.le:,} "
+        rows.append(f"| `{name}` | {shown} | {bounds}| {declared.description} |")
+    assert rest.partition("\n\n")[0].splitlines() == rows
+
+
+def test_requests_and_reasons_are_there() -> None:
     paths = {(each.method, each.path.rpartition("/")[2]) for each in OPERATIONS}
     asked = re.findall(r"`(GET|PUT|POST) /(\w+)", TEXT)
     assert len(asked) >= 6

@@ -4,9 +4,9 @@ import re
 
 from api.app import OPERATIONS
 from tests.docs.markdown import ROOT, links
-from tms.arrow.polled import FRAMES_SCHEMA
+from tms.arrow.polled import SCHEMA
 from tms.core.errors.catalogue import CATALOGUE
-from tms.wire.media_types import ARROW_TYPE
+from tms.wire.media_types import POLLED_ARROW_TYPE
 
 PAGE = "docs/positions.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
@@ -20,9 +20,9 @@ def test_columns_and_the_media_type_are_arrows() -> None:
     }
 
     assert [(name, types.get(kind, kind)) for name, kind in rows] == [
-        (field.name, str(field.type)) for field in FRAMES_SCHEMA
+        (field.name, str(field.type)) for field in SCHEMA
     ]
-    assert ARROW_TYPE in TEXT
+    assert POLLED_ARROW_TYPE in TEXT
 
 
 def test_requests_and_errors_are_there() -> None:

@@ -11,6 +11,7 @@ from tms.settings import Settings
 PAGES = (
     "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/changing.md",
     "docs/decisions.md",
     "docs/glossary.md",
     "bench/README.md",

@@ -25,7 +25,8 @@ from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = scaled(6)
 LASTING, BRIEF = "lasting", "brief"
-CLEANS = ("--cleanup-period-s", "0.01", "--cleanup-slice-rows", "20", "--cleanup-pause-ms", "1")
+CLEANS = ("--cleanup-period-s", "0.01")
+SLICES = {"cleanup_slice_rows": 20, "cleanup_pause_ms": 1}
 
 
 async def expire(client: AsyncClient) -> None:
@@ -97,7 +98,7 @@ def test_a_pass_that_is_killed_takes_nothing_that_lives(
     ledger, rebirths = Ledger(), Rebirths()
 
     async def one_round(number: int) -> None:
-        with serve(tmp_path, *CLEANS) as server:
+        with serve(tmp_path, *CLEANS, limits=SLICES) as server:
             if number == 0:
                 async with await tms.aio.connect(server.url) as client:
                     await client.topic(LASTING).create()
@@ -110,7 +111,7 @@ def test_a_pass_that_is_killed_takes_nothing_that_lives(
         asyncio.run(one_round(number))
         told = run_command("debug", "verify", "--store", f"leveldb:{tmp_path}")
         assert told[:2] == (0, "All tables are consistent.\n")
-    with serve(tmp_path, *CLEANS) as server:
+    with serve(tmp_path, *CLEANS, limits=SLICES) as server:
         asyncio.run(check_log(server.url, LASTING, ledger, settled=True))
         asyncio.run(rebirths.check(server.url))
         asyncio.run(until_expired(server))

@@ -24,8 +24,9 @@ T, NEW = TopicId("default", "t"), TopicId("default", "new")
 SHORT_LIVED = (
     *("--transaction-lifetime-s-max", "2", "--transaction-timeout-s-max", "2"),
     *("--transaction-timeout-s-default", "2", "--transaction-long-timeout-s", "2"),
-    *("--cleanup-grace-s", "1", "--cleanup-period-s", "0.1", "--no-sync"),
+    *("--cleanup-period-s", "0.1", "--no-sync"),
 )
+LIMITS = {"cleanup_grace_s": 1}
 PASSES = 12
 """More than fit into the grace of a second, at ten passes a second."""
 
@@ -41,7 +42,7 @@ class Served:
     @contextmanager
     def server(self, *flags: str) -> Iterator[ServerProcess]:
         store = f"leveldb:{self.folder}"
-        with ServerProcess(store, *flags, clock=self.clock) as server:
+        with ServerProcess(store, *flags, clock=self.clock, limits=LIMITS) as server:
             yield server
 
 

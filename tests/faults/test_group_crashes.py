@@ -29,6 +29,7 @@ from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
 from tms.client.database_recovery import Recovered
 from tms.client.group import TopicGroup
+from tms.core.group_settings import GroupOptions
 from tms.postgresql import PostgresqlParticipant
 
 ROUNDS = scaled(4)
@@ -142,7 +143,7 @@ class Shop:
         What the new one acknowledges stays acknowledged.
         """
         with self.connected() as client:
-            settings = {
+            settings: GroupOptions = {
                 "lease_s": chance.choice((1, 2, 5)),
                 "open_max": chance.choice((20, 10_000)),
             }

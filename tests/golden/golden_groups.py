@@ -8,7 +8,12 @@ import tms
 from tables.keys import prefix
 from tables.sealing.groups import shared_in
 from tables.store_tables import StoreTables
-from tms.core.groups import Acks, GroupSettings, Nacks, Order, Settle
+from tms.core.group_settings import GroupSettings, Order
+from tms.core.groups import (
+    Acks,
+    Nacks,
+    Settle,
+)
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription
 from tms.core.topic import TopicId

@@ -10,7 +10,7 @@ from tables.store_tables import StoreTables
 from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR, row_of
 from tests.scale import scaled
 from tests.wire.avro_library import written
-from tms.arrow.polled import FORMATS
+from tms.arrow.polled import ARROW
 from tms.core.frame import bodies_of
 from tms.core.message import KEY, NO_PAYLOAD_KEY, Message, MessageBlock
 from tms.core.topic import TopicId
@@ -18,10 +18,10 @@ from tms.messaging.cache import CacheBudget, TopicCache
 from tms.wire.avro_bodies import AVRO, CONSUME_RESPONSE_SCHEMA
 from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA
 from tms.wire.bodies import MessagesFormat
-from tms.wire.json_bodies import JSON, JSON_BASE64
+from tms.wire.json_bodies import JSON
 
 START = KEY.pack(1_000, 0)
-ALL_FORMATS: tuple[MessagesFormat, ...] = (AVRO, AVRO_FRAMES, JSON, JSON_BASE64, *FORMATS.values())
+ALL_FORMATS: tuple[MessagesFormat, ...] = (AVRO, AVRO_FRAMES, JSON, ARROW)
 PUBLISHES = st.lists(
     st.tuples(
         st.lists(CONTENTS, min_size=1, max_size=8) | OF_ONE_FORM | SIMILAR.filter(bool),

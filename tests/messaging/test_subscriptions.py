@@ -18,7 +18,7 @@ from tms.core.errors import (
     TooLarge,
     TopicNotFound,
 )
-from tms.core.groups import GroupSettings
+from tms.core.group_settings import GroupSettings
 from tms.core.limits import Limits
 from tms.core.subscriptions import Advance, SharedSubscription, SubscriptionKind
 from tms.core.topic import TopicId

@@ -21,7 +21,7 @@ from tms.registry.log import SchemaLog, WayToLog
 from tms.registry.mastership import Mastership
 from tms.registry.refusal import RegistryError
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.service import Registry, RegistryOptions
+from tms.registry.service import Registry
 from tms.server.node import OpenServices, open_services
 
 NOW_MS = 1_700_000_000_000
@@ -139,9 +139,8 @@ class Registries:
     ) -> Called:
         """Return a registry that has read nothing yet."""
         log = SchemaLog(WayToLog(messaging or self.services.messaging), TOPIC, self.clock)
-        options = RegistryOptions(limits or SchemaLimits())
         asked = None if mastership is None else mastership(log)
-        registry = Registry(log, options, ThreadChecker(), asked, ids)
+        registry = Registry(log, limits or SchemaLimits(), ThreadChecker(), asked, ids)
         if node is not None:
             registry.log._node = node
         return Called(registry)

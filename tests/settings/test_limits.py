@@ -12,21 +12,40 @@ from tms.settings import Settings, WrongSettings, flag_of, load, variable_of
 CONSTANTS = (
     "auth_rules_max",
     "auth_tokens_max",
+    "cleanup_grace_s",
     "cleanup_keys_max",
+    "cleanup_pause_ms",
     "cleanup_slice_ms",
+    "cleanup_slice_rows",
     "fence_s",
     "flush_bytes_max",
+    "namespaces_max",
     "poll_block_bytes",
+    "queue_requests_max",
+    "registry_eventual_lists",
     "registry_ids_at_once",
     "registry_references_depth_max",
+    "registry_references_max",
+    "registry_schemas_max",
     "request_gzip_ratio_max",
+    "request_head_bytes_max",
     "request_head_s_max",
+    "topic_properties_bytes_max",
+    "topic_properties_max",
     "transaction_changes_bytes_max",
     "transaction_changes_kept_bytes_max",
+    "transaction_changes_max",
+    "transaction_outcomes_max",
     "transaction_snapshot_edits",
+    "transaction_snapshot_s",
     "transaction_snapshots_kept",
 )
 """What users cannot set: nobody has ever needed another value."""
+SETTINGS_MAX = 95
+
+
+def test_settings_are_few_enough_to_be_read() -> None:
+    assert len(Settings.model_fields) <= SETTINGS_MAX
 
 
 def test_a_limit_that_users_set_is_a_setting_of_the_same_name_type_and_default() -> None:
@@ -44,12 +63,12 @@ def test_a_limit_that_users_set_is_a_setting_of_the_same_name_type_and_default()
 
 
 def test_limits_of_principals_and_schemas_have_their_settings() -> None:
-    flags = {"principal_polls_max": "3", "registry_references_max": "5", "clock_hold_s": "0"}
+    flags = {"principal_polls_max": "3", "registry_schema_bytes_max": "5", "clock_hold_s": "0"}
 
     settings = load(flags).settings
 
     assert settings.principal_limits() == PrincipalLimits(polls_max=3)
-    assert settings.schema_limits() == SchemaLimits(references_max=5)
+    assert settings.schema_limits() == SchemaLimits(schema_bytes_max=5)
     assert settings.limits() == Limits(clock_hold_s=0)
 
 

@@ -45,14 +45,14 @@ from tms.server.stores import inspect
 EPISODE_S = (0.5, 4.0)
 KILLED_SHARE = 0.8
 FLAGS = (
-    *("--cleanup-period-s", "0.1", "--cleanup-grace-s", "1", "--cleanup-slice-rows", "20"),
+    *("--cleanup-period-s", "0.1"),
     *("--topics-in-memory-max", "3", "--cache-bytes-max", "20000"),
     *("--transaction-lifetime-s-max", "4", "--transaction-timeout-s-max", "4"),
     *("--transaction-timeout-s-default", str(TIMEOUT_S), "--transaction-long-timeout-s", "4"),
     "--no-sync",
 )
 """A kill is no failure of the machine: what was written stays without a sync."""
-LIMITS = {"transaction_snapshot_edits": 200}
+LIMITS = {"transaction_snapshot_edits": 200, "cleanup_grace_s": 1, "cleanup_slice_rows": 20}
 
 
 class Everything:

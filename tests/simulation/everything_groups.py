@@ -11,13 +11,12 @@ from tests.simulation.everything_acts import LOST, Acts, Killed, now_ms
 from tests.simulation.everything_model import Difference, Fate, TopicModel, Tx
 from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, RequestError, SubscriptionNotFound, TopicNotFound
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
     Groups,
-    GroupSettings,
     Nacks,
-    Order,
     Releases,
     SeekTo,
     Settle,

@@ -19,12 +19,11 @@ from tests.simulation.leaders_machine import LeadersMachine
 from tests.simulation.leaders_world import FATES, HELD, TOPICS
 from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, OutcomeUnknown, Unavailable
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
     Nacks,
-    Order,
     Releases,
     SeekTo,
     Settle,

@@ -3,7 +3,7 @@
 from tables.keys import prefix
 from tables.store_tables import StoreTables
 from tms.core.group_log import GroupLog
-from tms.core.groups import GroupSettings
+from tms.core.group_settings import GroupSettings
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription
 from tms.core.topic import TopicId, TopicMetadata

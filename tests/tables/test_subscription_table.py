@@ -14,7 +14,7 @@ from tables.store_tables import StoreTables
 from tables.subscription_table import decoded, encoded
 from tests.contracts.store_contract import put, rows_of
 from tms.core.errors import StoreCorrupt, StoreFormatUnknown
-from tms.core.groups import GroupSettings, Order
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.subscriptions import SharedSubscription, SubscriptionKind, SubscriptionPosition
 from tms.core.topic import TopicId
 

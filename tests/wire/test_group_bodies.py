@@ -17,23 +17,25 @@ from tests.core.message_ids import IDS
 from tms.core.commits import CommitRequest
 from tms.core.errors import InternalError, InvalidRequest
 from tms.core.frame import bodies_of
-from tms.core.groups import (
+from tms.core.group_settings import (
+    DECLARED,
     DELAY_S_MAX,
     LEASE_S_MAX,
-    OPEN_MAX,
-    REASON_BYTES_MAX,
     SETTABLE,
+    GroupSettings,
+    Order,
+)
+from tms.core.groups import (
+    REASON_BYTES_MAX,
     TAKE_MESSAGES_MAX,
     Acks,
     CommitAcks,
     Group,
     GroupMember,
-    GroupSettings,
     GroupState,
     LimitedBy,
     Nacks,
     OpenMessage,
-    Order,
     Position,
     Refusal,
     RefusedMessage,
@@ -65,12 +67,12 @@ WAITS = st.integers(0, DELAY_S_MAX)
 SETTINGS = st.builds(
     GroupSettings,
     st.sampled_from(Order),
-    LEASES,
-    WAITS,
-    WAITS,
-    st.integers(1, OPEN_MAX),
-    st.integers(1, OPEN_MAX),
-    st.booleans(),
+    paused=st.booleans(),
+    **{
+        name: st.integers(int(each.ge), int(each.le or 0))
+        for name, each in DECLARED.items()
+        if each.ge is not None
+    },
 )
 PLACES: st.SearchStrategy[Position] = st.sampled_from(SeekTo) | RAW_IDS | COUNTS
 STATES = st.builds(

@@ -52,7 +52,7 @@ WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
             ],
         ),
         (
-            lambda body: json_transactions.decode_changes(body, MANY, base64_only=False),
+            lambda body: json_transactions.decode_changes(body, MANY),
             [b"", b"{}", b'{"changes": "a"}', b'{"changes": [5]}', b'{"changes": [{}]}'],
         ),
         (
@@ -104,7 +104,7 @@ JSON_DECODERS: list[tuple[Callable[[bytes], object], bytes]] = [
         ),
     ),
     (
-        lambda body: json_transactions.decode_changes(body, MANY, base64_only=True),
+        lambda body: json_transactions.decode_changes(body, MANY),
         json_transactions.encode_changes([b"a", b"bc"]),
     ),
     (

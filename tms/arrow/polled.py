@@ -1,13 +1,13 @@
 """The answer to a poll as Arrow's columns.
 
     message_id fixed_size_binary(20), timestamp timestamp(ms, UTC), seq int32, payload binary,
-    payload_timestamp timestamp(ms, UTC), payload_seq int32
-    and in version 2: key binary, headers map<string, binary>
+    payload_timestamp timestamp(ms, UTC), payload_seq int32, key binary,
+    headers map<string, binary>
 
 `timestamp` and `seq` are when and as which one a message was published, as its id has them; those
-of the payload are null unless it was stored before, in a transaction. A message without a payload
-has null in version 2, and in version 1 no bytes. The answer is a stream of Arrow's (IPC): the
-schema, record batches, and an end, without which it is cut off.
+of the payload are null unless it was stored before, in a transaction. A message without a payload,
+a key or headers has null there. The answer is a stream of Arrow's (IPC): the schema, record
+batches, and an end, without which it is cut off.
 
 Columns are made of a whole block at once: where all its messages have one length, as strides over
 its bytes, otherwise by the places of the payloads. They are put together from buffers: to be given
@@ -20,31 +20,26 @@ import pyarrow as pa
 
 from tms.core.message import ID_BYTES, KEY_BYTES, MessageBlock
 from tms.core.varints import MORE_FOLLOWS
-from tms.wire.media_types import ARROW_FRAMES_TYPE, ARROW_TYPE
+from tms.wire.media_types import POLLED_ARROW_TYPE
 
 BATCH_MESSAGES_MAX = 10_000
 """Messages in one record batch at most."""
 
 _TIME = pa.timestamp("ms", tz="UTC")
+HEADERS_TYPE = pa.map_(pa.string(), pa.binary())
 SCHEMA = pa.schema(
     [
         pa.field("message_id", pa.binary(ID_BYTES), nullable=False),
         pa.field("timestamp", _TIME, nullable=False),
         pa.field("seq", pa.int32(), nullable=False),
-        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("payload", pa.binary()),
         pa.field("payload_timestamp", _TIME),
         pa.field("payload_seq", pa.int32()),
-    ]
-)
-HEADERS_TYPE = pa.map_(pa.string(), pa.binary())
-FRAMES_SCHEMA = pa.schema(
-    [
-        *(each if each.name != "payload" else pa.field("payload", pa.binary()) for each in SCHEMA),
         pa.field("key", pa.binary()),
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""The schema of version 2."""
+_SCHEMA_MESSAGE: bytes = SCHEMA.serialize().to_pybytes()
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The end of an Arrow stream: the mark of a message, and the length 0."""
@@ -56,42 +51,32 @@ Numbers = npt.NDArray[np.int64]
 class ArrowFormat:
     """A poll's answer as Arrow (`tms.wire.bodies.MessagesFormat`)."""
 
+    content_type = POLLED_ARROW_TYPE
     joined_messages = BATCH_MESSAGES_MAX
-
-    def __init__(self, content_type: str, schema: pa.Schema) -> None:
-        """Answer with columns of `schema`."""
-        self.content_type = content_type
-        self._schema = schema
-        self._schema_message = schema.serialize().to_pybytes()
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
         """Return a record batch, behind the schema if it is the first."""
-        batch = record_batch(block, self._schema).serialize().to_pybytes()
-        return self._schema_message + batch if first else bytes(batch)
+        batch = record_batch(block).serialize().to_pybytes()
+        return _SCHEMA_MESSAGE + batch if first else bytes(batch)
 
     def encode_end(self, *, first: bool) -> bytes:
         """Return the end of the stream, behind the schema if there was no batch."""
-        return self._schema_message + _END if first else _END
+        return _SCHEMA_MESSAGE + _END if first else _END
 
 
-FORMATS = {
-    "1": ArrowFormat(ARROW_TYPE, SCHEMA),
-    "2": ArrowFormat(ARROW_FRAMES_TYPE, FRAMES_SCHEMA),
-}
-"""By version."""
+ARROW = ArrowFormat()
 
 
-def record_batch(block: MessageBlock, schema: pa.Schema = FRAMES_SCHEMA) -> pa.RecordBatch:
-    """Return the messages of a block as columns of one of the two schemas."""
+def record_batch(block: MessageBlock) -> pa.RecordBatch:
+    """Return the messages of a block as columns."""
     items = np.frombuffer(block.items, np.uint8)
-    has_frames = schema is FRAMES_SCHEMA
     uniform = None if block.framed else _uniform(items, block.count)
     frames = [pa.nulls(block.count, pa.binary()), pa.nulls(block.count, HEADERS_TYPE)]
     if uniform is not None:
         ids = np.ascontiguousarray(uniform[:, 1 : 1 + ID_BYTES])
         payloads = _of_one_length(uniform)
     elif block.framed:
-        ids, payloads, frames = _of_frames(block, with_nulls=has_frames)
+        ids, payloads, frames = _of_frames(block)
     else:
         ids, payloads = _by_places(items, block)
     columns = [
@@ -99,9 +84,9 @@ def record_batch(block: MessageBlock, schema: pa.Schema = FRAMES_SCHEMA) -> pa.R
         *_key_columns(ids[:, :KEY_BYTES], None),
         payloads,
         *_key_columns(ids[:, KEY_BYTES:], np.any(ids[:, KEY_BYTES:], axis=1)),
-        *(frames if has_frames else ()),
+        *frames,
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def _uniform(items: Bytes, count: int) -> Bytes | None:
@@ -161,12 +146,10 @@ def _ids_at(items: Bytes, ends: list[int]) -> Bytes:
     return ids
 
 
-def _of_frames(block: MessageBlock, *, with_nulls: bool) -> tuple[Bytes, pa.Array, list[pa.Array]]:
+def _of_frames(block: MessageBlock) -> tuple[Bytes, pa.Array, list[pa.Array]]:
     """Return the ids, the payloads, and keys and headers, of items some of which are framed."""
     messages = list(block)
-    payloads = [
-        None if with_nulls and message.is_tombstone else message.payload for message in messages
-    ]
+    payloads = [None if message.is_tombstone else message.payload for message in messages]
     keys = [message.key for message in messages]
     headers = [list(message.headers.items()) or None for message in messages]
     ids = np.frombuffer(b"".join([message.id for message in messages]), np.uint8)

@@ -1,9 +1,9 @@
 """`tms group`: groups, whose messages many members take and settle."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -13,42 +13,38 @@ from tms.cli.endless import ending_in_order
 from tms.cli.lines import json_of, text_of
 from tms.cli.poll import parse_message_id, parse_start
 from tms.cli.subscription import NameArgument
-from tms.cli.target import Target, TopicArgument, with_target
+from tms.cli.target import Target, TopicArgument, with_options, with_target
 from tms.client import TopicGroup
 from tms.client.start import Start
-from tms.core.groups import DEFAULTS, Group, OpenMessage, Order, SeekTo
+from tms.core.group_settings import DECLARED, GroupOptions, GroupSettings, Order
+from tms.core.groups import (
+    Group,
+    OpenMessage,
+    SeekTo,
+)
 from tms.core.message import MessageId
 from tms.core.store_access import StoreAccess
+from tms.wire.json_groups import group_record
 
 app = typer.Typer(
     help="Create, list, show and delete groups, and take their messages.", no_args_is_help=True
 )
 
 _OPEN_LOOKED_AT = 100
-_SETTINGS = ("lease_s", "retry_s", "retry_s_max", "open_max", "member_max")
-
-LeaseOption = Annotated[
-    int | None, duration("--lease", told="How long a take leases messages.", whole=True)
-]
-RetryOption = Annotated[
-    int | None, duration("--retry", told="The wait after the first failure.", whole=True)
-]
-RetryMaxOption = Annotated[
-    int | None, duration("--retry-max", told="The longest such wait.", whole=True)
-]
-OpenMaxOption = Annotated[
-    int | None, typer.Option(metavar="N", help="How many messages may be open.")
-]
-MemberMaxOption = Annotated[
-    int | None, typer.Option(metavar="N", help="How many messages one member may have.")
-]
+_NUMBERS = [name for name, declared in DECLARED.items() if declared.ge is not None]
+"""The settings that are options of `create` and `set`."""
 
 
-class OrderName(StrEnum):
-    """An order, as an option."""
+def _option(name: str) -> Any:
+    """Return the option of a setting, which is None if it is not given."""
+    seconds, told = "_s" in name, DECLARED[name].description or ""
+    flag = "--" + name.replace("_s", "", seconds).replace("_", "-")
+    if seconds:
+        return duration(flag, told=told, whole=True)
+    return typer.Option(flag, metavar="N", help=told)
 
-    NONE = "none"
-    KEY = "key"
+
+_with_settings = with_options({name: Annotated[int | None, _option(name)] for name in _NUMBERS})
 
 
 def _place(text: str, option: str) -> Start | SeekTo:
@@ -59,44 +55,12 @@ def _place(text: str, option: str) -> Start | SeekTo:
     return SeekTo.START if start is None else start
 
 
-def _facts(group: Group) -> dict[str, Any]:
-    state, settings = group.state, group.settings
-    return {
-        "name": group.name,
-        "kind": "shared",
-        "version": group.version,
-        "after": _hex(group.after),
-        "settings": {
-            "order": settings.order.value,
-            **{name: getattr(settings, name) for name in _SETTINGS},
-            "paused": settings.paused,
-        },
-        "state": {
-            "through": _hex(state.through),
-            "unread": state.unread,
-            "open": state.open,
-            "leased": state.leased,
-            "waiting": state.waiting,
-            "blocked": state.blocked,
-            "oldest_open": _hex(state.oldest_open),
-            "oldest_s": state.oldest_s,
-            "members": state.members,
-            "limited_by": state.limited_by and state.limited_by.value,
-            "stopped_at": state.stopped_at and str(state.stopped_at),
-        },
-    }
-
-
 def _open_facts(message: OpenMessage) -> dict[str, Any]:
     return asdict(message) | {"id": str(MessageId.decode(message.id))}
 
 
-def _hex(message_id: bytes | None) -> str | None:
-    return None if message_id is None else message_id.hex()
-
-
 def _told(group: Group) -> str:
-    facts = _facts(group)
+    facts = group_record(group)
     rows = {**facts, **facts.pop("settings"), **facts.pop("state")}
     del rows["settings"], rows["state"]
     return "\n".join(
@@ -114,44 +78,40 @@ def _row(group: Group) -> tuple[str, ...]:
 
 @app.command(epilog="\b\nExample:\n  tms group create orders billing --order key")
 @with_target
+@_with_settings
 def create(
     target: Target,
     topic: TopicArgument,
     name: NameArgument,
     *,
     order: Annotated[
-        OrderName, typer.Option(help="By key: the messages of a key one after another.")
-    ] = OrderName.NONE,
+        Order, typer.Option(help="By key: the messages of a key one after another.")
+    ] = Order.NONE,
     after: Annotated[
         str,
         typer.Option(
             metavar="PLACE", help="Begin after a message id, at a time, at start or at end."
         ),
     ] = "start",
-    lease: LeaseOption = None,
-    retry: RetryOption = None,
-    retry_max: RetryMaxOption = None,
-    open_max: OpenMaxOption = None,
-    member_max: MemberMaxOption = None,
+    **settings: int | None,
 ) -> None:
     """Create a group. If there is one of that order, it stays as it is."""
-    given = _given(lease, retry, retry_max, open_max, member_max)
-    settings = {name: getattr(DEFAULTS, name) for name in _SETTINGS} | given
+    asked = GroupSettings(order, **_given(settings))
     with target.connect() as client:
         group = client.topic(topic).group(name)
-        made = group.create(Order(order), after=_place(after, "--after"), **settings)
+        made = group.create(order, after=_place(after, "--after"), **_given(settings))
     kept = [
         f"{setting} {there}"
-        for setting, asked in settings.items()
-        if (there := getattr(made.settings, setting)) != asked
+        for setting in _NUMBERS
+        if (there := getattr(made.settings, setting)) != getattr(asked, setting)
     ]
     told = f"Group {name} of topic {topic} exists, and keeps its settings: {', '.join(kept)}."
-    target.answer(told if kept else f"Created group {name} of topic {topic}.", _facts(made))
+    target.answer(told if kept else f"Created group {name} of topic {topic}.", group_record(made))
 
 
-def _given(*values: int | None) -> dict[str, int]:
-    given = zip(_SETTINGS, values, strict=True)
-    return {name: value for name, value in given if value is not None}
+def _given(settings: Mapping[str, int | None]) -> GroupOptions:
+    given = {name: value for name, value in settings.items() if value is not None}
+    return cast("GroupOptions", given)
 
 
 @app.command("list")
@@ -161,7 +121,7 @@ def list_groups(target: Target, topic: TopicArgument) -> None:
     with target.connect(StoreAccess.READ) as client:
         found = in_order(client.topic(topic).groups())
     heads = ("NAME", "ORDER", "UNREAD", "OPEN", "LEASED", "WAITING", "MEMBERS", "LIMITED-BY")
-    target.answer_list(heads, map(_row, found), [*map(_facts, found)])
+    target.answer_list(heads, map(_row, found), [*map(group_record, found)])
 
 
 @app.command()
@@ -177,7 +137,7 @@ def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         f"{each.last_member or '-'}: {each.reason or '-'}"
         for each in failed
     ]
-    facts = {**_facts(group), "failed": [_open_facts(each) for each in failed]}
+    facts = {**group_record(group), "failed": [_open_facts(each) for each in failed]}
     target.answer("\n".join([_told(group), *told]), facts)
 
 
@@ -194,7 +154,7 @@ def take(
     ack: Annotated[
         bool, typer.Option("--ack", help="Acknowledge each message after it is printed.")
     ] = False,
-    lease: LeaseOption = None,
+    lease: Annotated[int | None, _option("lease_s")] = None,
 ) -> None:
     """Take messages and print them, for ever or up to a limit; stop with Ctrl-C or SIGTERM.
 
@@ -225,16 +185,7 @@ def members(target: Target, topic: TopicArgument, name: NameArgument) -> None:
     """List who holds messages of a group, or was seen of late."""
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).group(name).members()
-    facts = [
-        {
-            "name": each.name,
-            "principal": each.principal,
-            "holds": each.holds,
-            "since_ms": each.since_ms,
-            "seen_ms": each.seen_ms,
-        }
-        for each in found
-    ]
+    facts = [*map(asdict, found)]
     rows = [
         (each.name, each.principal or "-", str(each.holds), str(each.since_ms), str(each.seen_ms))
         for each in found
@@ -266,19 +217,15 @@ def list_open(
 
 @app.command("set", epilog="\b\nExample:\n  tms group set orders billing --lease 60")
 @with_target
+@_with_settings
 def change(
     target: Target,
     topic: TopicArgument,
     name: NameArgument,
-    *,
-    lease: LeaseOption = None,
-    retry: RetryOption = None,
-    retry_max: RetryMaxOption = None,
-    open_max: OpenMaxOption = None,
-    member_max: MemberMaxOption = None,
+    **settings: int | None,
 ) -> None:
     """Change a group's settings; its order never changes."""
-    changes = _given(lease, retry, retry_max, open_max, member_max)
+    changes = _given(settings)
     if not changes:
         raise typer.BadParameter("give at least one of the settings")
     with target.connect() as client:
@@ -301,9 +248,9 @@ def resume(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         _change(target, client.topic(topic).group(name), f"Resumed group {name}", {"paused": False})
 
 
-def _change(target: Target, group: TopicGroup, told: str, changes: dict[str, Any]) -> None:
+def _change(target: Target, group: TopicGroup, told: str, changes: GroupOptions) -> None:
     changed = group.set(**changes)
-    target.answer(f"{told} of topic {changed.topic_id.name}.", _facts(changed))
+    target.answer(f"{told} of topic {changed.topic_id.name}.", group_record(changed))
 
 
 @app.command(epilog="\b\nExample:\n  tms group seek orders billing --to 2026-08-01T12:00:00Z")
@@ -321,4 +268,4 @@ def seek(
     place = _place(to, "--to")
     with target.connect() as client:
         moved = client.topic(topic).group(name).seek(place)
-    target.answer(f"Moved group {name} of topic {topic}.", _facts(moved))
+    target.answer(f"Moved group {name} of topic {topic}.", group_record(moved))

@@ -40,9 +40,7 @@ def json_of(given: Message | Record) -> str:
     elif given.key is not None:
         line |= _told("key", given.key)
     if given.headers:
-        line["headers"] = {
-            name: json_bytes(value, base64_only=False) for name, value in given.headers.items()
-        }
+        line["headers"] = {name: json_bytes(value) for name, value in given.headers.items()}
     line |= _told_by(given) if isinstance(given, Record) else _payload_of(given)
     return msgspec.json.encode(line).decode()
 

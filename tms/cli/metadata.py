@@ -12,6 +12,7 @@ import typer
 from tms.cli.configured import answering
 from tms.cli.target import JsonOption, Target
 from tms.core.errors import MetadataUnavailable, PathNotFound
+from tms.core.metadata_url import SERVERS_WRITTEN
 from tms.core.store_access import StoreAccess
 from tms.metadata.interface import (
     NEW,
@@ -33,9 +34,9 @@ StoreOption = Annotated[
     typer.Option(
         envvar="TMS_METADATA",
         metavar="URL",
-        help="leveldb:DIR of a server that is stopped, zk://HOST:PORT/CHROOT, "
-        "etcd://HOST:PORT/PREFIX, or memory://NAME. If a command only reads, LevelDB recovers its "
-        "log, and no row changes; `put` creates a store in DIR.",
+        help=f"leveldb:DIR of a server that is stopped, {SERVERS_WRITTEN}, or memory://NAME. If a "
+        "command only reads, LevelDB recovers its log, and no row changes; `put` creates a store "
+        "in DIR.",
         show_default=False,
     ),
 ]
@@ -76,7 +77,7 @@ def _run(
 
 def _time(ms: int) -> str:
     if not ms:
-        return "-"  # etcd keeps no times
+        return "-"  # some stores keep no times
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
@@ -142,7 +143,7 @@ def get(
         return value
 
     value, stat = _run(store, read)
-    shown = json_of(value, base64_only=False)
+    shown = json_of(value)
     text = shown if isinstance(shown, str) else f"base64 {shown['base64']}"
     facts = {**_facts(stat), "value": shown}
     answering(context, as_json=as_json).answer(f"{_headline(stat)}\n{text}", facts)

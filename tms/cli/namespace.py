@@ -1,14 +1,14 @@
 """`tms namespace`: the settings that namespaces have, and what holds in them."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tms.cli.columns import aligned, in_order
 from tms.cli.durations import duration
-from tms.cli.target import Target, with_target
-from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+from tms.cli.target import Target, with_options, with_target
+from tms.core.namespaces import SCHEMAS, Namespace, NamespaceRules, NamespaceSettings
 from tms.core.store_access import StoreAccess
 from tms.wire.json_namespaces import namespace_record
 
@@ -21,34 +21,15 @@ _HEADS = ("NAME", "VERSION", "SETTINGS")
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The namespace's name.")]
 
 
-def _option(flag: str, metavar: str, told: str) -> object:
+def _option(name: str) -> Any:
+    """Return the option of a setting: `--messages-per-s` of `publish_messages_per_s`."""
+    told = SCHEMAS[name]["description"]
+    words = name.removeprefix("publish_").replace("ttl_s", "ttl").replace("bytes_max", "bytes")
+    flag = "--" + words.replace("_", "-")
+    if words.startswith("ttl"):
+        return duration(flag, told=told, whole=True, show_default=False)
+    metavar = "BYTES" if "bytes" in words else "COUNT"
     return typer.Option(flag, metavar=metavar, help=told, show_default=False)
-
-
-TtlDefault = Annotated[
-    int | None,
-    duration(
-        "--ttl-default",
-        told="The ttl of topics that are created without one.",
-        whole=True,
-        show_default=False,
-    ),
-]
-TtlMax = Annotated[
-    int | None,
-    duration("--ttl-max", told="The longest ttl of a topic.", whole=True, show_default=False),
-]
-MessageBytes = Annotated[int | None, _option("--message-bytes", "BYTES", "The largest message.")]
-RequestBytes = Annotated[
-    int | None,
-    _option("--request-bytes", "BYTES", "The most bytes of all messages in one request."),
-]
-MessagesPerS = Annotated[
-    int | None, _option("--messages-per-s", "COUNT", "The most messages a second, on the average.")
-]
-BytesPerS = Annotated[
-    int | None, _option("--bytes-per-s", "BYTES", "The most bytes a second, on the average.")
-]
 
 
 def _settings(given: Mapping[str, int]) -> str:
@@ -90,30 +71,18 @@ def show(target: Target, name: NameArgument) -> None:
     epilog="\b\nExample:\n  tms namespace set shop --ttl-max 86400 --messages-per-s 500",
 )
 @with_target
+@with_options({name: Annotated[int | None, _option(name)] for name in SCHEMAS})
 def declare(
     target: Target,
     name: NameArgument,
-    *,
-    ttl_s_default: TtlDefault = None,
-    ttl_s_max: TtlMax = None,
-    message_bytes_max: MessageBytes = None,
-    request_bytes_max: RequestBytes = None,
-    publish_messages_per_s: MessagesPerS = None,
-    publish_bytes_per_s: BytesPerS = None,
+    **given: int | None,
 ) -> None:
     """Replace the settings of a namespace.
 
     They apply at once; existing topics keep their ttl. For a setting that is not given, the
     server's own limit applies; the server's limits apply in any case.
     """
-    settings = NamespaceSettings(
-        ttl_s_default=ttl_s_default,
-        ttl_s_max=ttl_s_max,
-        message_bytes_max=message_bytes_max,
-        request_bytes_max=request_bytes_max,
-        publish_messages_per_s=publish_messages_per_s,
-        publish_bytes_per_s=publish_bytes_per_s,
-    )
+    settings = NamespaceSettings(**given)
     with target.connect() as client:
         namespace = client.namespaces.declare(name, settings)
     text = f"Set namespace {name}: {_settings(settings.given())} (version {namespace.version})."

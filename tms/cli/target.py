@@ -8,7 +8,7 @@ takes a token itself: others on the machine see what a process is started with.
 import asyncio
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,6 +174,24 @@ def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> 
     """Make typer see `run`, which takes them by name, as a function of these `parameters`."""
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def with_options(
+    options: Mapping[str, object],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options of these types by their names, None by default, as its `**options`."""
+    by_name = inspect.Parameter.KEYWORD_ONLY
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        *own, _ = inspect.signature(command).parameters.values()
+        more = [
+            inspect.Parameter(name, by_name, default=None, annotation=kind)
+            for name, kind in options.items()
+        ]
+        vars(command)["__signature__"] = inspect.Signature([*own, *more])
+        return command
+
+    return decorate
 
 
 def with_target(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,11 +3,12 @@
 `tms.client.group` is made from it.
 """
 
+import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, Unpack, get_type_hints
 
 from tms.client.async_group_message import AsyncGroupMessage
 from tms.client.async_transaction import AsyncTransactionContext
@@ -26,13 +27,11 @@ from tms.client.take_settings import HOLD_S_MAX, PREFETCH, TakeSettings
 from tms.client.worker_recovery import WorkerRecovery, recoveries_of
 from tms.core.durations import Duration
 from tms.core.errors import InvalidRequest
+from tms.core.group_settings import DEFAULTS, GroupOptions, GroupSettings, Order
 from tms.core.groups import (
-    DEFAULTS,
     Group,
     GroupMember,
-    GroupSettings,
     OpenMessage,
-    Order,
     Position,
     SeekTo,
 )
@@ -44,6 +43,20 @@ _log = logging.getLogger("tms.client")
 Place = Start | SeekTo | Literal["start", "end"]
 """A place in a topic: behind a message, at a publish time, or an end."""
 Participants = Callable[[], Iterable[TransactionAware]]
+F = TypeVar("F", bound=Callable[..., Any])
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
+
+
+def shows_options(method: F) -> F:
+    """Show the options of a group with their defaults where `method` takes `**options`."""
+    shown = inspect.signature(method)
+    named = [
+        inspect.Parameter(name, KEYWORD_ONLY, default=getattr(DEFAULTS, name), annotation=kind)
+        for name, kind in get_type_hints(GroupOptions).items()
+    ]
+    parameters = [*list(shown.parameters.values())[:-1], *named]
+    vars(method)["__signature__"] = shown.replace(parameters=parameters)
+    return method
 
 
 class AsyncTopicGroup:
@@ -80,16 +93,13 @@ class AsyncTopicGroup:
         """The group's name within its topic."""
         return self._name
 
+    @shows_options
     async def create(
         self,
         order: Order | Literal["none", "key"] = Order.NONE,
         *,
         after: Place = SeekTo.START,
-        lease_s: int = DEFAULTS.lease_s,
-        retry_s: int = DEFAULTS.retry_s,
-        retry_s_max: int = DEFAULTS.retry_s_max,
-        open_max: int = DEFAULTS.open_max,
-        member_max: int = DEFAULTS.member_max,
+        **options: Unpack[GroupOptions],
     ) -> Group:
         """Create the group, and return it, or the one that exists, as it is.
 
@@ -97,16 +107,12 @@ class AsyncTopicGroup:
         settings that differ are logged, and change by `set` alone.
 
         With the order `key` the messages of one key are given one after another. It begins behind
-        the message `after`, at a publish time, or by default at the oldest message. `lease_s` is
-        how long a take leases messages, if it does not say so itself. A message that failed waits
-        `retry_s` seconds, each later time twice as long, at most `retry_s_max`. At most `open_max`
-        messages are open at a time, and one member has at most `member_max`. Raises
-        `SubscriptionExists` if one of another order, or a position, has the name; `InvalidRequest`
-        (invalid_group), `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
+        the message `after`, at a publish time, or by default at the oldest message. The options are
+        the other settings of `GroupSettings`. Raises `SubscriptionExists` if one of another order,
+        or a position, has the name; `InvalidRequest` (invalid_group), `TooLarge`
+        (too_many_subscriptions), `TransactionsElsewhere`.
         """
-        settings = GroupSettings(
-            _order_of(order), lease_s, retry_s, retry_s_max, open_max, member_max
-        )
+        settings = GroupSettings(_order_of(order), **options)
         group = await self._services.groups.create_group(
             self._topic_id, self._name, settings, _position_of(after)
         )
@@ -125,8 +131,10 @@ class AsyncTopicGroup:
         """Return its settings, and where it stands."""
         return await self._services.groups.group(self._topic_id, self._name)
 
-    async def set(self, *, expected_version: int | None = None, **changes: int | bool) -> Group:
-        """Change some settings: those of `create` but the order, and `paused`; return the group.
+    async def set(
+        self, *, expected_version: int | None = None, **changes: Unpack[GroupOptions]
+    ) -> Group:
+        """Change some settings, any but the order; return the group.
 
         Raises `InvalidRequest` (invalid_group), `SubscriptionMoved` if it does not have the
         expected version.

@@ -290,7 +290,7 @@ class AsyncTopic:
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
         `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
-        (`tms.arrow.polled.FRAMES_SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
+        (`tms.arrow.polled.SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
         """
         return singly(self.poll_arrow_runs(**options))
 

@@ -5,16 +5,17 @@ Do not edit it: change that, and run `python -m dev.sync_client`.
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
-from tms.client.async_group import AsyncTopicGroup, Participants, Place
+from tms.client.async_group import AsyncTopicGroup, Participants, Place, shows_options
 from tms.client.async_worker import WorkerSettings, transactions_of
 from tms.client.bridge import Bridge
 from tms.client.group_message import GroupMessage
 from tms.client.take_settings import HOLD_S_MAX, PREFETCH
 from tms.client.worker import GroupWorker
 from tms.core.durations import Duration
-from tms.core.groups import DEFAULTS, Group, GroupMember, OpenMessage, Order, SeekTo
+from tms.core.group_settings import GroupOptions, Order
+from tms.core.groups import Group, GroupMember, OpenMessage, SeekTo
 
 
 class TopicGroup:
@@ -39,16 +40,13 @@ class TopicGroup:
         """The group's name within its topic."""
         return self._group.name
 
+    @shows_options
     def create(
         self,
         order: Order | Literal["none", "key"] = Order.NONE,
         *,
         after: Place = SeekTo.START,
-        lease_s: int = DEFAULTS.lease_s,
-        retry_s: int = DEFAULTS.retry_s,
-        retry_s_max: int = DEFAULTS.retry_s_max,
-        open_max: int = DEFAULTS.open_max,
-        member_max: int = DEFAULTS.member_max,
+        **options: Unpack[GroupOptions],
     ) -> Group:
         """Create the group, and return it, or the one that exists, as it is.
 
@@ -56,30 +54,19 @@ class TopicGroup:
         settings that differ are logged, and change by `set` alone.
 
         With the order `key` the messages of one key are given one after another. It begins behind
-        the message `after`, at a publish time, or by default at the oldest message. `lease_s` is
-        how long a take leases messages, if it does not say so itself. A message that failed waits
-        `retry_s` seconds, each later time twice as long, at most `retry_s_max`. At most `open_max`
-        messages are open at a time, and one member has at most `member_max`. Raises
-        `SubscriptionExists` if one of another order, or a position, has the name; `InvalidRequest`
-        (invalid_group), `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
+        the message `after`, at a publish time, or by default at the oldest message. The options are
+        the other settings of `GroupSettings`. Raises `SubscriptionExists` if one of another order,
+        or a position, has the name; `InvalidRequest` (invalid_group), `TooLarge`
+        (too_many_subscriptions), `TransactionsElsewhere`.
         """
-        return self._bridge.call(
-            self._group.create,
-            order,
-            after=after,
-            lease_s=lease_s,
-            retry_s=retry_s,
-            retry_s_max=retry_s_max,
-            open_max=open_max,
-            member_max=member_max,
-        )
+        return self._bridge.call(self._group.create, order, after=after, **options)
 
     def show(self) -> Group:
         """Return its settings, and where it stands."""
         return self._bridge.call(self._group.show)
 
-    def set(self, *, expected_version: int | None = None, **changes: int | bool) -> Group:
-        """Change some settings: those of `create` but the order, and `paused`; return the group.
+    def set(self, *, expected_version: int | None = None, **changes: Unpack[GroupOptions]) -> Group:
+        """Change some settings, any but the order; return the group.
 
         Raises `InvalidRequest` (invalid_group), `SubscriptionMoved` if it does not have the
         expected version.

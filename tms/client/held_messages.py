@@ -33,12 +33,12 @@ from tms.client.retry import may_pass, repeat
 from tms.client.settle_batches import SETTLED_AT_ONCE_MAX, SettleBatches
 from tms.client.take_settings import TakeSettings, member_name
 from tms.core.errors import LeaseLost, TmsError
+from tms.core.group_settings import Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
     LimitedBy,
     Nacks,
-    Order,
     Refusal,
     Releases,
     Settle,

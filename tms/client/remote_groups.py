@@ -13,11 +13,10 @@ from tms.client.remote import topic_path
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import OutcomeUnknown, SubscriptionIsSingle
+from tms.core.group_settings import DEFAULTS, GroupSettings
 from tms.core.groups import (
-    DEFAULTS,
     Group,
     GroupMember,
-    GroupSettings,
     OpenMessage,
     Position,
     SeekTo,

@@ -28,7 +28,6 @@ from tms.core.transactions import (
 )
 from tms.wire import json_transactions as bodies
 from tms.wire.json_reports import decode_info, decode_infos, decode_owners, decode_size
-from tms.wire.media_types import BASE64_TYPE
 from tms.wire.transaction_codec import decode_transaction
 
 _PATH = "v1/transactions"
@@ -83,7 +82,7 @@ class RemoteTransactions(Remote):
         """Announce what it changed. Raises `TransactionConflict`, `TooLarge`."""
         body = bodies.encode_changes(sorted(changes))
         path = f"{_path(transaction_id)}/can-commit"
-        await self._calls.safely("POST", path, body, BASE64_TYPE, caller)
+        await self._calls.safely("POST", path, body, JSON, caller)
 
     async def commit(
         self,

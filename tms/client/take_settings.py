@@ -9,7 +9,10 @@ import socket
 from dataclasses import dataclass
 
 from tms.core.errors import InvalidRequest
-from tms.core.groups import LEASE_S_MAX, TAKE_MESSAGES_MAX
+from tms.core.group_settings import LEASE_S_MAX
+from tms.core.groups import (
+    TAKE_MESSAGES_MAX,
+)
 
 HOLD_S_MAX = 3600.0
 """How long the lease of one message is extended."""

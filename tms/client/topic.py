@@ -230,8 +230,8 @@ class Topic:
         """Give the messages of `poll` as record batches of pyarrow's, of about 10,000 messages.
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
-        `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
-        (`tms.arrow.polled.FRAMES_SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
+        `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers` (`tms.arrow.polled.SCHEMA`).
+        Raises `ModuleNotFoundError` without the extra `arrow`.
         """
         return self._bridge.iterate(self._topic.poll_arrow_runs(**options))
 

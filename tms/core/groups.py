@@ -17,18 +17,15 @@ from typing import Any, Final, Literal, Protocol
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest
+from tms.core.group_settings import DEFAULTS, DELAY_S_MAX, GroupSettings
 from tms.core.message import MessageBlock
 from tms.core.topic import TopicId
 
 MEMBER_CHARS_MAX: Final = 128
 REASON_BYTES_MAX: Final = 200
-DELAY_S_MAX: Final = 30 * 86_400
-LEASE_S_MAX: Final = 43_200
 TAKE_MESSAGES_MAX: Final = 1_000
 SETTLED_IDS_MAX: Final = 10_000
 """The most messages that one settle names."""
-OPEN_MAX: Final = 100_000
-"""The most open messages of one group, and the most that one commit acknowledges."""
 _MEMBER = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MEMBER_CHARS_MAX}}}", re.ASCII)
 
 
@@ -49,15 +46,6 @@ def kept_of(reason: str) -> str:
     """Return as much of the reason of a nack as is kept; half a surrogate pair is escaped."""
     kept = reason[:REASON_BYTES_MAX].encode(errors="backslashreplace")[:REASON_BYTES_MAX]
     return kept.decode(errors="ignore")
-
-
-class Order(StrEnum):
-    """The order in which a group gives its messages."""
-
-    NONE = "none"
-    """By id, to whoever asks."""
-    KEY = "key"
-    """The messages of one key one after another."""
 
 
 class LimitedBy(StrEnum):
@@ -88,30 +76,6 @@ class Refusal(StrEnum):
     member's, or from before a seek."""
     EARLIER_OPEN = "earlier_open"
     """By key: an earlier message of its key is not settled."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """The settings of a group."""
-
-    order: Order = Order.NONE
-    """It never changes."""
-    lease_s: int = 30
-    """The seconds for which a take leases its messages if it names no others."""
-    retry_s: int = 1
-    """The seconds before the second attempt; each later wait is twice as long."""
-    retry_s_max: int = 60
-    """The longest wait between attempts."""
-    open_max: int = 10_000
-    """How many messages may be open."""
-    member_max: int = 1_000
-    """How many messages one member may have."""
-    paused: bool = False
-    """Whether takes get nothing."""
-
-
-SETTABLE: Final = ("lease_s", "retry_s", "retry_s_max", "open_max", "member_max", "paused")
-"""The settings that can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +275,6 @@ class CommitAcks:
     member: str
     delivery: int
     ids: Sequence[bytes]
-
-
-DEFAULTS: Final = GroupSettings()
 
 
 class Groups(Protocol):

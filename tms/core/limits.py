@@ -76,24 +76,23 @@ class Limits:
         10_000, "The most transactions in progress. Starting another one gets 503."
     )
     principal_transactions_max: int = _each("transactions in progress")
-    transaction_changes_max: int = _seldom(
-        100_000, "The most changes that a transaction may announce."
-    )
+    transaction_changes_max: int = 100_000
+    """The most changes that a transaction may announce."""
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
     """The most bytes of changes that a transaction may announce."""
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
     """About the most bytes of changes of all transactions, kept while they may conflict."""
     transaction_checkpoints_max: int = _seldom(1_000, "The most checkpoints in one transaction.")
-    transaction_outcomes_max: int = _seldom(
-        200_000, "How many ended transactions to remember, for clients that lost the answer."
-    )
+    transaction_outcomes_max: int = 200_000
+    """How many ended transactions to remember, for clients that lost the answer."""
     transaction_owners_max: int = _seldom(
         1_000_000, "The most owners to remember, of 400 bytes each."
     )
     transaction_owner_retention_s: int = _seldom(
         7 * 24 * 3600, "How long to remember the last sequence number of an inactive owner."
     )
-    transaction_snapshot_s: int = _seldom(300, "How often to write a snapshot of all transactions.")
+    transaction_snapshot_s: int = 300
+    """How often to write a snapshot of all transactions."""
     transaction_snapshot_edits: int = 500_000
     """After this many edits a snapshot is written too, so a start never replays more."""
     transaction_snapshots_kept: int = 3
@@ -112,18 +111,14 @@ class Limits:
         60.0,
         "How often to clean up dead rows. These have expired, were deleted or are invalid.",
     )
-    cleanup_slice_rows: int = _seldom(
-        2_000, "The most rows that cleanup reads or deletes at a time."
-    )
+    cleanup_slice_rows: int = 2_000
+    """The most rows that cleanup reads or deletes at a time."""
     cleanup_slice_ms: int = 1
     """About how long a slice of cleanup lasts."""
-    cleanup_pause_ms: int = _seldom(
-        10, "How long cleanup pauses between two slices while the server has requests."
-    )
-    cleanup_grace_s: int = _seldom(
-        24 * 3600,
-        "How much longer than necessary to keep invalid transactions and names of deleted topics.",
-    )
+    cleanup_pause_ms: int = 10
+    """How long cleanup pauses between two slices while the server has requests."""
+    cleanup_grace_s: int = 24 * 3600
+    """How much longer than necessary to keep invalid transactions and names of deleted topics."""
     cleanup_keys_max: int = 400_000
     """How many keys compaction remembers at a time; each takes about 110 bytes."""
 
@@ -135,9 +130,8 @@ class Limits:
     frame_bytes_max: int = _seldom(16 * 1024, "The largest key and headers of a message.")
     message_headers_max: int = _seldom(100, "The most headers of a message.")
     request_body_s_max: float = _seldom(30.0, "How long the body of a request may take to arrive.")
-    request_head_bytes_max: int = _seldom(
-        64 * 1024, "The largest head of a request: its line and its headers."
-    )
+    request_head_bytes_max: int = 64 * 1024
+    """The largest head of a request: its line and its headers."""
     request_head_s_max: float = 60.0
     """How long a connection without a whole head of a request is kept.
 
@@ -152,9 +146,8 @@ class Limits:
         64 * 1024 * 1024,
         "The most bytes that wait to be written. Beyond it, publishers get 503.",
     )
-    queue_requests_max: int = _seldom(
-        10_000, "The most publishes that wait to be written. Beyond it, publishers get 503."
-    )
+    queue_requests_max: int = 10_000
+    """The most publishes that wait to be written. Beyond it, publishers get 503."""
     flush_bytes_max: int = 16 * 1024 * 1024
     """The most payload in one write to the store."""
 
@@ -169,11 +162,12 @@ class Limits:
         200_000,  # twice as many as were tried
         "The most topics of all namespaces. Beyond it, no topic can be created.",
     )
-    topic_properties_bytes_max: int = _seldom(
-        1024 * 1024, "The most bytes of a topic's properties, their names and values together."
-    )
-    topic_properties_max: int = _seldom(1_000, "The most properties that a topic may have.")
-    namespaces_max: int = _seldom(10_000, "The most namespaces that have settings of their own.")
+    topic_properties_bytes_max: int = 1024 * 1024
+    """The most bytes of a topic's properties, their names and values together."""
+    topic_properties_max: int = 1_000
+    """The most properties that a topic may have."""
+    namespaces_max: int = 10_000
+    """The most namespaces that have settings of their own."""
     topic_subscriptions_max: int = _seldom(1_000, "The most subscriptions of one topic.")
 
     groups_open_max: int = _seldom(200_000, "The most open messages of all groups.")
@@ -255,10 +249,10 @@ class PrincipalLimits:
 class SchemaLimits:
     """The limits of a schema registry. The settings have `registry_` before these names."""
 
-    schemas_max: int = _seldom(1_000_000, "The most versions of all subjects together.")
+    schemas_max: int = 1_000_000
+    """The most versions of all subjects together."""
     schema_bytes_max: int = _seldom(1024 * 1024, "The largest text of a schema.")
     references_depth_max: int = 50
     """The most steps of a chain of references."""
-    references_max: int = _seldom(
-        1_000, "The most schemas that one schema needs, also through others."
-    )
+    references_max: int = 1_000
+    """The most schemas that one schema needs, also through others."""

@@ -39,13 +39,11 @@ STORE_KINDS: Mapping[str, MemoryKind] = {
     "invalid_pointers": MemoryKind(
         "write pointers on the invalid list", "the timeouts of `transaction_lifetime_s_max`", "13"
     ),
-    "outcomes": MemoryKind(
-        "ended transactions that are remembered", "`transaction_outcomes_max`", "100"
-    ),
+    "outcomes": MemoryKind("ended transactions that are remembered", "200,000", "100"),
     "owners": MemoryKind("owners of transactions", "`transaction_owners_max`", "400"),
     "cleaned_topics": MemoryKind(
         "topics that cleanup knows: those that exist, and the deleted ones of a day",
-        "`topics_max`, and the deletions of `cleanup_grace_s`",
+        "`topics_max`, and the deletions of a day",
         "700; 90 if it was deleted",
     ),
 }

@@ -1,19 +1,36 @@
 """Namespaces: what each may set for its topics, and the interface of those who keep that.
 
+From the annotations of `NamespaceSettings` follow its checks, its JSON, OpenAPI, and the options of
+`tms namespace set`.
+
 A namespace need not be declared: without settings of its own it works by the server's limits. Those
 hold for declared ones too, whatever their settings say. Deleting a namespace takes its settings
 away, and nothing else: its topics stay.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Annotated, Any, Protocol, get_args
+
+from msgspec import Meta
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX, TTL_S_MAX, Limits
 
-SETTING_MAX = JSON_INTEGER_MAX
 _RELATIONS = (("ttl_s_default", "ttl_s_max"), ("message_bytes_max", "request_bytes_max"))
+
+
+def _number(description: str, most: int = JSON_INTEGER_MAX) -> Meta:
+    schema = {"type": "integer", "minimum": 1, "maximum": most, "description": description}
+    return Meta(extra_json_schema=schema)
+
+
+TtlDefault = Annotated[int, _number("The ttl of topics that are created without one.", TTL_S_MAX)]
+TtlMax = Annotated[int, _number("The longest ttl that a topic may be given.", TTL_S_MAX)]
+MessageBytes = Annotated[int, _number("The largest message.")]
+RequestBytes = Annotated[int, _number("The most bytes of all messages in one request.")]
+MessagesPerS = Annotated[int, _number("The most messages a second, on average.")]
+BytesPerS = Annotated[int, _number("The most bytes of messages a second, on average.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,21 +41,17 @@ class NamespaceSettings:
     or one contradicts another.
     """
 
-    ttl_s_default: int | None = None
-    """The ttl of topics that are created without one."""
-    ttl_s_max: int | None = None
-    """The longest ttl that a topic may have."""
-    message_bytes_max: int | None = None
-    request_bytes_max: int | None = None
-    """The most bytes of all messages in one request together."""
-    publish_messages_per_s: int | None = None
-    """On the average; each server counts what it takes."""
-    publish_bytes_per_s: int | None = None
+    ttl_s_default: TtlDefault | None = None
+    ttl_s_max: TtlMax | None = None
+    message_bytes_max: MessageBytes | None = None
+    request_bytes_max: RequestBytes | None = None
+    publish_messages_per_s: MessagesPerS | None = None
+    publish_bytes_per_s: BytesPerS | None = None
 
     def __post_init__(self) -> None:
         """Check the values and their relations."""
         for name, value in self.given().items():
-            most = TTL_S_MAX if name.startswith("ttl_s") else SETTING_MAX
+            most = SCHEMAS[name]["maximum"]
             if not 1 <= value <= most:
                 raise InvalidRequest(
                     "invalid_namespace_settings", setting=name, value=value, at_most=most
@@ -60,13 +73,20 @@ class NamespaceSettings:
 class NamespaceRules:
     """The rules of a namespace on one server."""
 
-    ttl_s_default: int
-    ttl_s_max: int
-    message_bytes_max: int
-    request_bytes_max: int
-    publish_messages_per_s: int | None = None
+    ttl_s_default: TtlDefault
+    ttl_s_max: TtlMax
+    message_bytes_max: MessageBytes
+    request_bytes_max: RequestBytes
+    publish_messages_per_s: MessagesPerS | None = None
     """None: as many as the server can take."""
-    publish_bytes_per_s: int | None = None
+    publish_bytes_per_s: BytesPerS | None = None
+
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    each.name: get_args(get_args(each.type)[0])[1].extra_json_schema
+    for each in fields(NamespaceSettings)
+}
+"""The JSON schema of each setting, with its bounds and its description."""
 
 
 def rules_of(settings: NamespaceSettings, limits: Limits) -> NamespaceRules:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tms.core.errors import InvalidRequest, StoreFormatUnknown
-from tms.core.groups import GroupSettings
+from tms.core.group_settings import GroupSettings
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.message import shown
 from tms.core.topic import TopicId

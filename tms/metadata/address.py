@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
 from tms.core.errors import InvalidRequest
+from tms.core.metadata_url import SERVERS, SERVERS_WRITTEN
 from tms.metadata.paths import check_value_path
 
 SESSION_TIMEOUT_S = 30.0
 """How long a session outlives its process, by default."""
 _SESSION_TIMEOUT_S_MIN = 1.0
-_PORTS = {"zk": 2181, "etcd": 2379}
 _FILES = ("ca", "cert", "key")
 
 
@@ -48,8 +48,8 @@ def parse(url: str) -> Address:
     place, _, query = rest.partition("?")
     place, slash, base = place.partition("/")
     who, _, hosts = place.rpartition("@")
-    if kind not in _PORTS:
-        raise ValueError("give zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX")
+    if kind not in SERVERS:
+        raise ValueError(f"give {SERVERS_WRITTEN}")
     try:
         check_value_path(slash + base)
     except InvalidRequest:
@@ -57,7 +57,7 @@ def parse(url: str) -> Address:
     user, _, password = who.partition(":")
     options = _options(query)
     try:
-        found = tuple(_host(host, _PORTS[kind]) for host in hosts.split(","))
+        found = tuple(_host(host, SERVERS[kind].port) for host in hosts.split(","))
     except ValueError:
         if who or "@" not in rest:
             raise

@@ -2,7 +2,7 @@
 
     memory://NAME      in this process; `memory://local` is another store each time
     leveldb:DIR        on this machine's disk, shared with a server that has its data there
-    zk://… etcd://…    ZooKeeper or etcd: `tms.metadata.address`
+    zk://… etcd://…    a server of its own (`tms.core.metadata_url`): `tms.metadata.address`
 
 A folder is opened once in a process, and its sessions share what is there; the folder is let go
 with the last of them. Whoever puts the parts together says how rows are found in a folder.
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tms.core import extras
 from tms.core.credentials import without_credentials
 from tms.core.metadata_rows import MetadataRows
+from tms.core.metadata_url import ETCD, KEPT_WRITTEN, SERVERS, ZOOKEEPER, ServerKind
 from tms.core.shared_work import shared
 from tms.metadata.address import Address, parse
 from tms.metadata.host import MetadataHost, open_host
@@ -24,8 +25,6 @@ from tms.metadata.interface import MetadataStore
 from tms.metadata.journal import MetadataJournal
 from tms.metadata.memory import PRIVATE, open_memory
 from tms.metadata.remote import Link, MetadataServer, RemoteStore
-
-URLS = "memory://NAME, leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
 
 
 class Folder(NamedTuple):
@@ -35,6 +34,7 @@ class Folder(NamedTuple):
     release: Callable[[], None]
 
 
+MakeServer = Callable[[Address, Link], MetadataServer]
 OpenFolder = Callable[[Path], Folder]
 """Blocks while a store recovers. Raises `StoreError`, `StoreUnavailable`."""
 
@@ -53,24 +53,34 @@ async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
     if kind == "leveldb" and place:
         path = await asyncio.to_thread(os.path.realpath, place)
         return await _open_local(Path(path), open_folder)
-    if kind == "zk" and place.startswith("//"):
+    if kind in SERVERS and place.startswith("//"):
+        server = SERVERS[kind]
         try:
-            from tms.metadata.zookeeper.session import ZooKeeper  # noqa: PLC0415  an extra
+            made = WAYS[server]()
         except ModuleNotFoundError as error:
-            raise extras.missing("ZooKeeper needs kazoo", error, "zookeeper") from error
-        return await _open_remote(ZooKeeper, parse(url))
-    if kind == "etcd" and place.startswith("//"):
-        try:
-            from tms.metadata.etcd.session import Etcd  # noqa: PLC0415  an extra
-        except ModuleNotFoundError as error:
-            raise extras.missing("etcd needs aetcd", error, "etcd") from error
-        return await _open_remote(Etcd, parse(url))
-    raise ValueError(f"there is no metadata store at {without_credentials(url)!r}: give {URLS}")
+            raise extras.missing(server.needs, error, server.extra) from error
+        return await _open_remote(made, parse(url))
+    shown, urls = without_credentials(url), f"memory://NAME, {KEPT_WRITTEN}"
+    raise ValueError(f"there is no metadata store at {shown!r}: give {urls}")
 
 
-async def _open_remote(
-    kind: Callable[[Address, Link], MetadataServer], address: Address
-) -> RemoteStore:
+def _zookeeper() -> MakeServer:
+    from tms.metadata.zookeeper.session import ZooKeeper  # noqa: PLC0415  an extra
+
+    return ZooKeeper
+
+
+def _etcd() -> MakeServer:
+    from tms.metadata.etcd.session import Etcd  # noqa: PLC0415  an extra
+
+    return Etcd
+
+
+WAYS: dict[ServerKind, Callable[[], MakeServer]] = {ZOOKEEPER: _zookeeper, ETCD: _etcd}
+"""Return what makes the server of each kind. They raise `ModuleNotFoundError`."""
+
+
+async def _open_remote(kind: MakeServer, address: Address) -> RemoteStore:
     link = Link(address.session_timeout_s * 1000)
     server = kind(address, link)
     try:

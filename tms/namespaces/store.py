@@ -34,19 +34,8 @@ from tms.metadata.live_values import LiveValues
 ROOT = "/namespaces"
 
 
-class _Stored(msgspec.Struct, omit_defaults=True):
-    """Settings as they are kept. Names that this version does not know are passed over."""
-
-    ttl_s_default: int | None = None
-    ttl_s_max: int | None = None
-    message_bytes_max: int | None = None
-    request_bytes_max: int | None = None
-    publish_messages_per_s: int | None = None
-    publish_bytes_per_s: int | None = None
-
-
 class SettingsCodec:
-    """Settings of a namespace as JSON."""
+    """Settings of a namespace as JSON. Names that this version does not know are passed over."""
 
     def encode(self, value: NamespaceSettings) -> bytes:
         """Return the JSON of what is set."""
@@ -54,9 +43,8 @@ class SettingsCodec:
 
     def decode(self, data: bytes) -> NamespaceSettings:
         """Return the settings that JSON says. Raises `ValueError`."""
-        stored = msgspec.json.decode(data, type=_Stored)
         try:
-            return NamespaceSettings(**msgspec.structs.asdict(stored))
+            return msgspec.json.decode(data, type=NamespaceSettings)
         except InvalidRequest as error:
             raise ValueError(str(error)) from error
 

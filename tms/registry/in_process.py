@@ -8,6 +8,7 @@ from typing import TypeVar
 from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
+from tms.core.limits import SchemaLimits
 from tms.core.schemas import (
     ALL_SUBJECTS,
     LATEST,
@@ -25,7 +26,7 @@ from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.schema import Schema
-from tms.registry.service import Registry, RegistryOptions
+from tms.registry.service import Registry
 from tms.registry.sources import submitted_in
 from tms.registry.state import Version
 
@@ -144,7 +145,7 @@ class LocalSchemas(RegistrySchemas):
         """Read nothing yet."""
         checker = ThreadChecker()
         log = SchemaLog(way, TopicId(SYSTEM, SCHEMAS_TOPIC), clock)
-        super().__init__(Registry(log, RegistryOptions(), checker))
+        super().__init__(Registry(log, SchemaLimits(), checker))
         self.values = RegistryValues(self._registry, checker)
 
 

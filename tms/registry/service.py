@@ -10,7 +10,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from tms.core.errors import TmsError, TooLarge, TopicMoved
@@ -37,15 +36,6 @@ Command = Callable[[Knowledge], Decided[A]]
 """Decides by what is known. Raises `RegistryError`, `Unanswered`."""
 Look = Callable[[Knowledge], A]
 """Finds something in what is known. Raises as a command."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryOptions:
-    """How a registry works."""
-
-    limits: SchemaLimits = field(default_factory=SchemaLimits)
-    eventual_lists: bool = False
-    """Whether lists and lookups come from memory, which may be behind the log."""
 
 
 class NotMaster(Exception):
@@ -82,7 +72,7 @@ class Registry:
     def __init__(
         self,
         log: SchemaLog,
-        options: RegistryOptions,
+        limits: SchemaLimits,
         checker: Checker,
         mastership: Authority | None = None,
         ids: StoreIds | None = None,
@@ -94,13 +84,8 @@ class Registry:
         """Where one server alone writes: whether it is this one."""
         self._ids = ids
         self._batches: dict[str, range] = {}
-        self._options = options
+        self.limits = limits
         self._writing = asyncio.Lock()
-
-    @property
-    def limits(self) -> SchemaLimits:
-        """The limits."""
-        return self._options.limits
 
     @property
     def state(self) -> State:
@@ -119,12 +104,12 @@ class Registry:
 
     async def list(self, look: Callable[[State], A]) -> A:
         """Return what is found at the end of the log. Raises `RegistryError`."""
-        await self._read_for_list()
+        await self.log.read_to_end()
         return look(self.state)
 
     async def examine(self, look: Look[A]) -> A:
         """Return what is found at the end of the log about a text. Raises `RegistryError`."""
-        await self._read_for_list()
+        await self.log.read_to_end()
         return await self.answer(look)
 
     async def answer(self, look: Look[A]) -> A:
@@ -135,10 +120,6 @@ class Registry:
                 return look(self._knowledge(findings))
             except Unanswered as unanswered:
                 await self._find_out(unanswered, findings)
-
-    async def _read_for_list(self) -> None:
-        if not self._options.eventual_lists or not self.log.readings:
-            await self.log.read_to_end()
 
     # Writes.
 
@@ -241,7 +222,7 @@ class Registry:
 
     def _knowledge(self, findings: Findings) -> Knowledge:
         batches = None if self._ids is None else self._batches
-        return Knowledge(self.state, findings, self._options.limits, batches)
+        return Knowledge(self.state, findings, self.limits, batches)
 
     async def _find_out(self, unanswered: Unanswered, findings: Findings) -> None:
         questions = unanswered.questions

@@ -28,7 +28,7 @@ from tms.registry.members import Announcement, MembersElection
 from tms.registry.metrics import SchemaMetrics
 from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import RegistryError
-from tms.registry.service import Registry, RegistryOptions
+from tms.registry.service import Registry
 from tms.registry.store_election import StoreElection
 from tms.server.security_part import Security, Signing
 from tms.server.stores import importing, open_metadata
@@ -80,9 +80,8 @@ async def open_registry(
     if election is not None:
         is_eligible = settings.registry_master_eligible
         mastership = Mastership(log, election, settings.registry_url or "", is_eligible=is_eligible)
-    options = RegistryOptions(settings.schema_limits(), settings.registry_eventual_lists)
     checker = ProcessChecker(settings.registry_check_s_max)
-    registry = Registry(log, options, checker, mastership, ids)
+    registry = Registry(log, settings.schema_limits(), checker, mastership, ids)
     values = RegistryValues(registry, ProcessChecker(settings.registry_check_s_max))
     return OpenRegistry(registry, values, way, mastership, credentials)
 

@@ -8,8 +8,9 @@ from pydantic import field_validator, model_validator
 
 from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
+from tms.core.metadata_url import is_shared_metadata
 from tms.core.topic import TopicId
-from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
+from tms.settings.addresses import ADDRESS, PORT_MAX, URL
 from tms.settings.fields import seldom, setting
 from tms.settings.security import SecuritySettings
 
@@ -37,11 +38,6 @@ class Settings(SecuritySettings):
     )
     registry_token_file: str = seldom(
         "", "A file with this server's token for the TMS of registry_log."
-    )
-    registry_eventual_lists: bool = seldom(
-        False,
-        "Answer lists and lookups of schemas from memory. They may miss what another "
-        "server has just written.",
     )
     registry_check_s_max: float = seldom(
         10.0, "How long checking one request's schemas may take.", gt=0
@@ -152,7 +148,7 @@ class Settings(SecuritySettings):
     @property
     def has_shared_metadata(self) -> bool:
         """Whether several servers share the metadata store."""
-        return bool(SHARED_METADATA.match(self.metadata))
+        return is_shared_metadata(self.metadata)
 
     @property
     def elects_by_metadata(self) -> bool:

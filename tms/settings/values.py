@@ -8,15 +8,9 @@ from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tms.core.durations import seconds_of
+from tms.core.metadata_url import KEPT_WRITTEN, METADATA_URL, SERVERS, is_shared_metadata
 from tms.core.store_url import HBASE, has_scheme, kind_of, written
-from tms.settings.addresses import (
-    ADDRESS,
-    METADATA,
-    METADATA_STORES,
-    PORT_MAX,
-    SHARED_METADATA,
-    URL,
-)
+from tms.settings.addresses import ADDRESS, PORT_MAX, URL
 from tms.settings.fields import seldom, setting
 
 ENVIRONMENT_PREFIX = "TMS_"
@@ -173,8 +167,8 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     @field_validator("metadata")
     @classmethod
     def _check_metadata(cls, metadata: str) -> str:
-        if not METADATA.fullmatch(metadata):
-            raise ValueError(f"give {METADATA_STORES}")
+        if not METADATA_URL.fullmatch(metadata):
+            raise ValueError(f"give {KEPT_WRITTEN}")
         return metadata
 
     @field_validator("listen")
@@ -194,11 +188,12 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     @model_validator(mode="after")
     def _check_cluster(self) -> "ServiceSettings":
-        is_shared = has_scheme(self.store, HBASE) and SHARED_METADATA.match(self.metadata)
+        is_shared = has_scheme(self.store, HBASE) and is_shared_metadata(self.metadata)
         if self.advertise and not is_shared:
+            schemes = " or ".join(f"{scheme}://…" for scheme in SERVERS)
             raise ValueError(
                 "advertise is for servers that share a store, hbase://…, and have metadata in "
-                "zk://… or etcd://…"
+                f"{schemes}"
             )
         return self
 

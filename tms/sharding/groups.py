@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.group_settings import DEFAULTS, GroupSettings
 from tms.core.groups import (
-    DEFAULTS,
     Group,
     GroupMember,
     Groups,
-    GroupSettings,
     OpenMessage,
     Position,
     SeekTo,

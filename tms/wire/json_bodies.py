@@ -59,7 +59,7 @@ from tms.wire.json_values import (
     int64,
     untagged,
 )
-from tms.wire.media_types import BASE64_TYPE, JSON_TYPE
+from tms.wire.media_types import JSON_TYPE
 
 TaggedPointer = Annotated[
     str | int | float | dict[str, str | int | float], described_by(reference("WritePointer"))
@@ -193,13 +193,10 @@ def _check_names(body: bytes, messages: Sequence[Any]) -> None:
 
 
 class JsonFormat:
-    """`application/json`, bytes as text where they are text, or as base64 throughout."""
+    """`application/json`; its bytes are text, or base64 if they are not UTF-8."""
 
-    def __init__(self, *, base64_only: bool = False) -> None:
-        """Choose how bytes are written; reading takes both, save a string, which is as chosen."""
-        self.base64_only = base64_only
-        self.content_type = BASE64_TYPE if base64_only else JSON_TYPE
-        self.joined_messages = 0
+    content_type = JSON_TYPE
+    joined_messages = 0
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks."""
@@ -224,8 +221,8 @@ class JsonFormat:
             if start:
                 yield
             given = messages[start : start + MESSAGES_A_STEP]
-            some = given_bodies(given, base64_only=self.base64_only)
-            found = given_values(given, base64_only=self.base64_only)
+            some = given_bodies(given)
+            found = given_values(given)
             values.update({start + index: value for index, value in found.items()})
             bodies += some
         return PublishRequest(pointer, bodies, values)
@@ -248,10 +245,7 @@ class JsonFormat:
         count = sum(map(len, value.topics.values()))
         if count > messages_max:
             raise too_many_messages(count, messages_max)
-        topics = {
-            name: given_payloads(messages, base64_only=self.base64_only)
-            for name, messages in value.topics.items()
-        }
+        topics = {name: given_payloads(messages) for name, messages in value.topics.items()}
         carried = commit_request_of(value.advances, (), value.acks)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
@@ -308,7 +302,7 @@ class JsonFormat:
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
         """Return the messages as elements of the answer's array."""
-        rows = encode_rows(block, base64_only=self.base64_only)
+        rows = encode_rows(block)
         return (b"[" if first else b",") + rows[1:-1]
 
     def encode_end(self, *, first: bool) -> bytes:
@@ -348,4 +342,3 @@ def encode_written(count: int, published: Published, *, with_ids: bool = False) 
 
 
 JSON = JsonFormat()
-JSON_BASE64 = JsonFormat(base64_only=True)

@@ -1,22 +1,18 @@
 """Bodies of groups and their settings, both ways: JSON alone."""
 
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import asdict, fields
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from tms.core.errors import InvalidRequest
+from tms.core.group_settings import DECLARED, SETTABLE, GroupSettings
 from tms.core.groups import (
-    DEFAULTS,
-    DELAY_S_MAX,
-    OPEN_MAX,
     Group,
     GroupMember,
-    GroupSettings,
     GroupState,
     OpenMessage,
-    Order,
     Position,
     SeekTo,
 )
@@ -29,11 +25,10 @@ from tms.wire.json_fields import (
     TimeMs,
     Version,
     described_by,
-    reference,
 )
 from tms.wire.json_subscriptions import PositionBody
-from tms.wire.json_takes import LeaseS, Limit, hex_of, id_of
-from tms.wire.json_values import decode, decode_answer, encode
+from tms.wire.json_takes import Limit, hex_of, id_of
+from tms.wire.json_values import body_of, decode, decode_answer, encode, value_of
 
 Place = Annotated[
     str,
@@ -46,9 +41,7 @@ Place = Annotated[
     ),
 ]
 """The id behind which to read on, or an end of the topic."""
-OrderName = Annotated[Order, described_by(reference("GroupOrder"))]
-Wait = Annotated[int, msgspec.Meta(ge=0, le=DELAY_S_MAX)]
-OpenMax = Annotated[int, msgspec.Meta(ge=1, le=OPEN_MAX)]
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class NewPositionBody(PositionBody):
@@ -57,49 +50,38 @@ class NewPositionBody(PositionBody):
     kind: Annotated[Literal["single"], described_by({"const": "single"})] = "single"
 
 
-class GroupChangesBody(msgspec.Struct, forbid_unknown_fields=True):
+class _GroupChanges(msgspec.Struct, forbid_unknown_fields=True):
     """Settings to change; what is missing stays."""
 
-    lease_s: LeaseS | msgspec.UnsetType = msgspec.UNSET
-    retry_s: Wait | msgspec.UnsetType = msgspec.UNSET
-    retry_s_max: Wait | msgspec.UnsetType = msgspec.UNSET
-    open_max: OpenMax | msgspec.UnsetType = msgspec.UNSET
-    member_max: OpenMax | msgspec.UnsetType = msgspec.UNSET
-    paused: bool | msgspec.UnsetType = msgspec.UNSET
     expected_version: Version | None = None
 
 
-class NewGroupBody(msgspec.Struct, forbid_unknown_fields=True):
+class _NewGroup(msgspec.Struct, forbid_unknown_fields=True):
     """A new group; it begins before the oldest message, unless `after` or `time_ms` says where."""
 
     kind: Annotated[Literal["shared"], described_by({"const": "shared"})]
     after: Place | None = None
     time_ms: TimeMs | None = None
-    order: OrderName = Order.NONE
-    lease_s: LeaseS = DEFAULTS.lease_s
-    retry_s: Wait = DEFAULTS.retry_s
-    retry_s_max: Wait = DEFAULTS.retry_s_max
-    open_max: OpenMax = DEFAULTS.open_max
-    member_max: OpenMax = DEFAULTS.member_max
-    paused: bool = False
+
+
+def _with_settings(base: type[S], settings: Iterable[tuple[str, Any, Any]]) -> type[S]:
+    """Return `base` with settings as fields: their names, types and defaults."""
+    name, doc = base.__name__.removeprefix("_") + "Body", {"__doc__": base.__doc__}
+    return msgspec.defstruct(name, settings, bases=(base,), namespace=doc)  # type: ignore[return-value]
+
+
+_FIELDS = fields(GroupSettings)
+GroupChangesBody = _with_settings(
+    _GroupChanges,
+    [(f.name, f.type | msgspec.UnsetType, msgspec.UNSET) for f in _FIELDS if f.name in SETTABLE],
+)
+NewGroupBody = _with_settings(_NewGroup, [(f.name, f.type, f.default) for f in _FIELDS])
 
 
 class _KindBody(msgspec.Struct):
     """The kind of a new subscription."""
 
     kind: str = "single"
-
-
-class GroupSettingsBody(msgspec.Struct):
-    """The settings of a group."""
-
-    order: OrderName
-    lease_s: LeaseS
-    retry_s: Wait
-    retry_s_max: Wait
-    open_max: OpenMax
-    member_max: OpenMax
-    paused: bool
 
 
 class GroupStateBody(msgspec.Struct):
@@ -124,7 +106,7 @@ class GroupBody(msgspec.Struct):
     name: str
     after: MessageIdText | None
     version: Version
-    settings: GroupSettingsBody
+    settings: GroupSettings
     state: GroupStateBody
     kind: Annotated[Literal["shared"], described_by({"const": "shared"})] = "shared"
 
@@ -168,18 +150,11 @@ class NewSubscription(NamedTuple):
 
 _ONE_PLACE = "either after or time_ms"
 _ENDS = tuple(each.value for each in SeekTo)
-_SETTINGS = ("order", "lease_s", "retry_s", "retry_s_max", "open_max", "member_max", "paused")
-
-
-def _given(body: msgspec.Struct) -> dict[str, Any]:
-    found = {name: getattr(body, name, msgspec.UNSET) for name in _SETTINGS}
-    return {name: value for name, value in found.items() if value is not msgspec.UNSET}
 
 
 def encode_new_group(settings: GroupSettings, after: Position) -> bytes:
     """Return the body that creates a group."""
-    given = {name: getattr(settings, name) for name in _SETTINGS}
-    return encode(NewGroupBody(kind="shared", **_place(after), **given))
+    return encode({"kind": "shared", **_place(after), **asdict(settings)})
 
 
 def decode_new(body: bytes) -> NewSubscription:
@@ -190,7 +165,7 @@ def decode_new(body: bytes) -> NewSubscription:
         after = decode(NewPositionBody, body).after
         return NewSubscription(None, SeekTo.START if after is None else parse_id(after))
     value = decode(NewGroupBody, body)
-    settings = GroupSettings(*(getattr(value, name) for name in _SETTINGS))
+    settings = GroupSettings(*(getattr(value, name) for name in DECLARED))
     if value.after is not None and value.time_ms is not None:
         raise InvalidRequest("invalid_body", format="json", expected=_ONE_PLACE)
     return NewSubscription(settings, _position(value.after, value.time_ms))
@@ -229,31 +204,27 @@ def encode_changes(changes: Mapping[str, Any], expected_version: int | None) -> 
 def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
     """Return the settings to change, and the version that is expected."""
     value = decode(GroupChangesBody, body)
-    return _given(value), value.expected_version
+    changes = {name: getattr(value, name) for name in SETTABLE}
+    given = {name: new for name, new in changes.items() if new is not msgspec.UNSET}
+    return given, value.expected_version
 
 
 def group_body(group: Group) -> GroupBody:
     """Return a group as it is told."""
-    state, settings = group.state, group.settings
-    return GroupBody(
-        group.name,
-        hex_of(group.after),
-        group.version,
-        GroupSettingsBody(*(getattr(settings, name) for name in _SETTINGS)),
-        GroupStateBody(
-            through=hex_of(state.through),
-            unread=state.unread,
-            open=state.open,
-            leased=state.leased,
-            waiting=state.waiting,
-            blocked=state.blocked,
-            oldest_open=hex_of(state.oldest_open),
-            oldest_s=state.oldest_s,
-            members=state.members,
-            limited_by=state.limited_by,
-            stopped_at=None if state.stopped_at is None else str(state.stopped_at),
-        ),
+    state = body_of(
+        GroupStateBody,
+        group.state,
+        through=hex_of(group.state.through),
+        oldest_open=hex_of(group.state.oldest_open),
+        stopped_at=None if group.state.stopped_at is None else str(group.state.stopped_at),
     )
+    return GroupBody(group.name, hex_of(group.after), group.version, group.settings, state)
+
+
+def group_record(group: Group) -> dict[str, Any]:
+    """Return what is told of a group, as values for JSON."""
+    record: dict[str, Any] = msgspec.to_builtins(group_body(group))
+    return record
 
 
 def encode_group(group: Group) -> bytes:
@@ -264,57 +235,32 @@ def encode_group(group: Group) -> bytes:
 def decode_group(answer: bytes, topic_id: TopicId) -> Group:
     """Return the group that a server told."""
     told = decode_answer(GroupBody, answer)
-    state, settings = told.state, told.settings
-    return Group(
-        topic_id,
-        told.name,
-        told.version,
-        id_of(told.after),
-        GroupSettings(*(getattr(settings, name) for name in _SETTINGS)),
-        GroupState(
-            through=id_of(state.through),
-            unread=state.unread,
-            open=state.open,
-            leased=state.leased,
-            waiting=state.waiting,
-            blocked=state.blocked,
-            oldest_open=id_of(state.oldest_open),
-            oldest_s=state.oldest_s,
-            members=state.members,
-            limited_by=state.limited_by,
-            stopped_at=None if state.stopped_at is None else int(state.stopped_at),
-        ),
+    state = value_of(
+        GroupState,
+        told.state,
+        through=id_of(told.state.through),
+        oldest_open=id_of(told.state.oldest_open),
+        stopped_at=None if told.state.stopped_at is None else int(told.state.stopped_at),
     )
+    return Group(topic_id, told.name, told.version, id_of(told.after), told.settings, state)
 
 
 def encode_members(members: Iterable[GroupMember]) -> bytes:
     """Return the answer that tells members."""
-    return encode(
-        [
-            MemberBody(each.name, each.principal, each.holds, each.since_ms, each.seen_ms)
-            for each in members
-        ]
-    )
+    return encode(list(members))
 
 
 def decode_members(answer: bytes) -> list[GroupMember]:
     """Return the members that a server told."""
-    return [
-        GroupMember(each.name, each.principal, each.holds, each.since_ms, each.seen_ms)
-        for each in decode_answer(list[MemberBody], answer)
-    ]
-
-
-_of_open = attrgetter(*OpenBody.__struct_fields__[1:])
-"""Returns the fields that are the same in a body: all but the id."""
+    return [value_of(GroupMember, each) for each in decode_answer(list[MemberBody], answer)]
 
 
 def encode_open(messages: Iterable[OpenMessage]) -> bytes:
     """Return the answer that tells open messages."""
-    return encode([OpenBody(each.id.hex(), *_of_open(each)) for each in messages])
+    return encode([body_of(OpenBody, each, id=each.id.hex()) for each in messages])
 
 
 def decode_open(answer: bytes) -> list[OpenMessage]:
     """Return the open messages that a server told."""
     told = decode_answer(list[OpenBody], answer)
-    return [OpenMessage(parse_id(each.id), *_of_open(each)) for each in told]
+    return [value_of(OpenMessage, each, id=parse_id(each.id)) for each in told]

@@ -115,50 +115,50 @@ def are_all_text(messages: Sequence[Any]) -> bool:
     return all(type(message) is str for message in messages)
 
 
-def given_bodies(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
+def given_bodies(messages: Sequence[Any]) -> list[bytes]:
     """Return the bodies of messages that a request gives. Raises `InvalidRequest`."""
     if are_all_text(messages):
-        return [bytes_of(message, base64_only=base64_only) for message in messages]
-    return bodies_of([_body_of(message, base64_only=base64_only) for message in messages])
+        return [bytes_of(message) for message in messages]
+    return bodies_of([_body_of(message) for message in messages])
 
 
 def given_of(body: bytes) -> JsonBytes | dict[str, Any]:
     """Return the JSON value by which a request gives a body."""
     if type(body) is not FramedBody:
-        return json_of(body, base64_only=False)
+        return json_of(body)
     frame = read_frame(body)
-    payload = json_of(body[frame.end :], base64_only=False) if frame.has_payload else None
+    payload = json_of(body[frame.end :]) if frame.has_payload else None
     given: dict[str, Any] = {"payload": payload}
     if frame.key is not None:
-        given["key"] = json_of(frame.key, base64_only=False)
+        given["key"] = json_of(frame.key)
     if frame.headers:
         headers = frame.headers.items()
-        given["headers"] = {name: json_of(value, base64_only=False) for name, value in headers}
+        given["headers"] = {name: json_of(value) for name, value in headers}
     return given
 
 
-def given_payloads(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
+def given_payloads(messages: Sequence[Any]) -> list[bytes]:
     """Return the bodies of messages where no value is taken. Raises `InvalidRequest`."""
-    if given_values(messages, base64_only=base64_only):
+    if given_values(messages):
         raise InvalidRequest(
             "invalid_body", format="json", expected="values are published to one topic at a time"
         )
-    return given_bodies(messages, base64_only=base64_only)
+    return given_bodies(messages)
 
 
-def given_values(messages: Sequence[Any], *, base64_only: bool) -> dict[int, GivenValue]:
+def given_values(messages: Sequence[Any]) -> dict[int, GivenValue]:
     """Return the messages that a request gives as values, by their indexes.
 
     Raises `InvalidRequest`.
     """
     return {
-        index: _value_of(each, base64_only=base64_only)
+        index: _value_of(each)
         for index, each in enumerate(messages)
         if isinstance(each, GivenBody) and each.is_value
     }
 
 
-def _value_of(message: GivenBody, *, base64_only: bool) -> GivenValue:
+def _value_of(message: GivenBody) -> GivenValue:
     forms = message.base64, message.bytes, message.payload, message.value
     given = [form for form in forms if form is not msgspec.UNSET]
     is_tombstone = given == [None]
@@ -171,22 +171,19 @@ def _value_of(message: GivenBody, *, base64_only: bool) -> GivenValue:
         )
     return GivenValue(
         None if isinstance(message.value, msgspec.UnsetType) else bytes(message.value),
-        None if message.key is None else bytes_of(message.key, base64_only=base64_only),
+        None if message.key is None else bytes_of(message.key),
         None if isinstance(message.keyValue, msgspec.UnsetType) else bytes(message.keyValue),
-        _headers_of(message, base64_only=base64_only),
+        _headers_of(message),
     )
 
 
-def _headers_of(message: GivenBody, *, base64_only: bool) -> dict[str, bytes]:
-    return {
-        _name(name): bytes_of(value, base64_only=base64_only)
-        for name, value in message.headers.items()
-    }
+def _headers_of(message: GivenBody) -> dict[str, bytes]:
+    return {_name(name): bytes_of(value) for name, value in message.headers.items()}
 
 
-def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, bool]:
+def _body_of(message: str | GivenBody) -> tuple[bytes, bool]:
     if isinstance(message, str):
-        return bytes_of(message, base64_only=base64_only), False
+        return bytes_of(message), False
     if message.is_value:
         return b"", False  # its place, until it is encoded
     forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
@@ -198,11 +195,11 @@ def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, boo
     if isinstance(message.base64, str):
         return from_base64(message.base64), False
     [(name, value)] = given.items()
-    payload = None if value is None else bytes_of(value, base64_only=base64_only)
+    payload = None if value is None else bytes_of(value)
     if name == "bytes":
         return payload or b"", False
-    key = None if message.key is None else bytes_of(message.key, base64_only=base64_only)
-    return encode_body(payload, key, _headers_of(message, base64_only=base64_only))
+    key = None if message.key is None else bytes_of(message.key)
+    return encode_body(payload, key, _headers_of(message))
 
 
 def _name(text: str) -> str:
@@ -214,36 +211,31 @@ def _name(text: str) -> str:
     return text
 
 
-def encode_rows(block: MessageBlock, *, base64_only: bool) -> bytes:
+def encode_rows(block: MessageBlock) -> bytes:
     """Return the messages of a block as an array."""
     if block.framed:
-        return encode([_row(message, base64_only=base64_only) for message in block])
+        return encode([_row(message) for message in block])
     ids, payloads = block.columns()
     return encode(
         [
             MessageBody(message_id.hex(), published_ms(message_id), text)
-            for message_id, text in zip(
-                ids, _all_json_of(payloads, base64_only=base64_only), strict=True
-            )
+            for message_id, text in zip(ids, _all_json_of(payloads), strict=True)
         ]
     )
 
 
-def _all_json_of(payloads: Sequence[bytes], *, base64_only: bool) -> Sequence[JsonBytes]:
-    if not base64_only:
-        # Most are text, all of them.
-        with suppress(UnicodeDecodeError):
-            return [payload.decode() for payload in payloads]
-    return [json_of(payload, base64_only=base64_only) for payload in payloads]
+def _all_json_of(payloads: Sequence[bytes]) -> Sequence[JsonBytes]:
+    # Most are text, all of them.
+    with suppress(UnicodeDecodeError):
+        return [payload.decode() for payload in payloads]
+    return [json_of(payload) for payload in payloads]
 
 
-def _row(message: Message, *, base64_only: bool) -> MessageBody:
-    payload = None if message.is_tombstone else json_of(message.payload, base64_only=base64_only)
+def _row(message: Message) -> MessageBody:
+    payload = None if message.is_tombstone else json_of(message.payload)
     row = MessageBody(message.id.hex(), published_ms(message.id), payload)
     if message.key is not None:
-        row.key = json_of(message.key, base64_only=base64_only)
+        row.key = json_of(message.key)
     if message.headers:
-        row.headers = {
-            name: json_of(value, base64_only=base64_only) for name, value in message.headers.items()
-        }
+        row.headers = {name: json_of(value) for name, value in message.headers.items()}
     return row

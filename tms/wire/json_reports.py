@@ -10,7 +10,7 @@ from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.wire.json_fields import BASE64_TEXT, Count, TimeMs, described_by
 from tms.wire.json_ids import ToldPointer, pointer_of
 from tms.wire.json_transactions import TYPE_NAMES, TYPES, Kind
-from tms.wire.json_values import decode, encode
+from tms.wire.json_values import body_of, decode, encode, value_of
 
 
 class InfoBody(msgspec.Struct):
@@ -62,30 +62,26 @@ class SizeBody(msgspec.Struct):
 
 
 def _info_body(info: TransactionInfo) -> OneInfoBody:
-    return OneInfoBody(
+    return body_of(
+        OneInfoBody,
+        info,
         transaction_id=str(info.transaction_id),
-        status=info.status,
         type=TYPE_NAMES[info.type],
         write_pointers=[*map(str, info.write_pointers)],
-        started_ms=info.started_ms,
-        age_ms=info.age_ms,
-        ends_in_ms=info.ends_in_ms,
-        expires_ms=info.expires_ms,
-        client=info.client,
-        owner=info.owner,
-        sequence=info.sequence,
         topics=list(info.topics),
-        principal=info.principal,
+        transaction=msgspec.UNSET,
     )
 
 
 def _info_of(body: InfoBody) -> TransactionInfo:
-    told: dict[str, Any] = {name: getattr(body, name) for name in InfoBody.__struct_fields__}
-    told["transaction_id"] = pointer_of(body.transaction_id, "transaction_id")
-    told["type"] = TYPES[body.type]
-    told["write_pointers"] = tuple(pointer_of(one, "write_pointers") for one in body.write_pointers)
-    told["topics"] = tuple(body.topics)
-    return TransactionInfo(**told)
+    return value_of(
+        TransactionInfo,
+        body,
+        transaction_id=pointer_of(body.transaction_id, "transaction_id"),
+        type=TYPES[body.type],
+        write_pointers=tuple(pointer_of(one, "write_pointers") for one in body.write_pointers),
+        topics=tuple(body.topics),
+    )
 
 
 def info_record(info: TransactionInfo) -> dict[str, Any]:

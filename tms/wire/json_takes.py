@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tms.core.group_settings import DELAY_S_MAX, LEASE_S_MAX
 from tms.core.groups import (
-    DELAY_S_MAX,
-    LEASE_S_MAX,
     MEMBER_CHARS_MAX,
     SETTLED_IDS_MAX,
     TAKE_MESSAGES_MAX,

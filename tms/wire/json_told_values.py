@@ -60,13 +60,11 @@ def _row(message: Message, told: ToldValue) -> DecodedBody:
     if told.key_value is not None:
         row.keyValue = msgspec.Raw(told.key_value)
     elif message.key is not None:
-        row.key = json_of(message.key, base64_only=False)
+        row.key = json_of(message.key)
     if message.headers:
-        row.headers = {
-            name: json_of(value, base64_only=False) for name, value in message.headers.items()
-        }
+        row.headers = {name: json_of(value) for name, value in message.headers.items()}
     if told.error is not None:
         row.error = told.error
         if not message.is_tombstone and told.value is None:
-            row.payload = json_of(message.payload, base64_only=False)
+            row.payload = json_of(message.payload)
     return row

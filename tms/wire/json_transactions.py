@@ -32,7 +32,7 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, pointer_of
 from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies, commit_acks_of
-from tms.wire.json_values import Int64, bytes_of, decode, decode_answer, encode
+from tms.wire.json_values import Int64, bytes_of, decode, decode_answer, encode, json_of
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
 Kind = Literal["short", "long"]
@@ -183,19 +183,16 @@ def decode_started(answer: bytes) -> Transaction:
 
 
 def encode_changes(changes: Iterable[bytes]) -> bytes:
-    """Return the body of a can-commit, whose Content-Type has to be `BASE64_TYPE`."""
-    return encode({"changes": list(changes)})
+    """Return the body of a can-commit."""
+    return encode({"changes": [json_of(change) for change in changes]})
 
 
-def decode_changes(body: bytes, changes_max: int, *, base64_only: bool) -> list[bytes]:
-    """Return the changes of a can-commit. Raises `TooLarge` (too_many_changes).
-
-    `base64_only` says how strings are read, as in `JsonFormat`.
-    """
+def decode_changes(body: bytes, changes_max: int) -> list[bytes]:
+    """Return the changes of a can-commit. Raises `TooLarge` (too_many_changes)."""
     changes = decode(ChangesBody, body).changes
     if len(changes) > changes_max:
         raise TooLarge("too_many_changes", count=len(changes), transaction_changes_max=changes_max)
-    return [bytes_of(value, base64_only=base64_only) for value in changes]
+    return [bytes_of(value) for value in changes]
 
 
 def advances_bodies(advances: Iterable[Advance]) -> list[AdvanceBody]:

@@ -1,16 +1,16 @@
 """How values of REST's bodies stand in JSON, and what is refused.
 
-Bytes (messages, payloads, changes) are a string where they are UTF-8 text and `{"base64": "…"}`
-where not; with `application/json; encoding=base64` they are base64 strings both ways. A transaction
-is always base64, a message id 40 lower-case hexadecimal digits. Avro's tagged unions
-(`{"long": 5}`) are taken in requests whose schema is CDAP's.
+Bytes (messages, payloads, changes) are a string if they are UTF-8 text, otherwise
+`{"base64": "…"}`. A transaction is always base64, a message id 40 lower-case hexadecimal digits.
+Avro's tagged unions (`{"long": 5}`) are taken in requests whose schema is CDAP's.
 """
 
 import base64
 import binascii
 from collections.abc import Callable
+from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from tms.core.limits import INT64_MAX
 from tms.wire.json_names import check_names
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 JsonBytes = str | dict[str, str]
 
@@ -60,6 +61,18 @@ def decode_answer(kind: type[T], answer: bytes, *, strict: bool = True) -> T:
     return value
 
 
+def body_of(kind: type[S], value: object, **others: Any) -> S:
+    """Return the struct that has the fields of a `value`, and `others` instead of some."""
+    names = kind.__struct_fields__
+    return kind(**{n: others[n] if n in others else getattr(value, n) for n in names})
+
+
+def value_of(kind: type[T], body: msgspec.Struct, **others: Any) -> T:
+    """Return the dataclass that has the fields of a `body`, and `others` instead of some."""
+    names = [field.name for field in fields(cast("Any", kind))]
+    return kind(**{n: others[n] if n in others else getattr(body, n) for n in names})
+
+
 def untagged(value: Any, *tags: str) -> Any:
     """Return what is inside Avro's tagged form of a union, or `value` where it is not one."""
     if not isinstance(value, dict):
@@ -84,20 +97,18 @@ def from_base64(text: str) -> bytes:
         raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
 
 
-def bytes_of(value: JsonBytes, *, base64_only: bool) -> bytes:
+def bytes_of(value: JsonBytes) -> bytes:
     """Return the bytes that a JSON value stands for. Raises `InvalidRequest` (invalid_body)."""
     if isinstance(value, dict):
         if list(value) == ["bytes"]:
-            return bytes_of(value["bytes"], base64_only=base64_only)
+            return bytes_of(value["bytes"])
         return from_base64(untagged(value, "base64"))
-    return from_base64(value) if base64_only else value.encode("utf-8", "surrogatepass")
+    return value.encode("utf-8", "surrogatepass")
 
 
-def json_of(raw: bytes, *, base64_only: bool) -> JsonBytes:
+def json_of(raw: bytes) -> JsonBytes:
     """Return the JSON value that stands for bytes."""
-    if not base64_only:
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(raw).decode()}
-    return base64.b64encode(raw).decode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}

@@ -6,7 +6,7 @@ from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.console.watched import Watched
 from tests.api.doors import ROOT, Doors
 from tms.core.errors import TopicNotFound
-from tms.core.groups import GroupSettings
+from tms.core.group_settings import GroupSettings
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest

@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from api.openapi.structs import answer_of, in_base64, one_field_of, schemas_of
+from api.openapi.structs import answer_of, one_field_of, schemas_of
 from tms.wire.json_fields import MESSAGE_ID, MessageBytes, MessageIdText, described_by, reference
 
 
@@ -76,13 +76,6 @@ def test_an_answer_has_no_other_fields_at_any_depth() -> None:
     parts = outer(answered=True)["properties"]["parts"]
 
     assert parts["items"]["additionalProperties"] is False
-
-
-def test_bytes_are_base64_if_the_content_type_says_so() -> None:
-    messages = in_base64(outer())["properties"]["messages"]
-
-    assert jsonschema_rs.is_valid(messages, ["AP8="])
-    assert not jsonschema_rs.is_valid(messages, ["no base64!"])
 
 
 class Either(msgspec.Struct):

@@ -13,7 +13,7 @@ from tests.arrow.bodies import encode_batches, encode_payloads
 from tms.arrow.polled import SCHEMA
 from tms.core.limits import Limits
 from tms.core.message import MessageId
-from tms.wire.media_types import ARROW_TYPE
+from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def polled(rest: Rest, query: str = "", **asked: Any) -> pa.Table:
 
 def table_of(answer: httpx.Response) -> pa.Table:
     assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == ARROW_TYPE
+    assert answer.headers["content-type"] == POLLED_ARROW_TYPE
     with pa.ipc.open_stream(answer.content) as reader:
         assert reader.schema.equals(SCHEMA)
         return reader.read_all()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.rest import AVRO_TYPE, BASE64_TYPE, JSON_TYPE, NOW_MS, TOPIC, Rest, refusal
+from tests.api.rest import AVRO_TYPE, JSON_TYPE, NOW_MS, TOPIC, Rest, refusal
 from tests.api.transactions import TRANSACTIONS, ask, shown, started
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ async def test_an_answer_in_avro_or_another_format_is_json(own: Rest, accept: st
     assert (answer.status_code, answer.headers["content-type"]) == (200, JSON_TYPE)
 
 
-@pytest.mark.parametrize("content_type", [BASE64_TYPE, f"{JSON_TYPE}; charset=utf-8"])
+@pytest.mark.parametrize("content_type", [JSON_TYPE.upper(), f"{JSON_TYPE}; charset=utf-8"])
 async def test_each_form_of_json_is_taken(own: Rest, content_type: str) -> None:
     transaction = await started(own)
 

@@ -8,7 +8,6 @@ import pytest
 
 from tests.api.rest import (
     AVRO_TYPE,
-    BASE64_TYPE,
     GOLDEN,
     JSON_TYPE,
     NOW_MS,
@@ -142,20 +141,6 @@ async def test_a_transactional_publish_in_json_answers_in_json(rest: Rest, point
     assert answer.status_code == 200
     assert answer.headers["content-type"] == JSON_TYPE
     assert answer.json() == RANGE
-
-
-async def test_with_encoding_base64_all_bytes_are_base64(rest: Rest) -> None:
-    await rest.create()
-
-    answer = await rest.post("publish", {"messages": ["aGVsbG8="]}, BASE64_TYPE)
-
-    assert answer.status_code == 200
-    assert await rest.payloads() == [b"hello"]
-    poll = await rest.post("poll", {}, BASE64_TYPE)
-    assert poll.headers["content-type"] == BASE64_TYPE
-    assert poll.json()[0]["payload"] == "aGVsbG8="
-    text = await rest.post("publish", {"messages": ["no base64!"]}, BASE64_TYPE)
-    assert refusal(text) == (400, "invalid_body")
 
 
 async def test_golden_publish_bodies_of_the_java_client_are_taken(rest: Rest) -> None:

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from tests.api.rest import (
-    BASE64_TYPE,
     JSON_TYPE,
     POINTER,
     TOPIC,
@@ -22,6 +21,7 @@ from tests.api.rest import (
 from tests.arrow.bodies import encode_batches
 from tms.core.limits import Limits
 from tms.serdes.wire_format import start_of
+from tms.wire.json_values import bytes_of
 from tms.wire.media_types import ARROW_TYPE, DECODED_TYPE
 
 pytestmark = pytest.mark.anyio
@@ -81,8 +81,8 @@ async def test_values_are_encoded_by_the_latest_schema_and_told_again(rest: Rest
         {"value": {"id": "b", "note": None}, "schemaId": schema_id},
         {"value": None, "keyValue": "k"},
     ]
-    [*_, second, _] = (await rest.post("poll", {}, BASE64_TYPE)).json()
-    assert second["payload"] == b64(start_of(schema_id) + b"\x02b\x00")
+    [*_, second, _] = (await rest.post("poll", {})).json()
+    assert bytes_of(second["payload"]) == start_of(schema_id) + b"\x02b\x00"
 
 
 async def test_bytes_and_values_may_be_mixed(rest: Rest) -> None:

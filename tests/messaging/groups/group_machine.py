@@ -12,12 +12,11 @@ from hypothesis.stateful import (
     rule,
 )
 
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
     Nacks,
-    Order,
     Refusal,
     Releases,
     Settle,

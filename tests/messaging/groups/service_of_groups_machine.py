@@ -24,12 +24,11 @@ from tests.waiting import turns, until
 from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, Stopping, SubscriptionNotFound, TmsError
 from tms.core.frame import bodies_of, encode_body
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
     Nacks,
-    Order,
     Releases,
     Settle,
     Take,

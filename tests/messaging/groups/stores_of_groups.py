@@ -9,7 +9,7 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.groups.service_of_groups_machine import GroupServiceMachine
 from tests.messaging.writes_that_fail import WritesThatFail
-from tms.core.groups import Order
+from tms.core.group_settings import Order
 from tms.core.tables import Batch
 
 

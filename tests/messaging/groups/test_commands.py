@@ -2,11 +2,10 @@
 
 import pytest
 
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
-    Order,
     Refusal,
     RefusedMessage,
     Settle,

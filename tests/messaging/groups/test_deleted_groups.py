@@ -13,7 +13,14 @@ from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import turns
 from tms.core.commits import CommitRequest
 from tms.core.errors import SubscriptionNotFound, TmsError
-from tms.core.groups import Acks, CommitAcks, Groups, GroupSettings, Settle, Take
+from tms.core.group_settings import GroupSettings
+from tms.core.groups import (
+    Acks,
+    CommitAcks,
+    Groups,
+    Settle,
+    Take,
+)
 from tms.core.transactions import StartRequest
 from tms.messaging.groups.service import GroupService
 

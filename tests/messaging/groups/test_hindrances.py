@@ -6,7 +6,11 @@ from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import World, ids, number
 from tms.core.findings import Facts, FindingKind, findings
 from tms.core.frame import bodies_of, encode_body
-from tms.core.groups import GroupSettings, Nacks, Order, Take
+from tms.core.group_settings import GroupSettings, Order
+from tms.core.groups import (
+    Nacks,
+    Take,
+)
 from tms.messaging.groups.hindrances import ATTEMPTS_MIN
 from tms.messaging.groups.service import GroupService
 

@@ -18,7 +18,13 @@ from tests.messaging.groups.rules_off import (
     without_release_behind,
     without_wait,
 )
-from tms.core.groups import Acks, Nacks, Order, Refusal, Settle
+from tms.core.group_settings import Order
+from tms.core.groups import (
+    Acks,
+    Nacks,
+    Refusal,
+    Settle,
+)
 from tms.messaging.groups.open_entries import Taker
 
 

@@ -23,13 +23,12 @@ from tms.core.errors import (
     TmsError,
 )
 from tms.core.frame import bodies_of
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
     LimitedBy,
     Nacks,
-    Order,
     Refusal,
     Releases,
     SeekTo,

@@ -12,7 +12,12 @@ from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import number, payloads
 from tests.virtual_loop import VIRTUAL, VirtualClock, VirtualLoop
 from tests.waiting import passes, turns
-from tms.core.groups import Acks, GroupSettings, Settle, Take
+from tms.core.group_settings import GroupSettings
+from tms.core.groups import (
+    Acks,
+    Settle,
+    Take,
+)
 from tms.core.limits import Limits
 from tms.server.node import services_on
 

@@ -7,14 +7,12 @@ import pytest
 
 from tests.work import lines_of
 from tms.core.errors import InvalidRequest
+from tms.core.group_settings import OPEN_MAX, GroupSettings, Order
 from tms.core.groups import (
-    OPEN_MAX,
     SETTLED_IDS_MAX,
     Acks,
     CommitAcks,
-    GroupSettings,
     Nacks,
-    Order,
     Releases,
     Settle,
 )

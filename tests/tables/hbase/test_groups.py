@@ -19,7 +19,7 @@ from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tests.waiting import WAIT_S_MAX
-from tms.core.groups import Order
+from tms.core.group_settings import Order
 from tms.core.tables import Batch
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import append
 from tms.core.errors import StoreUnavailable
 from tms.core.group_log import GroupLog, StoredGroup
-from tms.core.groups import GroupSettings, Order
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription
 from tms.core.topic import TopicId, TopicMetadata

@@ -1,39 +1,92 @@
-"""The catalogue of what can go wrong: each code once, with its status, its class and its text.
+"""The base of all errors of TMS, and the catalogue of what can go wrong.
 
-A class of `tms.core.errors` stands here by its name, because the classes take their texts from
-here.
+A class of errors declares its `problems`: their codes with their texts, by the status of HTTP. Its
+default code is its only one; a class with several codes, or none, names one as `code`. Codes are
+part of the REST interface: never change or reuse one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from tms.core.errors.conflict_problems import CONFLICT_PROBLEMS
-from tms.core.errors.request_problems import REQUEST_PROBLEMS
-from tms.core.errors.server_problems import SERVER_PROBLEMS
+from tms.core.credentials import fit_to_be_shown
+from tms.core.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A row of the catalogue: one thing that can go wrong."""
+    """One thing that can go wrong."""
 
     code: str
     status: int
     message: str
-    error: str
-    """The name of its class in `tms.core.errors`."""
 
 
-def _catalogue(table: Mapping[int, Mapping[str, Mapping[str, str]]]) -> dict[str, Problem]:
-    problems = [
-        Problem(code, status, message, error)
-        for status, by_error in table.items()
-        for error, messages in by_error.items()
-        for code, message in messages.items()
-    ]
-    by_code = {problem.code: problem for problem in problems}
-    if len(by_code) != len(problems):
-        raise AssertionError("a code occurs twice in the catalogue")
-    return by_code
+CATALOGUE: dict[str, Problem] = {}
+"""The problems of all classes, by their codes."""
+_CLASSES: dict[str, type["TmsError"]] = {}
 
 
-CATALOGUE = _catalogue({**REQUEST_PROBLEMS, 409: CONFLICT_PROBLEMS, **SERVER_PROBLEMS})
+def at(status: int, **texts: str) -> tuple[Problem, ...]:
+    """Return problems that are answered with `status`: their texts, by their codes."""
+    return tuple(Problem(code, status, text) for code, text in texts.items())
+
+
+class TmsError(Exception):
+    """Base of all errors of TMS."""
+
+    code: ClassVar[str] = "internal"
+    problems: ClassVar[Sequence[Problem]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Enter the problems of the class in the catalogue."""
+        own = vars(cls).get("problems", ())
+        for problem in own:
+            if problem.code in CATALOGUE:
+                raise AssertionError(f"the code {problem.code} occurs twice")
+            CATALOGUE[problem.code], _CLASSES[problem.code] = problem, cls
+        if len(own) == 1:
+            cls.code = own[0].code
+
+    def __init__(self, code: str | None = None, /, **detail: Any) -> None:
+        """Make the error `code` of the catalogue, by default the class's own, with `detail`."""
+        self.problem = CATALOGUE[code or self.code]
+        self.detail = fit_to_be_shown(detail)
+        super().__init__(self.problem.message)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status for this error."""
+        return self.problem.status
+
+    def __str__(self) -> str:
+        """Return the static message, then the detail, all printable: it may be a server's."""
+        facts = ", ".join(f"{name}={value}" for name, value in self.detail.items())
+        return printable(f"{self.problem.message} ({facts})" if facts else self.problem.message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the error travel between processes with its detail."""
+        return error_of, (self.problem.code, dict(self.detail))
+
+
+class InternalError(TmsError):
+    """Raised when the server itself is at fault."""
+
+    problems = at(500, internal="The server failed; its log says why.")
+
+
+def error_of(code: str, detail: Mapping[str, Any]) -> TmsError:
+    """Return the error that `code` and `detail` describe, in the class that declares the code.
+
+    A code that this version does not know, from a newer server, becomes an `InternalError`.
+    """
+    if code not in CATALOGUE:
+        return InternalError(
+            "internal", code=code, **{k: v for k, v in detail.items() if k != "code"}
+        )
+    return class_of(code)(code, **detail)
+
+
+def class_of(code: str) -> type[TmsError]:
+    """Return the class of the error `code`. Raises `KeyError` if there is no such code."""
+    return _CLASSES[code]

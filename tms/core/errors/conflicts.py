@@ -1,6 +1,7 @@
-"""The exceptions of requests that the present state forbids: 409."""
+"""The errors of requests that the present state forbids."""
 
-from tms.core.errors.classes import RequestError
+from tms.core.errors.catalogue import at
+from tms.core.errors.requests import RequestError
 
 
 class Conflict(RequestError):
@@ -12,6 +13,8 @@ class Conflict(RequestError):
 class TopicExists(Conflict):
     """Raised when a topic with that name exists already."""
 
+    problems = at(409, topic_exists="A topic with this name exists already.")
+
 
 class TopicMoved(Conflict):
     """Raised by a publish with `if_last` if the topic has an entry after that id.
@@ -19,73 +22,172 @@ class TopicMoved(Conflict):
     `detail` has the id of the last entry as `last_id`, None if the topic has no entry.
     """
 
+    problems = at(
+        409,
+        topic_moved="The topic has entries after the id in if_last; read them, and decide again.",
+    )
+
 
 class TransactionExpired(Conflict):
     """Raised when a write pointer is older than the longest lifetime of a transaction."""
+
+    problems = at(
+        409,
+        transaction_expired="The transaction is older than the longest lifetime of a transaction.",
+    )
 
 
 class TransactionNotInProgress(Conflict):
     """Raised when a transaction has ended; `detail` has its status."""
 
+    problems = at(409, transaction_not_in_progress="The transaction has ended.")
+
 
 class TransactionConflict(Conflict):
     """Raised when a transaction that committed meanwhile changed the same; run it again."""
+
+    problems = at(
+        409,
+        transaction_conflict=(
+            "Another transaction changed the same and committed; run this one again."
+        ),
+    )
 
 
 class TransactionDuplicate(Conflict):
     """Raised when the owner's sequence was committed before: the work is done."""
 
+    problems = at(409, transaction_duplicate="This sequence of the owner was committed before.")
+
 
 class OwnerBusy(Conflict):
     """Raised when an older transaction of the same owner is still open."""
+
+    problems = at(
+        409, owner_busy="An older transaction of this owner is still open; fence it or join it."
+    )
 
 
 class OwnerElsewhere(Conflict):
     """Raised when an owner's sequence was committed by another origin; `detail` names both."""
 
+    problems = at(
+        409,
+        owner_elsewhere=(
+            "Another run of this owner committed this sequence or a later one; use another owner."
+        ),
+    )
+
 
 class CheckpointBehind(Conflict):
     """Raised when a stream has written a later batch than its checkpoint has; `detail` has both."""
+
+    problems = at(
+        409,
+        checkpoint_behind=(
+            "The stream has already written a later batch: its checkpoint was set back, so new "
+            "rows would count as written. Restore the newest checkpoint, or start with a new "
+            "checkpoint and without this txnAppId."
+        ),
+    )
 
 
 class PublicationRefused(Conflict):
     """Raised when a commit publishes messages that its transaction has not stored."""
 
+    problems = at(
+        409,
+        publication_refused=(
+            "A commit publishes only messages stored under its transaction's write pointers, each "
+            "once."
+        ),
+    )
+
 
 class InvalidTrimTime(Conflict):
     """Raised when the time to trim a topic before is in the future."""
+
+    problems = at(409, invalid_trim_time="The time to trim before must be in the past.")
 
 
 class TopicIsCompact(Conflict):
     """Raised when messages are stored for a compact topic."""
 
+    problems = at(
+        409,
+        topic_is_compact=(
+            "Messages cannot be stored for a compact topic: publish them in the transaction."
+        ),
+    )
+
 
 class InvalidTruncateTime(Conflict):
     """Raised when a transaction from before that time is still in progress."""
+
+    problems = at(
+        409,
+        invalid_truncate_time="A transaction that started before that time is still in progress.",
+    )
 
 
 class ClockMoved(Conflict):
     """Raised when the accepted step of the clock has changed in the meantime, or is over."""
 
+    problems = at(
+        409,
+        clock_moved=(
+            "The clock has no doubtful step of that size; look at it again before you accept."
+        ),
+    )
+
 
 class TransactionsElsewhere(Conflict):
     """Raised when this server takes the write pointers of another transaction manager."""
+
+    problems = at(
+        409,
+        transactions_elsewhere=(
+            "This server takes the write pointers of another transaction manager."
+        ),
+    )
 
 
 class SubscriptionExists(Conflict):
     """Raised when a subscription with that name exists already."""
 
+    problems = at(409, subscription_exists="The topic already has a subscription with this name.")
+
 
 class SubscriptionMoved(Conflict):
     """Raised when a position has another version than expected; `detail` gives both."""
+
+    problems = at(
+        409, subscription_moved="The subscription was moved: it does not have the expected version."
+    )
 
 
 class SubscriptionIsShared(Conflict):
     """Raised when the position of a group is asked for, or moved: it has none."""
 
+    problems = at(
+        409,
+        subscription_is_shared=(
+            "The subscription is a group, which has no position: take its messages and settle "
+            "them. A group is changed and deleted as one."
+        ),
+    )
+
 
 class SubscriptionIsSingle(Conflict):
     """Raised when a subscription with one reader is used as a group."""
+
+    problems = at(
+        409,
+        subscription_is_single=(
+            "The subscription is the position of one reader: poll from it, and move it, instead of"
+            " taking."
+        ),
+    )
 
 
 class AckRefused(Conflict):
@@ -94,12 +196,28 @@ class AckRefused(Conflict):
     `detail` has them as `refused`: a list of `delivery`, `id` and `reason`.
     """
 
+    problems = at(
+        409,
+        ack_refused=(
+            "A message cannot be acknowledged, so nothing was done; `detail` names those that were"
+            " refused, and why."
+        ),
+    )
+
 
 class LeaseLost(Conflict):
     """Raised by a client when a message cannot be acknowledged: its member does not have it now.
 
     `detail` has `id`, `delivery` and `reason`, as `tms.core.groups.Refusal` names them.
     """
+
+    problems = at(
+        409,
+        lease_lost=(
+            "The message is not acknowledged, because its lease has ended and another member may "
+            "have it; `detail` says why."
+        ),
+    )
 
 
 class OtherShard(Conflict):
@@ -109,36 +227,76 @@ class OtherShard(Conflict):
     its `transaction_shard`.
     """
 
+    problems = at(
+        409,
+        other_shard=(
+            "The topic is in another shard than the transaction, or than another topic of the "
+            "request; use one namespace, or name the topic when the transaction starts."
+        ),
+    )
+
 
 class StoreFormatOld(Conflict):
     """Raised when a feature of the store is used first that a registered server does not know."""
+
+    problems = at(
+        409,
+        store_format_old=(
+            "Servers of the cluster are registered that do not know this feature of the store; "
+            "update them, or stop them, and try again."
+        ),
+    )
 
 
 class BadVersion(Conflict):
     """Raised when a path does not have the expected version, or exists, or does not exist."""
 
+    problems = at(409, bad_version="The value at this path does not have the expected version.")
+
 
 class PathExists(Conflict):
     """Raised when a path of the metadata store exists already."""
+
+    problems = at(409, path_exists="There is already a value at this path.")
 
 
 class PathHasChildren(Conflict):
     """Raised when a path cannot be deleted because it has others below it."""
 
+    problems = at(409, path_has_children="There are other paths below this path.")
+
 
 class LockBusy(Conflict):
     """Raised when somebody else holds a lock."""
+
+    problems = at(409, lock_busy="Somebody else holds this lock.")
 
 
 class AuthenticationOff(Conflict):
     """Raised when rules are used at a server without authentication."""
 
+    problems = at(
+        409,
+        authentication_off=(
+            "Everybody may do everything; to use rules, start the server with --auth."
+        ),
+    )
+
 
 class NoMetadataStore(Conflict):
     """Raised when a request needs a metadata store and the server has none."""
+
+    problems = at(
+        409, no_metadata_store="The server has no metadata store: start it with --metadata."
+    )
 
 
 class RollbackRefused(Conflict):
     """Raised when a range to roll back holds entries of other writers, or of an earlier leader."""
 
     code = "rollback_refused"
+    problems = at(
+        409,
+        rollback_refused="The range contains only entries of other writers.",
+        rollback_of_earlier_leader="An earlier leader published this; invalidate the transaction.",
+    )

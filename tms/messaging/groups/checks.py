@@ -3,17 +3,13 @@
 from collections.abc import Sequence
 
 from tms.core.errors import InvalidRequest
+from tms.core.group_settings import LEASE_S_MAX, OPEN_MAX, check_number
 from tms.core.groups import (
-    DELAY_S_MAX,
-    LEASE_S_MAX,
-    OPEN_MAX,
     SETTLED_IDS_MAX,
     TAKE_MESSAGES_MAX,
     Acks,
     CommitAcks,
-    GroupSettings,
     Nacks,
-    Order,
     Releases,
     Settle,
     Take,
@@ -24,37 +20,19 @@ from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.message import check_id
 
 
-def check_settings(settings: GroupSettings) -> None:
-    """Raise `InvalidRequest` (invalid_group)."""
-    bounds = {
-        "lease_s": (1, LEASE_S_MAX),
-        "retry_s": (0, DELAY_S_MAX),
-        "retry_s_max": (0, DELAY_S_MAX),
-        "open_max": (1, OPEN_MAX),
-        "member_max": (1, OPEN_MAX),
-    }
-    for name, (least, most) in bounds.items():
-        value = getattr(settings, name)
-        if value is None:
-            raise InvalidRequest("invalid_group", **{name: value})
-        _check_number(name, value, least, most)
-    if not isinstance(settings.paused, bool) or not isinstance(settings.order, Order):
-        raise InvalidRequest("invalid_group", paused=settings.paused, order=settings.order)
-
-
 def check_take(take: Take, wait_s: float) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_wait)."""
     if wait_s < 0:
         raise InvalidRequest("invalid_wait", wait_s=wait_s)
-    _check_number("messages", take.messages, 1, TAKE_MESSAGES_MAX)
-    _check_number("lease_s", take.lease_s, 1, LEASE_S_MAX)
-    _check_number("bytes", take.bytes_max, 1, JSON_INTEGER_MAX)
-    _check_number("sequence", take.sequence, 0, JSON_INTEGER_MAX)
+    check_number("messages", take.messages, 1, TAKE_MESSAGES_MAX)
+    _check_given("lease_s", take.lease_s, 1, LEASE_S_MAX)
+    _check_given("bytes", take.bytes_max, 1, JSON_INTEGER_MAX)
+    _check_given("sequence", take.sequence, 0, JSON_INTEGER_MAX)
 
 
 def check_settle(settle: Settle) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_message_id)."""
-    _check_number("lease_s", settle.lease_s, 1, LEASE_S_MAX)
+    _check_given("lease_s", settle.lease_s, 1, LEASE_S_MAX)
     for nacks in settle.nacks:
         check_delay(nacks.delay_s)
     named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
@@ -77,8 +55,6 @@ def _check_ids(parts: Sequence[Sequence[bytes]], most: int) -> None:
             check_id(message_id)
 
 
-def _check_number(name: str, value: object, least: int, most: int) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InvalidRequest("invalid_group", **{name: value}, least=least, most=most)
+def _check_given(name: str, value: int | None, least: int, most: int) -> None:
+    if value is not None:
+        check_number(name, value, least, most)

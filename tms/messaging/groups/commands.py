@@ -12,10 +12,10 @@ bodies are read, then `lease` follows.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tms.core.group_settings import GroupSettings
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
     LimitedBy,
     Nacks,
     Refusal,

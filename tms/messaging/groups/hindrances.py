@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from tms.core.groups import GroupSettings
+from tms.core.group_settings import GroupSettings
 from tms.core.lags import Hindrance
 from tms.messaging.groups.state import OpenMessages
 

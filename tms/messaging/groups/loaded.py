@@ -26,7 +26,7 @@ from tms.core.errors import (
 )
 from tms.core.group_commit import Participant, Write
 from tms.core.group_log import StoredGroup
-from tms.core.groups import OPEN_MAX, Order
+from tms.core.group_settings import OPEN_MAX, Order
 from tms.core.message import first_id_at
 from tms.core.shared_work import shared
 from tms.core.store_access import StoreAccess

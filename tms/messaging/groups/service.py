@@ -26,14 +26,12 @@ from tms.core.errors import (
     SubscriptionNotFound,
     TransactionsElsewhere,
 )
+from tms.core.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
 from tms.core.groups import (
-    DEFAULTS,
     NO_SETTLE,
-    SETTABLE,
     CommitAcks,
     Group,
     GroupMember,
-    GroupSettings,
     OpenMessage,
     Position,
     SeekTo,
@@ -55,7 +53,7 @@ from tms.core.store_features import GROUPS
 from tms.core.subscriptions import SharedSubscription, check_subscription_name
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
-from tms.messaging.groups.checks import check_commit_acks, check_settings, check_settle, check_take
+from tms.messaging.groups.checks import check_commit_acks, check_settle, check_take
 from tms.messaging.groups.lags import GroupLags
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
 from tms.messaging.groups.loaded_group import GroupLeftMemory

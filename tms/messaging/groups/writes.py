@@ -11,12 +11,11 @@ from tms.core.errors import (
     SubscriptionMoved,
 )
 from tms.core.group_commit import Write
+from tms.core.group_settings import GroupSettings, Order
 from tms.core.groups import (
     Acks,
     CommitAcks,
-    GroupSettings,
     Nacks,
-    Order,
     Releases,
     Settle,
     Settled,

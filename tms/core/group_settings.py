@@ -1,0 +1,92 @@
+"""The settings of a group: each is declared once, here.
+
+From `GroupSettings` follow the checks of a server, the bodies of REST and their descriptions in
+OpenAPI, the client's arguments, the options of `tms group`, and the table of docs/groups.md.
+`GroupOptions` repeats the names and types of those that can change, for type checkers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Annotated, Final, TypedDict, get_args
+
+from msgspec import Meta
+
+from tms.core.errors import InvalidRequest
+
+DELAY_S_MAX: Final = 30 * 86_400
+LEASE_S_MAX: Final = 43_200
+OPEN_MAX: Final = 100_000
+"""The most open messages of one group, and the most that one commit acknowledges."""
+
+
+class Order(StrEnum):
+    """The order in which a group gives its messages."""
+
+    NONE = "none"
+    """By id, to whoever asks."""
+    KEY = "key"
+    """The messages of one key one after another."""
+
+
+def _number(least: int, most: int, description: str) -> Meta:
+    return Meta(ge=least, le=most, description=description)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """The settings of a group."""
+
+    order: Annotated[
+        Order,
+        Meta(description="By `key`: the messages of a key one after another. It never changes."),
+    ] = Order.NONE
+    lease_s: Annotated[
+        int, _number(1, LEASE_S_MAX, "How long a take leases messages, if it names no other time.")
+    ] = 30
+    retry_s: Annotated[
+        int,
+        _number(0, DELAY_S_MAX, "The wait after the first failure, then twice as long each time."),
+    ] = 1
+    retry_s_max: Annotated[int, _number(0, DELAY_S_MAX, "The longest such wait.")] = 60
+    open_max: Annotated[int, _number(1, OPEN_MAX, "How many messages may be open.")] = 10_000
+    member_max: Annotated[int, _number(1, OPEN_MAX, "How many messages one member may have.")] = (
+        1_000
+    )
+    paused: Annotated[bool, Meta(description="Whether takes get nothing.")] = False
+
+
+class GroupOptions(TypedDict, total=False):
+    """Settings of a group as keyword arguments; `GroupSettings` describes them."""
+
+    lease_s: int
+    retry_s: int
+    retry_s_max: int
+    open_max: int
+    member_max: int
+    paused: bool
+
+
+DEFAULTS: Final = GroupSettings()
+DECLARED: Final[Mapping[str, Meta]] = {
+    each.name: get_args(each.type)[1] for each in fields(GroupSettings)
+}
+"""The description and the bounds of each setting, by its name."""
+SETTABLE: Final = tuple(name for name in DECLARED if name != "order")
+"""The settings that can change."""
+
+
+def check_settings(settings: GroupSettings) -> None:
+    """Raise `InvalidRequest` (invalid_group) if a value has another type or is out of bounds."""
+    for name, declared in DECLARED.items():
+        value = getattr(settings, name)
+        if declared.ge is not None and declared.le is not None:
+            check_number(name, value, int(declared.ge), int(declared.le))
+        elif type(value) is not type(getattr(DEFAULTS, name)):
+            raise InvalidRequest("invalid_group", **{name: value})
+
+
+def check_number(name: str, value: object, least: int, most: int) -> None:
+    """Raise `InvalidRequest` (invalid_group) unless `value` is a whole number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidRequest("invalid_group", **{name: value}, least=least, most=most)

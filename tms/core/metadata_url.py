@@ -1,0 +1,42 @@
+"""The kinds of metadata store that are servers of their own, and how URLs of all kinds are written.
+
+A new kind is its package, with a `MetadataServer`, a row here, and one of `tms.metadata.opening`.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKind:
+    """A kind of metadata store that is a server of its own."""
+
+    scheme: str
+    base: str
+    """The name for people of the path below which everything is kept."""
+    port: int
+    """The usual port."""
+    needs: str
+    """The package that it needs, for people who have not installed it."""
+    extra: str
+    """The extra that installs it."""
+
+    @property
+    def written(self) -> str:
+        """How a URL is written, for people."""
+        return f"{self.scheme}://HOST:PORT/{self.base}"
+
+
+ZOOKEEPER = ServerKind("zk", "CHROOT", 2181, "ZooKeeper needs kazoo", "zookeeper")
+ETCD = ServerKind("etcd", "PREFIX", 2379, "etcd needs aetcd", "etcd")
+SERVERS = {kind.scheme: kind for kind in (ZOOKEEPER, ETCD)}
+SERVERS_WRITTEN = " or ".join(kind.written for kind in SERVERS.values())
+KEPT_WRITTEN = f"leveldb:DIR, {SERVERS_WRITTEN}"
+"""How URLs of stores that outlast the process are written, for people."""
+METADATA_URL = re.compile(rf"|leveldb:.+|(memory|{'|'.join(SERVERS)})://.*")
+
+
+def is_shared_metadata(url: str) -> bool:
+    """Whether a URL names a store that several servers can share."""
+    scheme, mark, _ = url.partition("://")
+    return bool(mark) and scheme in SERVERS
