@@ -97,6 +97,7 @@ class Exchange(Request):
         "is_answered",
         "kept",
         "late_headers",
+        "services",
         "waited",
     )
 
@@ -118,7 +119,8 @@ class Exchange(Request):
         self.endpoint = endpoint
         self.operation = endpoint.operation
         self.context: Context = endpoint.context
-        """The context of the handlers of this application."""
+        self.services = endpoint.context.services
+        """The services of the shard that the request is for; of all if it is for no single one."""
         self.method = method
         self.path = path
         self.query = query

@@ -24,7 +24,7 @@ MISSING_HEADER = {
 
 def services_of(exchange: Exchange) -> ServerServices:
     """Return the services. Raises `InvalidRequest` (invalid_query) if there is no such shard."""
-    services = exchange.context.services
+    services = exchange.services
     if not exchange.query:
         return services
     shard = whole_number_of(values_of(exchange.query), "shard", "number of a shard")

@@ -1,4 +1,4 @@
-"""The services of a process on a sharded store: those of each shard that it leads, and the ways.
+"""The services of a process on shards: those of each one that it leads, and the ways to others.
 
 1. Each shard is opened, led and closed by itself, as a lone server's store is. A process that is
    alone leads all of them; in a cluster it leads some, under a lease for each.
@@ -6,6 +6,8 @@
    equal parts of the connections to HBase. Other limits hold for each shard.
 3. Requests for a topic or a transaction go to its shard (`tms.sharding`). Lists and sums are made
    of all shards, also of those that others lead.
+4. A cluster serves a store without shards as one that has a single shard. Nothing that users see
+   numbers it then: no label, finding or warning.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
-from tms.core.errors import Stopping, Unavailable
+from tms.core.errors import NoLeader, Stopping, Unavailable
 from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
@@ -76,6 +78,8 @@ class ShardedServices:
     schemas: LocalSchemas
     registries: dict[int, CollectorRegistry]
     """The metrics of the shards that are led here."""
+    led: "dict[int, ShardedServices]"
+    """For each shard that is led here its services, with what is of the process."""
     closing: AsyncExitStack
     """Closes what was opened with the services."""
 
@@ -89,17 +93,9 @@ class ShardedServices:
 
         Raises `InvalidRequest` (invalid_query), and `NoLeader` if it is not led here.
         """
-        one = cast("Shard", self.places.here[check_shard(shard, self.sharding.shards)])
-        return replace(
-            self,
-            messaging=one.messaging,
-            transactions=one.transactions,
-            subscriptions=one.subscriptions,
-            groups=one.groups,
-            ranges=one.ranges,
-            cleanup=one.cleanup,
-            inspection=one.inspection,
-        )
+        if check_shard(shard, self.sharding.shards) not in self.led:
+            raise NoLeader(shard=shard)
+        return self.led[shard]
 
     def reaching(self) -> Messaging:
         """Return the way to the service's own topics, wherever they are led."""
@@ -136,9 +132,20 @@ class ShardedServices:
         )
         self.registries[number] = registry
         self.places.lead(number, shard)
+        self.led[number] = replace(
+            self,
+            messaging=shard.messaging,
+            transactions=shard.transactions,
+            subscriptions=shard.subscriptions,
+            groups=shard.groups,
+            ranges=shard.ranges,
+            cleanup=shard.cleanup,
+            inspection=shard.inspection,
+        )
         try:
             yield shard
         finally:
+            del self.led[number]
             self.places.leave(number)
             del self.registries[number]
             await shard.close()
@@ -167,15 +174,18 @@ class ShardedServices:
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, and in which shard."""
+        is_one = self.sharding.shards == 1
         return [
-            f"shard {number}: {warning}"
+            warning if is_one else f"shard {number}: {warning}"
             for number, shard in sorted(self.places.led.items())
             if shard.own_transactions is not None
             for warning in shard.own_transactions.warnings()
         ]
 
     def findings(self) -> list[Finding]:
-        """Return which shards are away now, or take no writes."""
+        """Return which of several shards are away now, or take no writes."""
+        if self.sharding.shards == 1:
+            return []
         found = dict.fromkeys(self.places.missing, "No server leads it.")
         for number, shard in self.places.led.items():
             with suppress(Stopping):
@@ -218,20 +228,27 @@ class ShardStores:
 
     def __init__(self, store: str, sharding: Sharding, settings: Settings) -> None:
         """Open shards of `store`, `hbase://…`."""
-        part = {
-            "hbase_connections": max(2, 2 * settings.hbase_connections // sharding.shards),
-            "cleanup_workers": min(1, settings.cleanup_workers),
-        }
+        if sharding.shards > 1:
+            part = {
+                "hbase_connections": max(2, 2 * settings.hbase_connections // sharding.shards),
+                "cleanup_workers": min(1, settings.cleanup_workers),
+            }
+            settings = settings.model_copy(update=part)
         self._store = store
         self._sharding = sharding
-        self._settings = settings.model_copy(update=part)
+        self._settings = settings
+
+    def url(self, number: int) -> str:
+        """Return the URL of one."""
+        return self._store if self._sharding.shards == 1 else url_of_shard(self._store, number)
 
     def open(self, number: int, lease: HeldLease | None = None) -> Opened:
-        """Open one; whoever asks closes the tables.
+        """Open one; the caller closes the tables.
 
         Raises as `open_tables`, and `StoreFormatUnknown` if it is not as the whole store says.
         """
-        url, expected = url_of_shard(self._store, number), OneShard(number, self._sharding)
+        url = self.url(number)
+        expected = OneShard(number, self._sharding) if self._sharding.shards > 1 else None
         tables = open_tables(url, self._settings, takes_over=True, lease=lease, shard=expected)
         return tables, Upkeep(url, tables.store, self._settings)
 
@@ -323,7 +340,8 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
     gauge = Gauge("tms_cache_bytes", CACHE_BYTES_TOLD, registry=process.registry)
     gauge.set_function(lambda: cache.used_bytes)
     registries: dict[int, CollectorRegistry] = {}
-    process.registry.register(ShardMetrics(registries))
+    metrics = ShardMetrics(registries, is_labelled=sharding.shards > 1)
+    process.registry.register(metrics)
     has_own = settings.transactions == "own"
     places = Places[Shard](sharding.shards)
     here, asked = places.here, places.asked
@@ -347,7 +365,7 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
         Picked(here, lambda each: each.ranges),
         Picked(asked, lambda each: held(each).ranges),
     )
-    inspections = Picked(cast("list[Shard]", here), _inspection_of)
+    shards = cast("list[Shard]", here)
     return ShardedServices(
         sharding,
         places,
@@ -357,13 +375,19 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
         ShardedSubscriptions(sharding, Picked(here, lambda each: each.subscriptions)),
         ShardedGroups(sharding, Picked(here, lambda each: each.groups)),
         ranges,
-        ShardedCleanup(sharding),
-        ShardedInspection(sharding, inspections),
+        ShardedCleanup(sharding, Picked(shards, _cleanup_of)),
+        ShardedInspection(sharding, Picked(shards, _inspection_of)),
         process.namespaces,
         schemas,
         registries,
+        {},
         AsyncExitStack(),
     )
+
+
+def _cleanup_of(shard: Shard) -> Cleanup:
+    assert shard.cleanup is not None, "a served shard has an upkeep"
+    return shard.cleanup
 
 
 def _inspection_of(shard: Shard) -> PartwiseInspection:

@@ -3,7 +3,7 @@
 1. `here` has the services of shards that this process leads. `asked` has those of other servers
    too, for lists and sums over all shards, in the name of the caller; `reached` has them in the
    name of this server, for its own topics.
-2. A shard that is not there raises `NoLeader`, which names it, whatever is wanted of it.
+2. Whatever is wanted of a shard that is not there raises `NoLeader`, which names one of several.
 
 Used from the event loop's thread alone.
 """
@@ -40,12 +40,12 @@ class ServedShard(StoreServices, Protocol):
 class _Absent:
     """A shard that nobody is known to lead."""
 
-    def __init__(self, shard: int) -> None:
-        self._shard = shard
+    def __init__(self, **detail: int) -> None:
+        self._detail = detail
 
     def __getattr__(self, name: str) -> Never:
         """Raise `NoLeader`."""
-        raise NoLeader(shard=self._shard)
+        raise NoLeader(**self._detail)
 
 
 def held(place: P) -> P:
@@ -96,7 +96,7 @@ class Places(Generic[Shard]):
 
     def __init__(self, shards: int) -> None:
         """Know of none yet."""
-        absent = [_Absent(shard) for shard in range(shards)]
+        absent = [_Absent(shard=shard) for shard in range(shards)] if shards > 1 else [_Absent()]
         self._absent = cast("list[ServedShard]", absent)
         self.led: dict[int, Shard] = {}
         """The shards that this process leads, by number."""

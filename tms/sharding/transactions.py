@@ -6,7 +6,7 @@ from itertools import islice
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.commits import NOTHING, CommitRequest
-from tms.core.errors import InvalidRequest, OwnerNotFound
+from tms.core.errors import OwnerNotFound
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
 from tms.core.shards import Sharding
 from tms.core.transaction import Transaction
@@ -131,5 +131,5 @@ class ShardedTransactions(Whereabouts[AsyncTransactions]):
             raise refused[0]
 
     async def snapshot(self) -> bytes:
-        """Raise `InvalidRequest` (shard_required): each shard has a state of its own."""
-        raise InvalidRequest("shard_required", shards=len(self._listed))
+        """Return the state of the only shard. Raises `InvalidRequest` (shard_required) besides."""
+        return await self._only.snapshot()

@@ -1,40 +1,31 @@
-"""The upkeep of a sharded store: who looks after a shard says which; what is of a topic has one."""
+"""The upkeep of shards: each has its own, so callers name a shard, or a topic of it."""
 
-from collections.abc import Sequence
-from typing import Never
-
-from tms.core.errors import InvalidRequest
-from tms.core.inspection import Facts, PartwiseInspection, Rows
-from tms.core.shards import Sharding
+from tms.core.cleanup import Cleanup, CleanupState
+from tms.core.inspection import Bounds, Facts, PartwiseInspection, Problems, Rows, Size
 from tms.core.topic import TopicId
 from tms.sharding.whereabouts import Whereabouts
 
 
-def _required(shards: int) -> InvalidRequest:
-    return InvalidRequest("shard_required", shards=shards)
+class ShardedCleanup(Whereabouts[Cleanup]):
+    """The cleanup of the only shard. Fulfils `Cleanup`.
 
+    Raises `InvalidRequest` (shard_required) if there are several.
+    """
 
-class ShardedCleanup:
-    """Fulfils `Cleanup`: each shard has its own, so there is none of all."""
+    async def run_pass(self, timeout_s: float) -> bool:
+        """Run a pass; return whether it has ended in time."""
+        return await self._only.run_pass(timeout_s)
 
-    def __init__(self, sharding: Sharding) -> None:
-        self._shards = sharding.shards
-
-    async def run_pass(self, timeout_s: float) -> Never:  # noqa: ARG002
-        """Raise `InvalidRequest` (shard_required)."""
-        raise _required(self._shards)
-
-    async def state(self) -> Never:
-        """Raise `InvalidRequest` (shard_required)."""
-        raise _required(self._shards)
+    async def state(self) -> CleanupState:
+        """Return how it stands."""
+        return await self._only.state()
 
 
 class ShardedInspection(Whereabouts[PartwiseInspection]):
-    """Fulfils `PartwiseInspection`, for what is asked of a topic."""
+    """A look into the tables of the only shard, or of a topic's. Fulfils `PartwiseInspection`.
 
-    def __init__(self, sharding: Sharding, services: Sequence[PartwiseInspection]) -> None:
-        super().__init__(sharding, services)
-        self._shards = sharding.shards
+    Raises `InvalidRequest` (shard_required) if there are several, and none is named.
+    """
 
     async def rows(
         self,
@@ -44,29 +35,23 @@ class ShardedInspection(Whereabouts[PartwiseInspection]):
         after: str | None,
         limit: int,
     ) -> Rows:
-        """Return a topic's rows. Raises `InvalidRequest` (shard_required) without a topic."""
-        if topic_id is None:
-            raise _required(self._shards)
-        return await self._of(topic_id).rows(table, topic_id, from_ms, after, limit)
+        """Return a topic's rows, or a table's."""
+        service = self._only if topic_id is None else self._of(topic_id)
+        return await service.rows(table, topic_id, from_ms, after, limit)
 
-    async def size(self, table: str, after: str | None, limit: int) -> Never:  # noqa: ARG002
-        """Raise `InvalidRequest` (shard_required)."""
-        raise _required(self._shards)
+    async def size(self, table: str, after: str | None, limit: int) -> Size:
+        """Return the size of a part of a table."""
+        return await self._only.size(table, after, limit)
 
     async def problems(
-        self,
-        checked: str,  # noqa: ARG002
-        after: str | None,  # noqa: ARG002
-        limit: int,  # noqa: ARG002
-        *,
-        is_cleaned: bool,  # noqa: ARG002
-    ) -> Never:
-        """Raise `InvalidRequest` (shard_required)."""
-        raise _required(self._shards)
+        self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
+    ) -> Problems:
+        """Return the problems of a part of the tables."""
+        return await self._only.problems(checked, after, limit, is_cleaned=is_cleaned)
 
-    async def bounds(self) -> Never:
-        """Raise `InvalidRequest` (shard_required)."""
-        raise _required(self._shards)
+    async def bounds(self) -> Bounds:
+        """Return the bounds of cleanup."""
+        return await self._only.bounds()
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
         """Return what is known of an id of a topic."""

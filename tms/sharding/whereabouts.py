@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from tms.core.errors import OtherShard, TopicNotFound, TransactionUnknown
+from tms.core.errors import InvalidRequest, OtherShard, TopicNotFound, TransactionUnknown
 from tms.core.shards import Sharding
 from tms.core.topic import TopicId
 
@@ -27,6 +27,13 @@ class Whereabouts(Generic[S]):
     def _of(self, topic: TopicId) -> S:
         """Return the service that has a topic."""
         return self._services[self._sharding.shard_of(topic)]
+
+    @property
+    def _only(self) -> S:
+        """The service of the only shard. Raises `InvalidRequest` (shard_required) if of several."""
+        if self._sharding.shards > 1:
+            raise InvalidRequest("shard_required", shards=self._sharding.shards)
+        return self._services[0]
 
     def _with_transaction(self, transaction_id: int) -> S:
         """Return the service that has a transaction."""

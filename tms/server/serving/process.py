@@ -1,7 +1,7 @@
 """Runs a server: REST on the services that `tms.server.node` opens, alone or as one of a cluster.
 
-In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
-the others forward to it (`api.cluster.standby`). The schema registry is served in any case
+In a cluster a server leads shards, or the whole store, for some time (`tms.cluster.member`); what
+others lead it forwards to them (`api.cluster.routing`). The schema registry is served in any case
 (`tms.server.registry_part`), also by a server that has nothing else.
 """
 
@@ -22,8 +22,8 @@ from tms.server.loop_steps import OF_PROCESS
 from tms.server.opening import open_served
 from tms.server.registry_part import open_registry
 from tms.server.security_part import read_security, read_tls
+from tms.server.serving.cluster import serve_in_cluster
 from tms.server.serving.parts import Basis, OnStarted, process_metrics
-from tms.server.serving.store_cluster import serve_in_cluster
 from tms.server.stores import importing, open_metadata
 from tms.settings import Settings
 
