@@ -12,6 +12,7 @@ from api.http.numbers import whole_number
 from api.http.operation import RESOURCES, Operation
 from api.http.query_parameters import values_of
 from tms.core.caller import AUDIT_TOPIC
+from tms.core.errors import OtherShard, TmsError
 from tms.core.shards import ShardBy, Sharding
 
 Place = Callable[[Exchange], int | None]
@@ -61,6 +62,8 @@ class RequestPlaces:
             place = OperationPlace(self._of_home) if is_by_namespace else None
         elif template in _CONSOLE_OF_SHARD:
             place = OperationPlace(self._of_query)
+        elif operation.name == "debugRows":
+            place = OperationPlace(self._of_rows, is_of_all=True)
         elif template == "/console/audit":
             audit = self._sharding.shard_of(AUDIT_TOPIC)
             place = OperationPlace(lambda _: audit)
@@ -84,6 +87,34 @@ class RequestPlaces:
     def _of_query(self, exchange: Exchange) -> int | None:
         given = values_of(exchange.query).get("shard", "") if exchange.query else ""
         return whole_number(given, self._sharding.shards - 1)
+
+    def _of_rows(self, exchange: Exchange) -> int | None:
+        values = values_of(exchange.query) if exchange.query else {}
+        if "shard" in values or "topic" not in values:
+            return self._of_query(exchange)
+        return self._sharding.home(values.get("namespace", "default"), values["topic"])
+
+    def error_of(self, error: TmsError, exchange: Exchange) -> TmsError:
+        """Return `OtherShard` for what is unknown because it is in another shard, else the error.
+
+        A shard knows neither the transactions nor the topics of others.
+        """
+        names = exchange.names
+        pointer, topic = error.detail.get("transaction_id"), error.detail.get("topic")
+        if pointer is None and "transaction_id" in names:
+            pointer = exchange.transaction_id
+        if topic is None and "topic" in names:
+            topic = str(exchange.topic_id)
+        if pointer is None or topic is None:
+            return error
+        namespace, _, name = topic.partition(":")
+        own = self._sharding.shard_of_transaction(pointer)
+        shard = self._sharding.shard_of(topic_id_of(namespace, name))
+        if own == shard:
+            return error
+        return OtherShard(
+            transaction_id=pointer, transaction_shard=own, topic=topic, topic_shard=shard
+        )
 
 
 def _first(_: Exchange) -> int:

@@ -16,8 +16,10 @@ Used from the event loop's thread alone.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
@@ -26,9 +28,11 @@ from api.cluster.forwarding import MAY_WAIT, Forwarder
 from api.cluster.held_requests import KEPT_BYTES_MAX, HeldRequests, read_kept
 from api.cluster.places import OperationPlace, RequestPlaces
 from api.http.application import Application
+from api.http.context import Context
 from api.http.endpoint import FORWARDED_BY, Endpoint
 from api.http.exchange import Exchange
 from api.http.metrics import SECONDS
+from api.http.request_body import read_body
 from tms.core.errors import (
     InvalidRequest,
     NoLeader,
@@ -36,6 +40,8 @@ from tms.core.errors import (
     ServerUnreachable,
     Stopping,
     StoreUnavailable,
+    TopicNotFound,
+    TransactionUnknown,
 )
 from tms.core.services import ServerServices
 from tms.core.shards import Sharding
@@ -47,7 +53,7 @@ LeftOfLease = Callable[[], float]
 class _Led(NamedTuple):
     """A shard that this server leads."""
 
-    services: ServerServices
+    context: Context
     left_s: LeftOfLease
 
 
@@ -72,12 +78,13 @@ class ShardRouting:
     ) -> None:
         """Forward by the forwarder of each shard, which is told of its leader by `heard`."""
         assert len(forwarders) == sharding.shards
-        self._places = RequestPlaces(sharding)
+        self.places = RequestPlaces(sharding)
         self._forwarders = forwarders
         self._hold_s = hold_s
         self.waiting = HeldRequests(held_bytes_max)
         self._reads: set[object] = set()
         """The endpoints of operations that change nothing."""
+        self._context: Context | None = None
         self._led: dict[int, _Led] = {}
         self.at_work: list[set[Exchange]] = [set() for _ in forwarders]
         """The requests that are answered here, by their shards."""
@@ -91,7 +98,7 @@ class ShardRouting:
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
-        registry = app.context.registry
+        self._context, registry = app.context, app.context.registry
         told = "Requests for other servers, by whether they were answered there."
         forwarded = Counter("tms_forwarded", told, ["outcome"], registry=registry)
         self._answered, self._no_leader, self._broken = map(forwarded.labels, _OUTCOMES)
@@ -101,7 +108,7 @@ class ShardRouting:
             operation = route.target.operation
             found = None
             if operation is not None:
-                found = self._places.place_of(route.template, operation)
+                found = self.places.place_of(route.template, operation)
             if operation is not None and found is not None:
                 if operation.method == "GET" or operation.name in _READ:
                     self._reads.add(route.target)
@@ -117,7 +124,8 @@ class ShardRouting:
 
     def lead(self, shard: int, services: ServerServices, left_s: LeftOfLease) -> None:
         """Answer for a shard here by its services, while there is something left of its lease."""
-        self._led[shard] = _Led(services, left_s)
+        assert self._context is not None, "it is installed before"
+        self._led[shard] = _Led(replace(self._context, services=services), left_s)
         self._away_from_s.pop(shard, None)
         self._tell(shard)
 
@@ -158,10 +166,10 @@ class ShardRouting:
         self._news[shard].set()
         self._news[shard] = asyncio.Event()
 
-    def here(self, shard: int) -> ServerServices | None:
-        """Return the services of a shard that this server leads now; None if it does not."""
+    def here(self, shard: int) -> Context | None:
+        """Return the context of a shard that this server leads now; None if it does not."""
         led = self._led.get(shard)
-        return led.services if led is not None and led.left_s() > 0 else None
+        return led.context if led is not None and led.left_s() > 0 else None
 
     # Having it answered there.
 
@@ -266,17 +274,17 @@ class _Routed:
             shard = self._shard_of(exchange)
             if shard is None:
                 return await self._answer_of_all(exchange, endpoint)
-            services = self._routing.here(shard)
-            if services is not None:
-                exchange.services = services
+            context = self._routing.here(shard)
+            if context is not None:
+                exchange.context = context
                 self._routing.at_work[shard].add(exchange)
                 try:
                     return await endpoint.answer(exchange)
+                except (TopicNotFound, TransactionUnknown) as error:
+                    raise self._routing.places.error_of(error, exchange) from None
                 except (NoLeader, Stopping, StoreUnavailable):
                     # It was refused as this server stopped leading the shard: nothing was done.
-                    has_all = exchange.whole_body is not None or exchange.kept is not None
-                    has_all = has_all or (not exchange.body_unread and not exchange.bytes_in)
-                    if not has_all or exchange.is_begun or self._routing.here(shard):
+                    if not _has_all(exchange) or exchange.is_begun or self._routing.here(shard):
                         raise
                 finally:
                     self._routing.end(shard, exchange)
@@ -288,7 +296,12 @@ class _Routed:
                 return None
 
     async def _answer_of_all(self, exchange: Exchange, endpoint: Endpoint) -> None:
-        """Have an endpoint answer for all shards, or for none that it is known to be of."""
+        """Have an endpoint answer for all shards. Raises `InvalidRequest` if the place is wrong."""
+        try:
+            self._place(exchange)
+        except InvalidRequest:
+            await _admit(exchange, endpoint)
+            raise
         if not self._is_of_all or FORWARDED_BY in exchange.headers:
             return await endpoint.answer(exchange)
         until_s = self._routing.held_until_s()
@@ -320,20 +333,43 @@ class _Routed:
 
     def leader_elsewhere(self, exchange: Exchange) -> str | None:
         """Return the URL of another server that leads what a request is for; None: none does."""
-        shard = self._elsewhere(exchange)
-        return None if shard is None else self._routing.leader_of(shard)
-
-    def _elsewhere(self, exchange: Exchange) -> int | None:
-        """Return the shard of a request that this server does not lead; None: answer it here."""
         shard = self._shard_of(exchange)
-        return None if shard is None or self._routing.here(shard) else shard
+        if shard is None or self._routing.here(shard):
+            return None
+        return self._routing.leader_of(shard)
 
     def _shard_of(self, exchange: Exchange) -> int | None:
-        """Return the shard of a request; None if it has none, or the operation says why not."""
+        """Return the shard of a request; None if it names none, or is wrong."""
         try:
             return self._place(exchange)
         except InvalidRequest:
             return None
+
+
+def _has_all(exchange: Exchange) -> bool:
+    """Whether all of a body that was received is still there."""
+    if exchange.whole_body is not None or exchange.kept is not None:
+        return True
+    return not exchange.body_unread and not exchange.bytes_in
+
+
+async def _admit(exchange: Exchange, endpoint: Endpoint) -> None:
+    """Let in the caller of a request that is wrong, and read its body, before it is refused."""
+    if endpoint.access is not None:
+        await endpoint.access.admit(exchange)
+    if exchange.body_unread:
+        await read_body(exchange)
+
+
+def route_alone(
+    app: Application, sharding: Sharding, services_in: Callable[[int], ServerServices]
+) -> None:
+    """Give requests the services of their shards, in a server that leads all of them."""
+    forwarders = [Forwarder(0) for _ in range(sharding.shards)]
+    routing = ShardRouting(sharding, forwarders, hold_s=0.0, held_bytes_max=0)
+    routing.install(app)
+    for shard in range(sharding.shards):
+        routing.lead(shard, services_in(shard), lambda: math.inf)
 
 
 async def _read_small(exchange: Exchange) -> None:

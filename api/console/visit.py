@@ -58,7 +58,7 @@ class Visit:
     @property
     def services(self) -> ServerServices:
         """The services, as REST uses them."""
-        return self.exchange.services
+        return self.exchange.context.services
 
     @property
     def names(self) -> Mapping[str, str]:

@@ -97,7 +97,6 @@ class Exchange(Request):
         "is_answered",
         "kept",
         "late_headers",
-        "services",
         "waited",
     )
 
@@ -119,8 +118,7 @@ class Exchange(Request):
         self.endpoint = endpoint
         self.operation = endpoint.operation
         self.context: Context = endpoint.context
-        self.services = endpoint.context.services
-        """The services of the shard that the request is for; of all if it is for no single one."""
+        """The context of the handlers of this application."""
         self.method = method
         self.path = path
         self.query = query

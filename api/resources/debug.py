@@ -213,7 +213,7 @@ async def explain(exchange: Exchange) -> None:
 
 async def _said_of_groups(exchange: Exchange, message_id: bytes) -> list[str]:
     """Return in sentences how a message stands in each group of its topic."""
-    groups = exchange.services.groups
+    groups = exchange.context.services.groups
     try:
         there = await groups.groups(exchange.topic_id)
     except TransactionsElsewhere:  # nobody here knows what groups would be given

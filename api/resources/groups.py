@@ -44,7 +44,7 @@ async def settings(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_json()
     changes, expected_version = json_groups.decode_changes(body)
-    changed = await exchange.services.groups.set_group(
+    changed = await exchange.context.services.groups.set_group(
         exchange.topic_id, exchange.subscription, changes, expected_version
     )
     await exchange.answer(OK, json_groups.encode_group(changed), JSON_TYPE)
@@ -95,7 +95,7 @@ def _without_settle(asked: Take) -> Take:
 
 
 async def _taken(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
-    return await exchange.services.groups.take(
+    return await exchange.context.services.groups.take(
         exchange.topic_id, exchange.subscription, asked, wait_s=wait_s, caller=exchange.caller
     )
 
@@ -130,7 +130,7 @@ async def _wait(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
 
 async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
     if taken.delivery is not None:
-        await exchange.services.groups.settle(
+        await exchange.context.services.groups.settle(
             exchange.topic_id,
             exchange.subscription,
             asked.member,
@@ -154,7 +154,7 @@ async def settle(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format()
     member, asked = json_takes.decode_settle(body)
-    done = await exchange.services.groups.settle(
+    done = await exchange.context.services.groups.settle(
         exchange.topic_id, exchange.subscription, member, asked, caller=exchange.caller
     )
     await exchange.answer(OK, json_takes.encode_settled(done), JSON_TYPE)
@@ -162,14 +162,14 @@ async def settle(exchange: Exchange) -> None:
 
 async def members(exchange: Exchange) -> None:
     """Answer with a group's members."""
-    found = await exchange.services.groups.members(exchange.topic_id, exchange.subscription)
+    found = await exchange.context.services.groups.members(exchange.topic_id, exchange.subscription)
     await exchange.answer(OK, json_groups.encode_members(found), JSON_TYPE)
 
 
 async def open_messages(exchange: Exchange) -> None:
     """Answer with open messages."""
     values = values_of(exchange.query)
-    found = await exchange.services.groups.open_messages(
+    found = await exchange.context.services.groups.open_messages(
         exchange.topic_id,
         exchange.subscription,
         after=id_of(values, "after") if "after" in values else None,
@@ -182,7 +182,7 @@ async def seek(exchange: Exchange) -> None:
     """Read on from another place."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format()
-    moved = await exchange.services.groups.seek(
+    moved = await exchange.context.services.groups.seek(
         exchange.topic_id, exchange.subscription, json_groups.decode_seek(body)
     )
     await exchange.answer(OK, json_groups.encode_group(moved), JSON_TYPE)

@@ -96,7 +96,7 @@ async def ready(exchange: Exchange) -> None:
     told: dict[str, object] = {}
     if failing():
         told["failing"] = [each._asdict() for each in failing()]
-    services, cluster = exchange.services, exchange.context.cluster
+    services, cluster = exchange.context.services, exchange.context.cluster
     found = [*services.findings(), *(() if cluster is None else cluster.findings())]
     away = [f"{each.where}: {each.text}" for each in found]
     if warnings := [*away, *services.warnings()]:
@@ -111,7 +111,7 @@ async def ready(exchange: Exchange) -> None:
 
 async def metrics(exchange: Exchange) -> None:
     """Answer with all metrics in Prometheus' text form."""
-    await exchange.services.refresh_metrics()
+    await exchange.context.services.refresh_metrics()
     collected = _Collected(list(exchange.context.registry.collect()))
     # Elsewhere than in the event loop: with many topics the text takes long.
     text = await asyncio.to_thread(generate_latest, collected)

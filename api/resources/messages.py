@@ -88,7 +88,7 @@ async def publish(exchange: Exchange) -> None:
     request, body_format = await _asked(exchange, body)
     _take(exchange, request.payloads)
     with_ids, if_last = _wanted(exchange.query) if exchange.query else (False, None)
-    published = await exchange.services.messaging.publish(
+    published = await exchange.context.services.messaging.publish(
         topic_id,
         request.payloads,
         request.write_pointer,
@@ -120,7 +120,9 @@ async def publish_all(exchange: Exchange) -> None:
     await exchange.touches(Action.PUBLISH, list(topics))
     await touch_carried(exchange, request.carried)
     _take(exchange, [each for messages in topics.values() for each in messages])
-    published = await exchange.services.messaging.publish_all(
+    # The body names the topics, so their shard was not known before.
+    services = exchange.endpoint.context.services
+    published = await services.messaging.publish_all(
         topics,
         owner=request.owner,
         sequence=request.sequence,
@@ -139,7 +141,7 @@ async def store(exchange: Exchange) -> None:
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
     _take(exchange, request.payloads)
-    await exchange.services.messaging.store(
+    await exchange.context.services.messaging.store(
         topic_id, request.payloads, request.write_pointer, caller=exchange.caller
     )
     if body_format is None:
@@ -154,7 +156,7 @@ async def rollback(exchange: Exchange) -> None:
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     published = exchange.body_format().decode_range(body)
-    await exchange.services.messaging.rollback(topic_id, published, caller=exchange.caller)
+    await exchange.context.services.messaging.rollback(topic_id, published, caller=exchange.caller)
     await exchange.answer(OK)
 
 

@@ -59,7 +59,7 @@ async def list_namespaces(exchange: Exchange) -> None:
     """Answer with the declared namespaces."""
     found = [
         each
-        for each in await exchange.services.namespaces.namespaces()
+        for each in await exchange.context.services.namespaces.namespaces()
         if exchange.may(Action.DESCRIBE, topic_resource(each.name, None))
     ]
     await exchange.answer(OK, encode_namespaces(found), JSON_TYPE)
@@ -67,7 +67,7 @@ async def list_namespaces(exchange: Exchange) -> None:
 
 async def show(exchange: Exchange) -> None:
     """Answer with a namespace."""
-    found = await exchange.services.namespaces.namespace(exchange.namespace)
+    found = await exchange.context.services.namespaces.namespace(exchange.namespace)
     await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
 
 
@@ -75,13 +75,13 @@ async def declare(exchange: Exchange) -> None:
     """Give a namespace settings; answer with it as it is now."""
     exchange.check_json()
     settings = decode_settings(await read_body(exchange, SMALL_BODY_BYTES_MAX))
-    found = await exchange.services.namespaces.declare(exchange.namespace, settings)
+    found = await exchange.context.services.namespaces.declare(exchange.namespace, settings)
     await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
 
 
 async def delete(exchange: Exchange) -> None:
     """Delete a namespace's settings."""
-    await exchange.services.namespaces.delete(exchange.namespace)
+    await exchange.context.services.namespaces.delete(exchange.namespace)
     await exchange.answer(OK)
 
 

@@ -24,7 +24,7 @@ MISSING_HEADER = {
 
 def services_of(exchange: Exchange) -> ServerServices:
     """Return the services. Raises `InvalidRequest` (invalid_query) if there is no such shard."""
-    services = exchange.services
+    services = exchange.context.services
     if not exchange.query:
         return services
     shard = whole_number_of(values_of(exchange.query), "shard", "number of a shard")
@@ -37,7 +37,7 @@ def present_of(exchange: Exchange) -> tuple[ServerServices, Headers]:
     Raises as `services_of`.
     """
     services = services_of(exchange)
-    if services is not exchange.context.services:
+    if services is not exchange.endpoint.context.services:
         return services, ()
     services, missing = services.present()
     if not missing:

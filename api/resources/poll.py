@@ -95,7 +95,7 @@ def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tup
     context = exchange.context
     request = body_format.decode_poll(body)
     position = position_of(request.start_from, inclusive=request.inclusive)
-    limit = exchange.services.messaging.limit_of(request.limit)
+    limit = context.services.messaging.limit_of(request.limit)
     if not exchange.query and request.is_plain:
         return Reading(position, limit), 0.0
     values = values_of(exchange.query)
@@ -220,7 +220,7 @@ def _is_all(page: Page, reading: Reading, wait_s: float) -> bool:
 async def poll(exchange: Exchange) -> None:
     """Answer with messages."""
     body = await read_body(exchange)
-    topic_id, messaging = exchange.topic_id, exchange.services.messaging
+    topic_id, messaging = exchange.topic_id, exchange.context.services.messaging
     body_format = exchange.body_format()
     reading, wait_s = _reading_of(exchange, body_format, body)
     tells_stop = exchange.query and flag_of(values_of(exchange.query), "stopped_at", default=False)

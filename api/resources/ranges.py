@@ -53,7 +53,7 @@ async def splits(exchange: Exchange) -> None:
     start, end, parts = id_of(values, "start"), id_of(values, "end"), 1
     if (asked := whole_number_of(values, "parts")) is not None:
         parts = asked
-    splitting = exchange.services.ranges.splits(exchange.topic_id, start, end, parts)
+    splitting = exchange.context.services.ranges.splits(exchange.topic_id, start, end, parts)
     found = await _unless_ended(exchange, splitting)
     await exchange.answer(OK, encode_splits(found), JSON_TYPE)
 
@@ -62,7 +62,7 @@ async def reach(exchange: Exchange) -> None:
     """Answer with how far so many messages reach."""
     values = values_of(exchange.query)
     isolation = choice_of(values, "isolation", ("committed", "all"), "committed")
-    reaching = exchange.services.ranges.reach(
+    reaching = exchange.context.services.ranges.reach(
         exchange.topic_id,
         id_of(values, "start"),
         id_of(values, "end"),

@@ -33,7 +33,7 @@ async def create(exchange: Exchange) -> None:
     """Create a subscription."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
-    new, services = decode_new(body), exchange.services
+    new, services = decode_new(body), exchange.context.services
     if new.settings is not None:
         group = await services.groups.create_group(
             exchange.topic_id, exchange.subscription, new.settings, new.after
@@ -49,7 +49,7 @@ async def create(exchange: Exchange) -> None:
 
 async def show(exchange: Exchange) -> None:
     """Answer with a position."""
-    services, place = exchange.services, (exchange.topic_id, exchange.subscription)
+    services, place = exchange.context.services, (exchange.topic_id, exchange.subscription)
     try:
         await _answer(exchange, await services.subscriptions.subscription(*place))
     except SubscriptionIsShared:
@@ -64,7 +64,7 @@ async def list_subscriptions(exchange: Exchange) -> None:
     exchange.check_access(Action.SUBSCRIBE, resource, SOME)
     found = [
         each
-        for each in await exchange.services.subscriptions.subscriptions(topic_id)
+        for each in await exchange.context.services.subscriptions.subscriptions(topic_id)
         if exchange.may(Action.SUBSCRIBE, resource, each.name)
     ]
     await exchange.answer(OK, bodies.encode_subscriptions(found), JSON_TYPE)
@@ -75,12 +75,12 @@ async def advance(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format()
     move = bodies.decode_move(body, exchange.topic_id, exchange.subscription)
-    await _answer(exchange, await exchange.services.subscriptions.advance(move))
+    await _answer(exchange, await exchange.context.services.subscriptions.advance(move))
 
 
 async def delete(exchange: Exchange) -> None:
     """Delete a position."""
-    services, place = exchange.services, (exchange.topic_id, exchange.subscription)
+    services, place = exchange.context.services, (exchange.topic_id, exchange.subscription)
     try:
         await services.subscriptions.delete_subscription(*place)
     except SubscriptionIsShared:

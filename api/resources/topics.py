@@ -57,7 +57,7 @@ async def create(exchange: Exchange) -> None:
     body = await _read_properties(exchange)
     if exchange.use is not None:
         exchange.use.take_topic()
-    await exchange.services.messaging.create_topic(
+    await exchange.context.services.messaging.create_topic(
         exchange.topic_id, _properties_of(body), caller=exchange.caller
     )
     await exchange.answer(OK)
@@ -66,7 +66,7 @@ async def create(exchange: Exchange) -> None:
 async def update(exchange: Exchange) -> None:
     """Replace a topic's properties."""
     body = await _read_properties(exchange)
-    await exchange.services.messaging.update_topic(
+    await exchange.context.services.messaging.update_topic(
         exchange.topic_id, _properties_of(body), caller=exchange.caller
     )
     await exchange.answer(OK)
@@ -80,7 +80,7 @@ async def trim(exchange: Exchange) -> None:
     position = position_of(
         parse_id(before) if isinstance(before, str) else check_start_ms(int64(before, "before"))
     )
-    await exchange.services.messaging.trim_topic(
+    await exchange.context.services.messaging.trim_topic(
         exchange.topic_id, MessageId.decode(position).publish_timestamp, caller=exchange.caller
     )
     await exchange.answer(OK)
@@ -88,7 +88,7 @@ async def trim(exchange: Exchange) -> None:
 
 async def show(exchange: Exchange) -> None:
     """Answer with a topic's properties, in the seed's form or in CDAP's."""
-    topic = await exchange.services.messaging.topic(exchange.topic_id)
+    topic = await exchange.context.services.messaging.topic(exchange.topic_id)
     told: object = topic.all_properties()
     if exchange.context.topic_info == "seed":
         told = TopicBody(topic.id.name, topic.all_properties())
@@ -118,7 +118,9 @@ async def _seen(exchange: Exchange, namespace: str, names: Sequence[str]) -> lis
 
 async def delete(exchange: Exchange) -> None:
     """Delete a topic."""
-    await exchange.services.messaging.delete_topic(exchange.topic_id, caller=exchange.caller)
+    await exchange.context.services.messaging.delete_topic(
+        exchange.topic_id, caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 

@@ -37,7 +37,7 @@ _LISTED = (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID)
 
 async def show(exchange: Exchange) -> None:
     """Answer with where a transaction stands, and its codec while it is in progress."""
-    transactions = exchange.services.transactions
+    transactions = exchange.context.services.transactions
     transaction_id = exchange.transaction_id
     has_codec, caller = with_codec(exchange.query), exchange.caller
     info = await transactions.info(transaction_id, caller=caller)

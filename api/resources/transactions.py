@@ -44,7 +44,9 @@ async def start(exchange: Exchange) -> None:
     exchange.json_format(body)
     request = _at_home(bodies.decode_start(body), values_of(exchange.query))
     codec = with_codec(exchange.query)
-    transaction = await exchange.services.transactions.start(request, caller=exchange.caller)
+    transaction = await exchange.context.services.transactions.start(
+        request, caller=exchange.caller
+    )
     await exchange.answer(OK, bodies.encode_started(transaction, with_codec=codec), JSON_TYPE)
 
 
@@ -53,7 +55,7 @@ async def checkpoint(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
     codec = with_codec(exchange.query)
-    transaction = await exchange.services.transactions.checkpoint(
+    transaction = await exchange.context.services.transactions.checkpoint(
         exchange.transaction_id, caller=exchange.caller
     )
     await exchange.answer(OK, bodies.encode_started(transaction, with_codec=codec), JSON_TYPE)
@@ -68,7 +70,7 @@ async def can_commit(exchange: Exchange) -> None:
         context.limits.transaction_changes_max,
         base64_only=exchange.json_format().base64_only,
     )
-    await exchange.services.transactions.can_commit(
+    await context.services.transactions.can_commit(
         exchange.transaction_id, changes, caller=exchange.caller
     )
     await exchange.answer(OK)
@@ -80,7 +82,7 @@ async def commit(exchange: Exchange) -> None:
     exchange.json_format(body)
     request = bodies.decode_commit(body)
     await touch_carried(exchange, request)
-    await exchange.services.transactions.commit(
+    await exchange.context.services.transactions.commit(
         exchange.transaction_id, request, caller=exchange.caller
     )
     await exchange.answer(OK)
@@ -90,7 +92,7 @@ async def abort(exchange: Exchange) -> None:
     """Abort a transaction; answer with what it is now."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.json_format(body)
-    status = await exchange.services.transactions.abort(
+    status = await exchange.context.services.transactions.abort(
         exchange.transaction_id, caller=exchange.caller
     )
     await exchange.answer(OK, bodies.encode_ended(status), JSON_TYPE)
@@ -99,7 +101,9 @@ async def abort(exchange: Exchange) -> None:
 async def invalidate(exchange: Exchange) -> None:
     """Invalidate a transaction."""
     await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    await exchange.services.transactions.invalidate(exchange.transaction_id, caller=exchange.caller)
+    await exchange.context.services.transactions.invalidate(
+        exchange.transaction_id, caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 

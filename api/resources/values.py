@@ -22,7 +22,7 @@ TYPE = b"application/json"
 
 
 def _values_of(exchange: Exchange) -> PayloadValues:
-    values = exchange.services.messaging.values
+    values = exchange.context.services.messaging.values
     if values is None:
         raise SchemasUnavailable(reason=no_registry())
     return values
@@ -30,7 +30,7 @@ def _values_of(exchange: Exchange) -> PayloadValues:
 
 async def _schemas_of(exchange: Exchange) -> TopicSchemas:
     topic_id = exchange.topic_id
-    topic = await exchange.services.messaging.topic(topic_id)
+    topic = await exchange.context.services.messaging.topic(topic_id)
     return schemas_of(topic_id, topic.properties)
 
 

@@ -4,8 +4,8 @@
    alone leads all of them; in a cluster it leads some, under a lease for each.
 2. Shards share the clock, the namespaces, the metrics' registry and the cache's memory, and have
    equal parts of the connections to HBase. Other limits hold for each shard.
-3. Requests for a topic or a transaction go to its shard (`tms.sharding`). Lists and sums are made
-   of all shards, also of those that others lead.
+3. A request for a topic or a transaction is answered by the services of its shard (`in_shard`).
+   Lists and sums are made of all shards, also of those that others lead (`tms.sharding`).
 4. A cluster serves a store without shards as one that has a single shard. Nothing that users see
    numbers it then: no label, finding or warning.
 """
@@ -20,6 +20,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from tms.core.caller import SYSTEM
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
 from tms.core.errors import NoLeader, Stopping, Unavailable
@@ -27,7 +28,7 @@ from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
-from tms.core.messaging import Messaging
+from tms.core.messaging import Messaging, MessagingService
 from tms.core.payload_values import PayloadValues
 from tms.core.ranges import Ranges
 from tms.core.shards import OneShard, OwnIds, Sharding, check_shard
@@ -35,6 +36,7 @@ from tms.core.store_access import StoreAccess
 from tms.core.store_url import url_of_shard
 from tms.core.subscriptions import Subscriptions
 from tms.core.tables import Tables
+from tms.core.topic import TopicId
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.cache import CacheBudget
@@ -43,17 +45,15 @@ from tms.messaging.store_runtime import CACHE_BYTES_TOLD
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
-from tms.registry.log import WayToLog
+from tms.registry.log import SCHEMAS_TOPIC, WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import open_metadata, open_tables
 from tms.settings import Settings
-from tms.sharding.groups import ShardedGroups
 from tms.sharding.messaging import ShardedMessaging
 from tms.sharding.metrics import ShardMetrics
-from tms.sharding.places import Picked, Places, ServedMessaging, held
-from tms.sharding.positions import ShardedRanges, ShardedSubscriptions
+from tms.sharding.places import Picked, Places, ShardService, held
+from tms.sharding.ranges import ShardedRanges
 from tms.sharding.transactions import ShardedTransactions
-from tms.sharding.upkeep import ShardedCleanup, ShardedInspection
 from tms.transactions.foreign_manager import TransactionsOfOthers
 
 Opened = tuple[Tables, Upkeep]
@@ -67,7 +67,7 @@ class ShardedServices:
     sharding: Sharding
     places: Places[Shard]
     process: Process
-    messaging: ServedMessaging
+    messaging: MessagingService
     transactions: AsyncTransactions
     subscriptions: Subscriptions
     groups: Groups
@@ -97,18 +97,10 @@ class ShardedServices:
             raise NoLeader(shard=shard)
         return self.led[shard]
 
-    def reaching(self) -> Messaging:
-        """Return the way to the service's own topics, wherever they are led."""
-        reached = Picked(self.places.reached, lambda each: held(each).messaging)
-        return ShardedMessaging(
-            self.sharding,
-            cast("Sequence[ServedMessaging]", reached),
-            reached,
-            self.places.led.keys(),
-            limits=self.process.limits,
-            values=None,
-            own_transactions=True,
-        )
+    def reaching(self, topic: TopicId) -> Messaging:
+        """Return the way to a topic of the service's own, wherever that is led."""
+        shard, reached = self.sharding.shard_of(topic), self.places.reached
+        return cast("Messaging", ShardService(lambda: held(reached[shard]).messaging))
 
     @asynccontextmanager
     async def leading(
@@ -210,7 +202,7 @@ class ShardedServices:
         missing = self.places.missing
         transactions = self.transactions
         if missing and isinstance(transactions, ShardedTransactions):
-            transactions = transactions.without(missing)
+            transactions = cast("AsyncTransactions", transactions.without(missing))
         return replace(self, transactions=transactions), missing
 
     async def raise_format(self) -> None:
@@ -350,46 +342,26 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
         Picked(here, lambda each: each.messaging),
         Picked(asked, lambda each: held(each).messaging),
         places.led.keys(),
-        limits=process.limits,
-        values=values,
-        own_transactions=has_own,
+        values,
     )
-    way.attach(messaging)
-    transactions = ShardedTransactions(
-        sharding,
-        Picked(here, lambda each: each.transactions),
-        Picked(asked, lambda each: held(each).transactions),
-    )
-    ranges = ShardedRanges(
-        sharding,
-        Picked(here, lambda each: each.ranges),
-        Picked(asked, lambda each: held(each).ranges),
-    )
-    shards = cast("list[Shard]", here)
+    schemas_shard = sharding.shard_of(TopicId(SYSTEM, SCHEMAS_TOPIC))
+    way.attach(cast("Messaging", ShardService(lambda: held(asked[schemas_shard]).messaging)))
+    transactions = ShardedTransactions(Picked(asked, lambda each: held(each).transactions))
+    ranges = ShardedRanges(sharding, Picked(asked, lambda each: held(each).ranges))
     return ShardedServices(
         sharding,
         places,
         process._replace(values=values, cache=cache),
-        messaging,
-        transactions if has_own else cast("AsyncTransactions", TransactionsOfOthers()),
-        ShardedSubscriptions(sharding, Picked(here, lambda each: each.subscriptions)),
-        ShardedGroups(sharding, Picked(here, lambda each: each.groups)),
-        ranges,
-        ShardedCleanup(sharding, Picked(shards, _cleanup_of)),
-        ShardedInspection(sharding, Picked(shards, _inspection_of)),
+        cast("MessagingService", messaging),
+        cast("AsyncTransactions", transactions if has_own else TransactionsOfOthers()),
+        cast("Subscriptions", ShardService(lambda: places.only.subscriptions)),
+        cast("Groups", ShardService(lambda: places.only.groups)),
+        cast("Ranges", ranges),
+        cast("Cleanup", ShardService(lambda: cast("Shard", places.only).cleanup)),
+        cast("PartwiseInspection", ShardService(lambda: cast("Shard", places.only).inspection)),
         process.namespaces,
         schemas,
         registries,
         {},
         AsyncExitStack(),
     )
-
-
-def _cleanup_of(shard: Shard) -> Cleanup:
-    assert shard.cleanup is not None, "a served shard has an upkeep"
-    return shard.cleanup
-
-
-def _inspection_of(shard: Shard) -> PartwiseInspection:
-    assert shard.inspection is not None, "a served shard has an upkeep"
-    return shard.inspection

@@ -25,6 +25,7 @@ from tms.cluster.patience import once_reached
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.cluster.store_watch import look_s_max
+from tms.core.caller import AUDIT_TOPIC
 from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding
 from tms.core.store_features import FEATURES
@@ -126,15 +127,14 @@ async def _serve(joined: Joined, sharding: Sharding, stack: AsyncExitStack) -> N
     ways = ShardWays(joined, services.places)
     stack.push_async_callback(ways.close)
     turns = _Turns(joined, services, stores, routing, ways, metrics)
-    reaching = services.reaching()
-    parts.publish_audit(reaching)
+    parts.publish_audit(services.reaching(AUDIT_TOPIC))
     stack.callback(parts.publish_audit, None)
     await stack.enter_async_context(app.context.watch.at_work())
     stack.push_async_callback(members.close)
     await members.open(turns.lead, turns.heard)
     if parts.schemas is not None:
         parts.schemas.register(registry)
-        parts.schemas.attach(reaching)
+        parts.schemas.attach(services.reaching(settings.registry_topic_id))
         parts.schemas.elect()
     await serve_app(
         parts.listeners(app),

@@ -15,6 +15,7 @@ from typing import Any
 import uvloop
 
 from tms.cluster.instances import next_instance_id
+from tms.core.caller import AUDIT_TOPIC
 from tms.core.trusted_clock import trusted
 from tms.metadata.interface import MetadataStore
 from tms.server.gc_schedule import collected_by_clock
@@ -29,6 +30,7 @@ from tms.settings import Settings
 
 with importing("api"):
     from api.app import create_app, create_storeless
+    from api.cluster.routing import route_alone
     from api.http.server import serve as serve_app
 
 _SWITCH_INTERVAL_S = 0.0005
@@ -91,13 +93,15 @@ async def _serve(basis: Basis, on_started: OnStarted) -> None:
         )
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
-        parts.publish_audit(services.messaging)
+        parts.publish_audit(services.reaching(AUDIT_TOPIC))
         options = parts.options(registry, sharding=services.sharding)
         app = parts.with_console(create_app(services, settings.limits(), **options))
+        if services.sharding is not None:
+            route_alone(app, services.sharding, services.in_shard)
         await stack.enter_async_context(app.context.watch.at_work())
         if parts.schemas is not None:
             parts.schemas.register(registry)
-            parts.schemas.attach(services.messaging)
+            parts.schemas.attach(services.reaching(settings.registry_topic_id))
             parts.schemas.elect()
         await serve_app(
             parts.listeners(parts.with_schemas(app)),
