@@ -2,19 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import cache, partial
 from typing import Unpack
 
-from api.cluster.forwarding import Forwarder
 from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.context import Context, Options, context_of
-from api.http.endpoint import Endpoint
-from api.http.exchange import Exchange, topic_id_of
+from api.http.exchange import topic_id_of
 from api.http.metrics import RestMetrics
-from api.http.operation import RESOURCES, Handler, Operation
-from api.http.router import Router
+from api.http.operation import Operation
 from api.openapi.service import service_document
 from api.resources import (
     cleanup,
@@ -37,9 +33,7 @@ from api.resources import (
     transactions,
 )
 from api.resources import clock as clock_resource
-from api.resources.paths import CLOCK, CLOCK_ACCEPT, CLUSTER
 from tms import __version__
-from tms.core.errors import NoLeader
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 
@@ -65,10 +59,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *documentation.OPERATIONS,
 )
 _INTERFACE = "1"
-_CONSOLE = "/console"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
-_OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
-"""Paths that each server of a cluster answers itself, also if it is not the leader."""
 
 
 def create_app(services: ServerServices, limits: Limits, **options: Unpack[Options]) -> Application:
@@ -89,12 +80,10 @@ def _told_version(access: AccessControl | None) -> str:
     return _INTERFACE if is_open else __version__
 
 
-def _application(
-    context: Context, operations: Iterable[Operation], forward: Handler | None = None
-) -> Application:
+def _application(context: Context, operations: Iterable[Operation]) -> Application:
     metrics = RestMetrics()
     context.registry.register(metrics)
-    app = Application(context, metrics, operations, forward=forward)
+    app = Application(context, metrics, operations)
     memory, access = context.memory, context.access
     memory.show("paths", app.routes.paths_kept)
     memory.show("topic_names", lambda: topic_id_of.cache_info().currsize)
@@ -110,36 +99,3 @@ def create_storeless(
     """Return the application of a server without a store: it tells of itself alone."""
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_PROCESS]
     return _application(context_of(limits, check_ready=check_ready, **options), own)
-
-
-def create_standby(forwarder: Forwarder, limits: Limits, **options: Unpack[Options]) -> Application:
-    """Return the application of a server that does not lead.
-
-    It answers what is asked of the server itself, and has the leader answer all else. Nobody has to
-    be known for operations that access control leaves open, whoever answers them. Without access
-    control a console answers its own machine alone, so the browser is led to the leader's.
-    """
-
-    async def forward(exchange: Exchange) -> None:
-        await forwarder.forward(exchange)
-
-    access = options.get("access")
-    own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
-    open_elsewhere = [
-        replace(operation, handler=forward)
-        for operation in OPERATIONS
-        if not operation.path.startswith(RESOURCES) and operation not in own
-        if access is not None and not access.guards(operation)
-    ]
-
-    async def lead(exchange: Exchange) -> None:
-        if forwarder.address is None:
-            raise NoLeader
-        await exchange.send_elsewhere(forwarder.address)
-
-    context = context_of(limits, check_ready=forwarder.check_leader, **options)
-    app = _application(context, (*own, *open_elsewhere), forward)
-    if access is None:
-        console = Endpoint(lead, context, app.metrics.of("forwarded"))
-        app.routes.mount_whole(_CONSOLE, Router((), lambda *_: console))
-    return app

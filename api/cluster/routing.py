@@ -17,21 +17,23 @@ Used from the event loop's thread alone.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
 
 from api.cluster.forwarding import MAY_WAIT, Forwarder
 from api.cluster.held_requests import KEPT_BYTES_MAX, HeldRequests, read_kept
+from api.cluster.places import OperationPlace, RequestPlaces
 from api.http.application import Application
+from api.http.context import Context
 from api.http.endpoint import FORWARDED_BY, Endpoint
-from api.http.exchange import Exchange, topic_id_of
+from api.http.exchange import Exchange
 from api.http.metrics import SECONDS
-from api.http.numbers import whole_number
-from api.http.operation import Operation
-from api.http.query_parameters import values_of
-from tms.core.caller import AUDIT_TOPIC
+from api.http.request_body import read_body
 from tms.core.errors import (
     InvalidRequest,
     NoLeader,
@@ -39,26 +41,29 @@ from tms.core.errors import (
     ServerUnreachable,
     Stopping,
     StoreUnavailable,
+    TopicNotFound,
+    TransactionUnknown,
 )
-from tms.core.shards import ShardBy, Sharding
+from tms.core.services import ServerServices
+from tms.core.shards import Sharding
 
 LeftOfLease = Callable[[], float]
 """Returns the seconds that are left of this server's lease of a shard."""
-Place = Callable[[Exchange], int | None]
-"""Returns the shard that a request is for; None: it names none."""
+
+
+class _Led(NamedTuple):
+    """A shard that this server leads."""
+
+    context: Context
+    left_s: LeftOfLease
+
 
 DRAIN_S = 1.0
 _RETRY_S = 0.25
 """How long a request waits if the known leader takes no connection."""
 _OUTCOMES = ("answered", "no_leader", "broken")
-_OF_HOME = ("publishAll", "startTransaction")
 _READ = ("poll", "getPositions")
 """Operations that change nothing, though they are no GET."""
-_OF_NAMESPACE = ("listTopics", "getPositions")
-"""Operations on all topics of a namespace."""
-_CONSOLE_OF_NAMESPACE = ("/console/topics", "/console/namespaces/{namespace}/topics")
-_CONSOLE_OF_SHARD = ("/console/cleanup", "/console/cleanup/run")
-"""Pages whose shard is not in their paths. Topics by name are asked for wherever they are."""
 
 
 class ShardRouting:
@@ -74,13 +79,14 @@ class ShardRouting:
     ) -> None:
         """Forward by the forwarder of each shard, which is told of its leader by `heard`."""
         assert len(forwarders) == sharding.shards
-        self._sharding = sharding
+        self.places = RequestPlaces(sharding)
         self._forwarders = forwarders
         self._hold_s = hold_s
         self.waiting = HeldRequests(held_bytes_max)
         self._reads: set[object] = set()
         """The endpoints of operations that change nothing."""
-        self._leases: dict[int, LeftOfLease] = {}
+        self._context: Context | None = None
+        self._led: dict[int, _Led] = {}
         self.at_work: list[set[Exchange]] = [set() for _ in forwarders]
         """The requests that are answered here, by their shards."""
         now_s = asyncio.get_running_loop().time()
@@ -93,20 +99,21 @@ class ShardRouting:
 
     def install(self, app: Application) -> Application:
         """Have the requests of an application go where they belong."""
-        registry = app.context.registry
+        self._context, registry = app.context, app.context.registry
         told = "Requests for other servers, by whether they were answered there."
         forwarded = Counter("tms_forwarded", told, ["outcome"], registry=registry)
         self._answered, self._no_leader, self._broken = map(forwarded.labels, _OUTCOMES)
         told = "Seconds until another server has answered a request, without polls that may wait."
         self._seconds = Histogram("tms_forward_seconds", told, registry=registry, buckets=SECONDS)
         for route in app.routes.routes:
-            place = self._place_of(route.template, route.target.operation)
-            if place is not None:
-                is_of_all = place == self._of_query and route.template not in _CONSOLE_OF_SHARD
-                operation = route.target.operation
-                if operation is not None and (operation.method == "GET" or operation.name in _READ):
+            operation = route.target.operation
+            found = None
+            if operation is not None:
+                found = self.places.place_of(route.template, operation)
+            if operation is not None and found is not None:
+                if operation.method == "GET" or operation.name in _READ:
                     self._reads.add(route.target)
-                route.target.routing = _Routed(self, place, is_of_all=is_of_all)
+                route.target.routing = _Routed(self, found)
         return app
 
     @property
@@ -116,15 +123,16 @@ class ShardRouting:
 
     # Who leads.
 
-    def lead(self, shard: int, left_s: LeftOfLease) -> None:
-        """Answer for a shard here while there is something left of its lease."""
-        self._leases[shard] = left_s
+    def lead(self, shard: int, services: ServerServices, left_s: LeftOfLease) -> None:
+        """Answer for a shard here by its services, while there is something left of its lease."""
+        assert self._context is not None, "it is installed before"
+        self._led[shard] = _Led(replace(self._context, services=services), left_s)
         self._away_from_s.pop(shard, None)
         self._tell(shard)
 
     def follow(self, shard: int) -> None:
         """Answer for a shard here no more."""
-        self._leases.pop(shard, None)
+        self._led.pop(shard, None)
         self._note_away(shard)
 
     async def leave(self, shard: int, stop_waiting: Callable[[], None]) -> None:
@@ -143,7 +151,7 @@ class ShardRouting:
                     await self._has_ended.wait()
 
     def _note_away(self, shard: int) -> None:
-        if shard not in self._leases and self._forwarders[shard].address is None:
+        if shard not in self._led and self._forwarders[shard].address is None:
             self._away_from_s.setdefault(shard, asyncio.get_running_loop().time())
 
     def heard(self, shard: int, address: str | None, boot: str) -> None:
@@ -159,55 +167,10 @@ class ShardRouting:
         self._news[shard].set()
         self._news[shard] = asyncio.Event()
 
-    def is_here(self, shard: int) -> bool:
-        """Whether this server leads a shard now."""
-        left_s = self._leases.get(shard)
-        return left_s is not None and left_s() > 0
-
-    # Where a request goes.
-
-    def _place_of(self, template: str, operation: Operation | None) -> Place | None:
-        if operation is None:
-            return None
-        is_of_namespace = self._sharding.by is ShardBy.NAMESPACE and operation.name in _OF_NAMESPACE
-        known = operation.known_parameters or ()
-        place: Place | None = None
-        if "{topic}" in template:
-            place = self._of_topic
-        elif "{transaction_id}" in template:
-            place = self._of_transaction
-        elif operation.name in _OF_HOME or is_of_namespace:
-            place = self._of_home
-        elif template in _CONSOLE_OF_NAMESPACE:
-            if self._sharding.by is ShardBy.NAMESPACE:
-                place = self._of_home
-        elif template in _CONSOLE_OF_SHARD:
-            place = self._of_query
-        elif template == "/console/audit":
-            place = self._of_audit
-        elif "shard" in known:
-            place = self._of_query
-        return place
-
-    def _of_audit(self, _: Exchange) -> int:
-        return self._sharding.shard_of(AUDIT_TOPIC)
-
-    def _of_topic(self, exchange: Exchange) -> int:
-        return self._sharding.shard_of(
-            topic_id_of(exchange.names["namespace"], exchange.names["topic"])
-        )
-
-    def _of_transaction(self, exchange: Exchange) -> int:
-        return self._sharding.shard_of_transaction(exchange.transaction_id)
-
-    def _of_home(self, exchange: Exchange) -> int:
-        values = values_of(exchange.query) if exchange.query else {}
-        namespace = exchange.names.get("namespace") or values.get("namespace") or "default"
-        return self._sharding.home(namespace, values.get("topic"))
-
-    def _of_query(self, exchange: Exchange) -> int | None:
-        given = values_of(exchange.query).get("shard", "") if exchange.query else ""
-        return whole_number(given, self._sharding.shards - 1)
+    def here(self, shard: int) -> Context | None:
+        """Return the context of a shard that this server leads now; None if it does not."""
+        led = self._led.get(shard)
+        return led.context if led is not None and led.left_s() > 0 else None
 
     # Having it answered there.
 
@@ -225,10 +188,11 @@ class ShardRouting:
         Raises as `Forwarder.forward`, `NoLeader` if there was no leader until a time.
         """
         if FORWARDED_BY in exchange.headers:
-            raise NoLeader(shard=shard, reason="another server has forwarded it here")
+            reason = "another server has forwarded it here"
+            raise NoLeader(**self._detail(shard), reason=reason)
         await _read_small(exchange)
         loop = asyncio.get_running_loop()
-        while not self.is_here(shard):
+        while self.here(shard) is None:
             news = self._news[shard]
             left_s = until_s - loop.time()
             try:
@@ -236,7 +200,7 @@ class ShardRouting:
             except NoLeader as error:
                 if left_s <= 0 or not self.waiting.may_wait(exchange):
                     self._no_leader.inc()
-                    error.detail = {**error.detail, "shard": shard}
+                    error.detail = {**error.detail, **self._detail(shard)}
                     raise
             except Exception as error:
                 # A read that was broken off, because another server leads now, is done again.
@@ -253,6 +217,10 @@ class ShardRouting:
                 await read_kept(exchange)
             await self.waiting.wait(exchange, news, min(left_s, _RETRY_S))
         return False
+
+    def _detail(self, shard: int) -> dict[str, Any]:
+        """Return what errors say of a shard: nothing if it is the only one."""
+        return {"shard": shard} if len(self._forwarders) > 1 else {}
 
     def end(self, shard: int, exchange: Exchange) -> None:
         """Count a request out that was answered here."""
@@ -289,11 +257,9 @@ class _Routed:
 
     __slots__ = ("_is_of_all", "_place", "_routing")
 
-    def __init__(self, routing: ShardRouting, place: Place, *, is_of_all: bool) -> None:
-        """Ask `place` for the shard; if it names none, `is_of_all` says whether all are meant."""
+    def __init__(self, routing: ShardRouting, place: OperationPlace) -> None:
         self._routing = routing
-        self._place = place
-        self._is_of_all = is_of_all
+        self._place, self._is_of_all = place
 
     async def answer(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Have another server answer a request, or `endpoint`. Raises what either raises."""
@@ -309,15 +275,17 @@ class _Routed:
             shard = self._shard_of(exchange)
             if shard is None:
                 return await self._answer_of_all(exchange, endpoint)
-            if self._routing.is_here(shard):
+            context = self._routing.here(shard)
+            if context is not None:
+                exchange.context = context
                 self._routing.at_work[shard].add(exchange)
                 try:
                     return await endpoint.answer(exchange)
+                except (TopicNotFound, TransactionUnknown) as error:
+                    raise self._routing.places.error_of(error, exchange) from None
                 except (NoLeader, Stopping, StoreUnavailable):
                     # It was refused as this server stopped leading the shard: nothing was done.
-                    has_all = exchange.whole_body is not None or exchange.kept is not None
-                    has_all = has_all or (not exchange.body_unread and not exchange.bytes_in)
-                    if not has_all or exchange.is_begun or self._routing.is_here(shard):
+                    if not _has_all(exchange) or exchange.is_begun or self._routing.here(shard):
                         raise
                 finally:
                     self._routing.end(shard, exchange)
@@ -329,7 +297,12 @@ class _Routed:
                 return None
 
     async def _answer_of_all(self, exchange: Exchange, endpoint: Endpoint) -> None:
-        """Have an endpoint answer for all shards, or for none that it is known to be of."""
+        """Have an endpoint answer for all shards. Raises `InvalidRequest` if the place is wrong."""
+        try:
+            self._place(exchange)
+        except InvalidRequest:
+            await _admit(exchange, endpoint)
+            raise
         if not self._is_of_all or FORWARDED_BY in exchange.headers:
             return await endpoint.answer(exchange)
         until_s = self._routing.held_until_s()
@@ -361,20 +334,43 @@ class _Routed:
 
     def leader_elsewhere(self, exchange: Exchange) -> str | None:
         """Return the URL of another server that leads what a request is for; None: none does."""
-        shard = self._elsewhere(exchange)
-        return None if shard is None else self._routing.leader_of(shard)
-
-    def _elsewhere(self, exchange: Exchange) -> int | None:
-        """Return the shard of a request that this server does not lead; None: answer it here."""
         shard = self._shard_of(exchange)
-        return None if shard is None or self._routing.is_here(shard) else shard
+        if shard is None or self._routing.here(shard):
+            return None
+        return self._routing.leader_of(shard)
 
     def _shard_of(self, exchange: Exchange) -> int | None:
-        """Return the shard of a request; None if it has none, or the operation says why not."""
+        """Return the shard of a request; None if it names none, or is wrong."""
         try:
             return self._place(exchange)
         except InvalidRequest:
             return None
+
+
+def _has_all(exchange: Exchange) -> bool:
+    """Whether all of a body that was received is still there."""
+    if exchange.whole_body is not None or exchange.kept is not None:
+        return True
+    return not exchange.body_unread and not exchange.bytes_in
+
+
+async def _admit(exchange: Exchange, endpoint: Endpoint) -> None:
+    """Let in the caller of a request that is wrong, and read its body, before it is refused."""
+    if endpoint.access is not None:
+        await endpoint.access.admit(exchange)
+    if exchange.body_unread:
+        await read_body(exchange)
+
+
+def route_alone(
+    app: Application, sharding: Sharding, services_in: Callable[[int], ServerServices]
+) -> None:
+    """Give requests the services of their shards, in a server that leads all of them."""
+    forwarders = [Forwarder(0) for _ in range(sharding.shards)]
+    routing = ShardRouting(sharding, forwarders, hold_s=0.0, held_bytes_max=0)
+    routing.install(app)
+    for shard in range(sharding.shards):
+        routing.lead(shard, services_in(shard), lambda: math.inf)
 
 
 async def _read_small(exchange: Exchange) -> None:

@@ -9,7 +9,7 @@ from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
-from api.http.operation import Handler, Operation
+from api.http.operation import Operation
 from api.http.router import Route, Router
 from tms.core.errors import InvalidRequest
 
@@ -24,22 +24,19 @@ class Application:
         operations: Iterable[Operation],
         *,
         prefix: str = "",
-        forward: Handler | None = None,
         endpoint: Callable[..., Endpoint] = Endpoint,
     ) -> None:
-        """Answer requests to `operations`, and have `forward` answer all others; None: refuse them.
+        """Answer requests to `operations`, and refuse all others.
 
         They are at their paths, and below `prefix` too, but for the one at `/`. Each is answered by
         what `endpoint` makes.
         """
         self.context = context
         self.metrics = metrics
-        counted = metrics.of("unmatched" if forward is None else "forwarded")
-
-        elsewhere = None if forward is None else endpoint(forward, context, counted)
+        counted = metrics.of("unmatched")
 
         def unmatched(code: str, detail: Mapping[str, Any]) -> Endpoint:
-            return elsewhere or endpoint(partial(_refuse, code, detail), context, counted)
+            return endpoint(partial(_refuse, code, detail), context, counted)
 
         own = [
             Route(

@@ -33,6 +33,7 @@ class Context:
     """The context of the handlers of one application; `context_of` makes it."""
 
     services: ServerServices
+    """In the context of a request for a shard that is led here, those of that shard."""
     check_ready: Callable[[], None]
     """Raises `Unavailable` if a publish would not be taken now."""
     limits: Limits

@@ -120,7 +120,9 @@ async def publish_all(exchange: Exchange) -> None:
     await exchange.touches(Action.PUBLISH, list(topics))
     await touch_carried(exchange, request.carried)
     _take(exchange, [each for messages in topics.values() for each in messages])
-    published = await context.services.messaging.publish_all(
+    # The body names the topics, so their shard was not known before.
+    services = exchange.endpoint.context.services
+    published = await services.messaging.publish_all(
         topics,
         owner=request.owner,
         sequence=request.sequence,

@@ -37,7 +37,7 @@ def present_of(exchange: Exchange) -> tuple[ServerServices, Headers]:
     Raises as `services_of`.
     """
     services = services_of(exchange)
-    if services is not exchange.context.services:
+    if services is not exchange.endpoint.context.services:
         return services, ()
     services, missing = services.present()
     if not missing:

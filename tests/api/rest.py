@@ -16,6 +16,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
+from api.cluster.routing import route_alone
 from api.http.app import App
 from api.http.application import Application
 from api.http.context import TopicInfo
@@ -270,8 +271,10 @@ async def live(
     else:
         services = await open_three(shard_by, limits, clock, settings, registry)
     app = create_app(services, limits, registry=registry, topic_info=topic_info, clock=clock)
+    if services.sharding is not None:
+        route_alone(app, services.sharding, services.in_shard)
     stop = asyncio.Event()
-    on_stopping = services.messaging.stop_waiting
+    on_stopping = services.stop_waiting
     try:
         async with (
             serving(app, limits, on_stopping=on_stopping, stop=stop, grace_s=grace_s) as started,

@@ -7,10 +7,9 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.app import create_app, create_standby
+from api.app import create_app
 from api.cluster.forwarding import Forwarder
-from api.cluster.standby import ClusterApp
-from tests.api.cluster.standing_by import ID, LIMITS, Known
+from tests.api.cluster.standing_by import ID, LIMITS, Following, Known
 from tests.api.doors import ROOT, Doors, bearer
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live, refusal, serving
 from tests.waiting import in_time
@@ -53,17 +52,17 @@ async def door(anyio_backend: object, request: pytest.FixtureRequest) -> AsyncIt
         access = doors.access()
         app = create_app(served.services, LIMITS, registry=CollectorRegistry(), access=access)
         forwarder = Forwarder(ID)
-        standing_by = create_standby(forwarder, LIMITS, cluster=Known(), access=doors.access())
+        standing_by = Following(forwarder, cluster=Known(), access=doors.access())
         async with (
             serving(app, LIMITS) as (url, _),
-            serving(ClusterApp(standing_by), LIMITS) as (other_url, _),
+            serving(standing_by.app, LIMITS) as (other_url, _),
         ):
-            forwarder.forward_to(url)
+            standing_by.hear(url)
             is_forwarded = request.param == "forwarded"
             asked = other_url if is_forwarded else url
             async with httpx.AsyncClient(base_url=asked, trust_env=False, verify=False) as http:
                 yield Door(doors, served, http, is_forwarded=is_forwarded)
-            await forwarder.close()
+            await standing_by.close()
         await doors.grants.close()
 
 

@@ -43,7 +43,7 @@ async def more_after_twice_as_much(cycle: Callable[[], Awaitable[None]]) -> dict
         for _ in range(N):
             await cycle()
         found.append(census())
-    return {kind: count for kind, count in (found[1] - found[0]).items() if count > N // 3}
+    return {kind: count for kind, count in (found[1] - found[0]).items() if count > N * 3 // 4}
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

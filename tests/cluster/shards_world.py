@@ -24,7 +24,10 @@ MOVE_DELAY_S = 0.5
 class Servers:
     """The servers of a test, on one metadata store."""
 
-    def __init__(self, rest_s: float = 2.0, clock: Clock | None = None) -> None:
+    def __init__(
+        self, rest_s: float = 2.0, clock: Clock | None = None, *, shards: int = SHARDS
+    ) -> None:
+        self.shards = shards
         self.clock = clock or clock_of_loop()
         self.host = MetadataHost(clock=self.clock)
         self.rest_s = rest_s
@@ -55,7 +58,7 @@ class Servers:
     def is_even(self, *among: "Server") -> bool:
         counts = Counter(self.leaders.values())
         numbers = [counts[each.id] for each in among]
-        return sum(numbers) == SHARDS - len(self.sick) and max(numbers) - min(numbers) <= 1
+        return sum(numbers) == self.shards - len(self.sick) and max(numbers) - min(numbers) <= 1
 
     async def close(self) -> None:
         for server in self.all:
@@ -89,7 +92,7 @@ class Server:
         )
         self.members = ShardMembers(
             presence,
-            Sharding(SHARDS),
+            Sharding(servers.shards),
             of_store="s",
             move_delay_s=MOVE_DELAY_S,
             on_moved=lambda why: servers.moves.update([why]),

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.sharding.three_shards import open_three
+from tests.sharding.three_shards import home_of, open_three
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.message import position_of
@@ -26,7 +26,7 @@ async def test_one_shard_may_use_all_of_it_and_another_takes_it_back() -> None:
 
     async def publish(topic: TopicId, times: int) -> float:
         for _ in range(times):
-            await services.messaging.publish(topic, PART)
+            await home_of(services, topic).messaging.publish(topic, PART)
         used = registry.get_sample_value("tms_cache_bytes")
         assert used is not None
         return used
@@ -42,9 +42,9 @@ async def test_one_shard_may_use_all_of_it_and_another_takes_it_back() -> None:
         await services.messaging.create_topic(topic)
     assert BYTES_MAX / 2 < await publish(one, 4) <= BYTES_MAX
     from_start = Reading(position_of(None))
-    await services.messaging.page(one, from_start)
+    await home_of(services, one).messaging.page(one, from_start)
     assert misses() == 0
     assert BYTES_MAX / 2 < await publish(other, 10) <= BYTES_MAX
-    await services.messaging.page(one, from_start)
+    await home_of(services, one).messaging.page(one, from_start)
     assert misses() == 1
     await services.close()

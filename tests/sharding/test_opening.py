@@ -11,6 +11,7 @@ from tables.hbase import open_marks, opening
 from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.hbase.store import HBaseStore
 from tables.store import METADATA, TRANSACTION
+from tests.sharding.three_shards import home_of
 from tests.simulation.gateway import Call, Rows, SimulatedGateway
 from tests.waiting import until
 from tms.core.clock import SystemClock
@@ -66,13 +67,13 @@ async def test_what_is_acknowledged_is_there_when_it_is_opened_again(rows: Rows)
     assert services.sharding == SHARDING
     for topic in TOPICS:
         await services.messaging.create_topic(topic)
-        await services.messaging.publish(topic, [topic.name.encode()])
+        await home_of(services, topic).messaging.publish(topic, [topic.name.encode()])
     await services.close()
 
     services = await opened()
     reading = Reading(position_of(None), view=Isolation.COMMITTED)
     for topic in TOPICS:
-        page = await services.messaging.page(topic, reading)
+        page = await home_of(services, topic).messaging.page(topic, reading)
         assert [message.payload for block in page.blocks for message in block] == [
             topic.name.encode()
         ]
@@ -115,12 +116,12 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
         await services.messaging.create_topic(topic)
     rows.stuck = SHARDING.shard_of(stuck)
     with pytest.raises(OutcomeUnknown):
-        await services.messaging.publish(stuck, [b"1"])
+        await home_of(services, stuck).messaging.publish(stuck, [b"1"])
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            await services.messaging.publish(stuck, [b"2"])
+            await home_of(services, stuck).messaging.publish(stuck, [b"2"])
         for topic in others:
-            await services.messaging.publish(topic, [b"1"])
+            await home_of(services, topic).messaging.publish(topic, [b"1"])
     services.messaging.check_ready()
     [finding] = services.findings()
     assert finding.where == f"shard {rows.stuck}"
@@ -130,14 +131,14 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
 
     async def is_published() -> bool:
         with suppress(StoreUnavailable):
-            await services.messaging.publish(stuck, [b"3"])
+            await home_of(services, stuck).messaging.publish(stuck, [b"3"])
             return True
         return False
 
     await until(is_published)
     assert not services.findings()
     for topic, payloads in ((stuck, [b"1", b"3"]), *((each, [b"1"] * 2) for each in others)):
-        page = await services.messaging.page(topic, Reading(position_of(None)))
+        page = await home_of(services, topic).messaging.page(topic, Reading(position_of(None)))
         assert [message.payload for block in page.blocks for message in block] == payloads
     await services.close()
 

@@ -1,5 +1,7 @@
 """A store of three shards in memory, and the services of a process on it."""
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryStore
@@ -7,14 +9,22 @@ from tables.store_tables import StoreTables
 from tms.core.clock import Clock
 from tms.core.limits import Limits
 from tms.core.shards import ShardBy, Sharding
+from tms.core.topic import TopicId
 from tms.core.trusted_clock import trusted
 from tms.metadata.memory import open_memory
 from tms.namespaces.store import NamespaceStore
+from tms.server.node import OpenServices
 from tms.server.shard import Process, Upkeep
 from tms.server.sharded import ShardedServices, open_sharded
 from tms.settings import Settings
 
 SHARDS = 3
+
+
+def home_of(services: OpenServices | ShardedServices, topic: TopicId) -> Any:
+    """Return the services of a topic's shard."""
+    sharding = services.sharding
+    return services.in_shard(0 if sharding is None else sharding.shard_of(topic))
 
 
 async def new_process(

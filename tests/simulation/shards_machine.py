@@ -18,7 +18,14 @@ from tests.simulation.leaders_world import NAME, with_keys
 from tests.simulation.oracle import number_of
 from tests.simulation.shards_world import FATE, THROUGH, TOPIC, TOPICS, ShardsWorld
 from tms.core.commits import CommitRequest
-from tms.core.errors import NoLeader, OtherShard, OutcomeUnknown, RollbackRefused, Unavailable
+from tms.core.errors import (
+    NoLeader,
+    OutcomeUnknown,
+    RollbackRefused,
+    TopicNotFound,
+    TransactionUnknown,
+    Unavailable,
+)
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -145,7 +152,7 @@ class ShardsMachine(ShardsWorld):
             found = self.await_(self.poll(server.way(self.shard_of(topic)), topic, view))
         except Unavailable:
             return
-        except OtherShard:
+        except TransactionUnknown:
             assert self.shard_of(topic) != self.shard_of(of)
             return
         given = {number_of(payload) for _, payload in found} - {work.number}
@@ -170,7 +177,7 @@ class ShardsMachine(ShardsWorld):
             else:
                 messaging = server.way(self.shard_of(topic)).messaging
                 self.await_(messaging.publish(topic, with_keys(self.payloads(1)), pointer))
-        except (Unavailable, OutcomeUnknown, OtherShard):
+        except (Unavailable, OutcomeUnknown, TopicNotFound, TransactionUnknown):
             return
         raise AssertionError("a transaction over shards")
 

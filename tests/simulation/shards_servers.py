@@ -64,7 +64,7 @@ class Server:
         answering = self if self.is_here(shard) else self.known.get(shard)
         if answering is None or (shard in answering.turns and not answering.is_here(shard)):
             raise NoLeader(shard=shard)
-        return answering.services
+        return answering.services.in_shard(shard)
 
     async def die(self) -> None:
         """Lead nothing any more, and have no answers."""

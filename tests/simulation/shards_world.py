@@ -128,10 +128,12 @@ class ShardsWorld(RuleBasedStateMachine):
             if other is server or (other is not None and each not in deaf):
                 other.hear(shard, server)
         for work in self.oracles[shard].works.values():
-            self.find_out(work, server.services)
+            self.find_out(work, server.services.in_shard(shard))
         for topic in self.oracles[shard].acknowledged:
             if self.positions[topic].mover is not None:
-                self.position(topic, server.services)  # before that transaction goes on
+                self.position(
+                    topic, server.services.in_shard(shard)
+                )  # before that transaction goes on
 
     @rule(number=THROUGH)
     def notice(self, number: int) -> None:
@@ -251,7 +253,8 @@ class ShardsWorld(RuleBasedStateMachine):
         for server in [each for each in self.servers if each is not None]:
             turn = server.turns.get(shard)
             if turn is not None and turn.lease.left_s == 0 and self.has(topic):
-                work = server.services.messaging.publish(topic, with_keys(self.payloads(1)))
+                own = server.services.in_shard(shard)
+                work = own.messaging.publish(topic, with_keys(self.payloads(1)))
                 with suppress(Unavailable, OutcomeUnknown):
                     self.await_(work)
                     raise AssertionError("acknowledged without a lease")

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.cli.conftest import run_command
+from tests.sharding.three_shards import home_of
 from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
@@ -25,7 +26,7 @@ async def polled(
 ) -> list[tuple[bytes, bytes]]:
     found = []
     for topic_id in (ORDERS, OTHER):
-        blocks = services.messaging.poll(
+        blocks = home_of(services, topic_id).messaging.poll(
             topic_id,
             Reading(FIRST_ID, limit=100_000, view=isolation_of(committed=committed)),
         )

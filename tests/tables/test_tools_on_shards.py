@@ -22,6 +22,7 @@ from tables.leveldb import LevelDBStore
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION
 from tests.cli.conftest import run_command
 from tests.contracts.store_contract import rows_of
+from tests.sharding.three_shards import home_of
 from tests.simulation.gateway import Call, Rows, SimulatedGateway
 from tests.tables.copies import GONE, ORDERS, OTHER, copy, fill, polled
 from tms.core.clock import SystemClock
@@ -130,23 +131,29 @@ def committing(owner: str, sequence: int, topic: TopicId, *, origin: str = "run 
             namespace=topic.namespace,
             topic=topic.name,
         )
-        pointer = (await services.transactions.start(request)).transaction_id
-        await services.messaging.publish(topic, [b"work"], pointer)
-        await services.transactions.commit(pointer)
+        home = home_of(services, topic)
+        pointer = (await home.transactions.start(request)).transaction_id
+        await home.messaging.publish(topic, [b"work"], pointer)
+        await home.transactions.commit(pointer)
 
     return commit
 
 
 def deleting(topic: TopicId) -> Work:
-    return lambda services: services.messaging.delete_topic(topic)
+    return lambda services: home_of(services, topic).messaging.delete_topic(topic)
 
 
 async def seen(services: OpenServices | ShardedServices) -> Any:
     """All that readers see, and what is known of transactions."""
     read = [await polled(services, committed=committed) for committed in (True, False)]
-    positions = await services.subscriptions.subscriptions(ORDERS)
+    positions = await home_of(services, ORDERS).subscriptions.subscriptions(ORDERS)
     invalid = await services.transactions.invalid()
-    infos = [await services.transactions.info(each.transaction_id) for each in invalid]
+    infos = []
+    for each in invalid:
+        shard = 0
+        if services.sharding is not None:
+            shard = services.sharding.shard_of_transaction(each.transaction_id)
+        infos.append(await services.in_shard(shard).transactions.info(each.transaction_id))
     owners = {
         each.owner: (each.sequence, each.transaction_id, each.origin)
         for each in await services.transactions.owners()
@@ -237,7 +244,8 @@ def test_a_transaction_in_progress_in_any_shard_is_refused(
     source: str, sharded: str, back: str
 ) -> None:
     async def leave_one_open(services: OpenServices | ShardedServices) -> None:
-        await services.transactions.start(StartRequest(namespace="ns", topic=OTHER.name))
+        request = StartRequest(namespace="ns", topic=OTHER.name)
+        await home_of(services, OTHER).transactions.start(request)
 
     asyncio.run(fill(source, many=1))
     copy(source, sharded)

@@ -82,8 +82,6 @@ class PeerWatch:
         """Since when a server has not answered."""
         self._instances: Sequence[Instance] = ()
         self._watching: asyncio.Task[None] | None = None
-        self.on_looked: list[Callable[[], None]] = []
-        """Called after each round."""
 
     def open(self) -> None:
         """Begin."""
@@ -153,8 +151,6 @@ class PeerWatch:
             if each.id in silent and each.id not in self._registration.instance.unreached_servers:
                 _log.warning("server %d does not answer at %s", each.id, each.address)
         self._registration.report_unreached(silent)
-        for call in self.on_looked:
-            call()
 
     async def _answers(self, other: Instance) -> bool:
         try:

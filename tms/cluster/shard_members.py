@@ -8,10 +8,11 @@
    Nobody claims within `SETTLING_S` of registering, so that servers that are started together
    share.
 3. A server gives a shard back if another has been named for it for `move_delay_s` without a break,
-   or at once if an operator wishes that. All other shards must be served then, except those that
-   several servers could not open, and it moves one at a time. One that comes back because
-   the other server could not serve it is not moved to that server again for `FIRST_S`, and for
-   twice as long each time, `REST_S` at most, unless wishes have changed.
+   or at once if an operator wishes that, or if most other servers do not reach this one. All other
+   shards must be served then, except those that several servers could not open, and it moves one at
+   a time. One that comes back because the other server could not serve it is not moved to that
+   server again for `FIRST_S`, and for twice as long each time, `REST_S` at most, unless wishes have
+   changed.
 4. A server that found a shard damaged, or of an unknown format, does not claim it for `REST_S`,
    unless a new wish names that server.
 5. A server counts as live if it reaches the store, is reached by the others
@@ -19,6 +20,8 @@
    (`tms.cluster.suspicions`). One that is suspected gets no free shard.
 6. A server that could not open a shard says so in its entry, and claims it again only if no other
    does. If several could not open it, it does not count in the balance until one serves it.
+7. A single shard is the whole store, with the lease of that. There is nothing to share, and nobody
+   can wish who tries it again: so 2's `SETTLING_S` and 4's `REST_S` are 0.
 """
 
 import asyncio
@@ -29,7 +32,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tms.cluster.balance import balanced
-from tms.cluster.holding import unless
+from tms.cluster.holding import LEASE, unless
 from tms.cluster.instances import ROOT, instances_of
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord
 from tms.cluster.member import Member
@@ -113,15 +116,18 @@ class ShardMembers:
         `free` is as `Member` has it, for a shard.
         """
         self._on_moved = on_moved
-        self._settling_s, self._rest_s = settling_s, rest_s
+        is_one = sharding.shards == 1
+        self._settling_s = 0.0 if is_one else settling_s
+        self._rest_s = rest_s
+        self._damaged_s = 0.0 if is_one else rest_s
         self._presence = presence
         self._sharding = sharding
         self._move_delay_s = move_delay_s
         self._members = [
             Member(
                 presence,
-                of_store=f"{of_store}.{shard}",
-                path=f"{ROOT}/shards/{shard}/lease",
+                of_store=of_store if is_one else f"{of_store}.{shard}",
+                path=LEASE if is_one else f"{ROOT}/shards/{shard}/lease",
                 may_claim=partial(self._may_claim, shard),
                 free=None if free is None else partial(free, shard),
             )
@@ -144,6 +150,7 @@ class ShardMembers:
         self._sharing: asyncio.Task[None] | None = None
         self._is_due = asyncio.Event()
         """Set when a shard has become free, for which nobody may be named yet."""
+        presence.watch.on_reached.append(self._is_due.set)
 
     async def open(self, lead: LeadShard, on_leader: OnShardLeader) -> None:
         """Take part. Raises as `Member.open`."""
@@ -179,6 +186,8 @@ class ShardMembers:
 
     async def state(self) -> ClusterState:
         """Return how the cluster stands. Raises `Unavailable`."""
+        if self._sharding.shards == 1:
+            return await self._members[0].state()
         instances = await instances_of(self._presence.store)
         leads = any(member.role is Role.LEADER for member in self._members)
         return ClusterState(
@@ -252,7 +261,7 @@ class ShardMembers:
             self._damages[shard] = known
         is_wished = self._wishes.get(shard) == self._presence.instance.id
         is_tried_again = is_wished and known.wishes_version != self._wishes_version
-        return not is_tried_again and now_s - known.at_s < self._rest_s
+        return not is_tried_again and now_s - known.at_s < self._damaged_s
 
     async def _share(self) -> None:
         while True:
@@ -261,7 +270,10 @@ class ShardMembers:
             await unless(self._is_due, asyncio.sleep(self._presence.lease_s / RENEWALS))
 
     async def _look(self) -> None:
-        instances = await instances_of(self._presence.store)
+        own = self._presence.instance  # the entry may say less yet
+        instances = [
+            own if each.id == own.id else each for each in await instances_of(self._presence.store)
+        ]
         self._wishes, self._wishes_version = await wishes_of(self._presence.store)
         seen = {
             shard: record
@@ -344,7 +356,8 @@ class ShardMembers:
 
     def _may_move(self, shard: int, unwanted_s: float) -> bool:
         is_wished = shard in self._wishes
-        if not is_wished and unwanted_s < self._move_delay_s:
+        is_delayed = not is_wished and not self._presence.peers.is_to_yield
+        if is_delayed and unwanted_s < self._move_delay_s:
             return False
         before = self._given_back.get(shard)
         if before is None or self._members[shard].followed_token > before.token:

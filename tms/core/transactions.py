@@ -278,6 +278,10 @@ class OpenTransactions(Protocol):
         """
         ...
 
+    def check_here(self, transaction_id: int) -> None:
+        """Raise `TransactionUnknown` for the id of a transaction of another shard."""
+        ...
+
     def snapshot_of(self, transaction_id: int) -> Transaction:
         """Return the snapshot of one that is durably in progress, for its readers.
 

@@ -346,10 +346,15 @@ class Service:
             wait_s = 0.0
 
     def _snapshot_of(self, view: View) -> Transaction | None:
-        """Return the snapshot to read by. None: everything is given."""
+        """Return the snapshot to read by; None if everything is given.
+
+        A snapshot of another shard says nothing of the transactions here: it is unknown.
+        """
         if view is Isolation.ALL:
             return None
         if isinstance(view, Transaction):
+            if self._transactions is not None:
+                self._transactions.check_here(view.transaction_id)
             return view
         if self._transactions is None:
             raise TransactionsElsewhere

@@ -25,6 +25,7 @@ from tms.core.shards import check_shard
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import folder_of
 from tms.core.tables import Tables
+from tms.core.topic import TopicId
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import trusted
 from tms.messaging.features import Instances
@@ -80,6 +81,10 @@ class OpenServices:
         """Return this: it is the shard 0, and there is no other."""
         check_shard(shard, 1)
         return self
+
+    def reaching(self, _: TopicId) -> Service:
+        """Return the way to a topic of the service's own."""
+        return self.messaging
 
     async def refresh_lags(self) -> None:
         """Look how far readers are behind; a bounded time."""

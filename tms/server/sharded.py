@@ -1,11 +1,13 @@
-"""The services of a process on a sharded store: those of each shard that it leads, and the ways.
+"""The services of a process on shards: those of each one that it leads, and the ways to others.
 
 1. Each shard is opened, led and closed by itself, as a lone server's store is. A process that is
    alone leads all of them; in a cluster it leads some, under a lease for each.
 2. Shards share the clock, the namespaces, the metrics' registry, the cache's memory and the
    connections to HBase, of which each has a bounded part. Other limits hold for each shard.
-3. Requests for a topic or a transaction go to its shard (`tms.sharding`). Lists and sums are made
-   of all shards, also of those that others lead.
+3. A request for a topic or a transaction is answered by the services of its shard (`in_shard`).
+   Lists and sums are made of all shards, also of those that others lead (`tms.sharding`).
+4. A cluster serves a store without shards as one that has a single shard. Nothing that users see
+   numbers it then: no label, finding or warning.
 """
 
 import asyncio
@@ -18,13 +20,15 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from tms.core.caller import SYSTEM
 from tms.core.cleanup import Cleanup
 from tms.core.cluster import HeldLease
+from tms.core.errors import NoLeader
 from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
-from tms.core.messaging import Messaging
+from tms.core.messaging import Messaging, MessagingService
 from tms.core.payload_values import PayloadValues
 from tms.core.ranges import Ranges
 from tms.core.shards import OneShard, OwnIds, Sharding, check_shard
@@ -32,6 +36,7 @@ from tms.core.store_access import StoreAccess
 from tms.core.store_url import url_of_shard
 from tms.core.subscriptions import Subscriptions
 from tms.core.tables import Tables
+from tms.core.topic import TopicId
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.cache import CacheBudget
@@ -40,17 +45,15 @@ from tms.messaging.store_runtime import CACHE_BYTES_TOLD
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
-from tms.registry.log import WayToLog
+from tms.registry.log import SCHEMAS_TOPIC, WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import hbase_pool, open_metadata, open_tables
 from tms.settings import Settings
-from tms.sharding.groups import ShardedGroups
 from tms.sharding.messaging import ShardedMessaging
 from tms.sharding.metrics import ShardMetrics
-from tms.sharding.places import Picked, Places, ServedMessaging, held
-from tms.sharding.positions import ShardedRanges, ShardedSubscriptions
+from tms.sharding.places import Picked, Places, ShardService, held
+from tms.sharding.ranges import ShardedRanges
 from tms.sharding.transactions import ShardedTransactions
-from tms.sharding.upkeep import ShardedCleanup, ShardedInspection
 from tms.transactions.foreign_manager import TransactionsOfOthers
 
 Opened = tuple[Tables, Upkeep]
@@ -64,7 +67,7 @@ class ShardedServices:
     sharding: Sharding
     places: Places[Shard]
     process: Process
-    messaging: ServedMessaging
+    messaging: MessagingService
     transactions: AsyncTransactions
     subscriptions: Subscriptions
     groups: Groups
@@ -75,6 +78,8 @@ class ShardedServices:
     schemas: LocalSchemas
     registries: dict[int, CollectorRegistry]
     """The metrics of the shards that are led here."""
+    led: "dict[int, ShardedServices]"
+    """For each shard that is led here its services, with what is of the process."""
     closing: AsyncExitStack
     """Closes what was opened with the services."""
 
@@ -88,30 +93,14 @@ class ShardedServices:
 
         Raises `InvalidRequest` (invalid_query), and `NoLeader` if it is not led here.
         """
-        one = cast("Shard", self.places.here[check_shard(shard, self.sharding.shards)])
-        return replace(
-            self,
-            messaging=one.messaging,
-            transactions=one.transactions,
-            subscriptions=one.subscriptions,
-            groups=one.groups,
-            ranges=one.ranges,
-            cleanup=one.cleanup,
-            inspection=one.inspection,
-        )
+        if check_shard(shard, self.sharding.shards) not in self.led:
+            raise NoLeader(shard=shard)
+        return self.led[shard]
 
-    def reaching(self) -> Messaging:
-        """Return the way to the service's own topics, wherever they are led."""
-        reached = Picked(self.places.reached, lambda each: held(each).messaging)
-        return ShardedMessaging(
-            self.sharding,
-            cast("Sequence[ServedMessaging]", reached),
-            reached,
-            self.places.led.keys(),
-            limits=self.process.limits,
-            values=None,
-            own_transactions=True,
-        )
+    def reaching(self, topic: TopicId) -> Messaging:
+        """Return the way to a topic of the service's own, wherever that is led."""
+        shard, reached = self.sharding.shard_of(topic), self.places.reached
+        return cast("Messaging", ShardService(lambda: held(reached[shard]).messaging))
 
     @asynccontextmanager
     async def leading(
@@ -135,9 +124,20 @@ class ShardedServices:
         )
         self.registries[number] = registry
         self.places.lead(number, shard)
+        self.led[number] = replace(
+            self,
+            messaging=shard.messaging,
+            transactions=shard.transactions,
+            subscriptions=shard.subscriptions,
+            groups=shard.groups,
+            ranges=shard.ranges,
+            cleanup=shard.cleanup,
+            inspection=shard.inspection,
+        )
         try:
             yield shard
         finally:
+            del self.led[number]
             self.places.leave(number)
             del self.registries[number]
             await shard.close()
@@ -166,15 +166,21 @@ class ShardedServices:
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, and in which shard."""
+        is_one = self.sharding.shards == 1
         return [
-            f"shard {number}: {warning}"
+            warning if is_one else f"shard {number}: {warning}"
             for number, shard in sorted(self.places.led.items())
             if shard.own_transactions is not None
             for warning in shard.own_transactions.warnings()
         ]
 
     def findings(self) -> list[Finding]:
-        """Return which shards are away now, or take no writes."""
+        """Return which shards are away now, or take no writes; a single one is the whole store."""
+        if self.sharding.shards == 1:
+            kind = FindingKind.WRITES_REFUSED
+            return [
+                each for shard in self.shards for each in shard.refused_writes(kind, "the store")
+            ]
         found = {
             number: Finding(
                 kind=FindingKind.SHARD_AWAY,
@@ -197,7 +203,7 @@ class ShardedServices:
         missing = self.places.missing
         transactions = self.transactions
         if missing and isinstance(transactions, ShardedTransactions):
-            transactions = transactions.without(missing)
+            transactions = cast("AsyncTransactions", transactions.without(missing))
         return replace(self, transactions=transactions), missing
 
     async def raise_format(self) -> None:
@@ -215,21 +221,28 @@ class ShardStores:
 
     def __init__(self, store: str, sharding: Sharding, settings: Settings) -> None:
         """Open shards of `store`, `hbase://…`."""
-        part = {
-            "hbase_connections": max(2, 2 * settings.hbase_connections // sharding.shards),
-            "cleanup_workers": min(1, settings.cleanup_workers),
-        }
+        self._pool = hbase_pool(store, settings)
+        if sharding.shards > 1:
+            part = {
+                "hbase_connections": max(2, 2 * settings.hbase_connections // sharding.shards),
+                "cleanup_workers": min(1, settings.cleanup_workers),
+            }
+            settings = settings.model_copy(update=part)
         self._store = store
         self._sharding = sharding
-        self._settings = settings.model_copy(update=part)
-        self._pool = hbase_pool(store, settings)
+        self._settings = settings
+
+    def url(self, number: int) -> str:
+        """Return the URL of one."""
+        return self._store if self._sharding.shards == 1 else url_of_shard(self._store, number)
 
     def open(self, number: int, lease: HeldLease | None = None) -> Opened:
-        """Open one; whoever asks closes the tables.
+        """Open one; the caller closes the tables.
 
         Raises as `open_tables`, and `StoreFormatUnknown` if it is not as the whole store says.
         """
-        url, expected = url_of_shard(self._store, number), OneShard(number, self._sharding)
+        url = self.url(number)
+        expected = OneShard(number, self._sharding) if self._sharding.shards > 1 else None
         tables = open_tables(
             url, self._settings, takes_over=True, lease=lease, shard=expected, pool=self._pool
         )
@@ -323,7 +336,8 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
     gauge = Gauge("tms_cache_bytes", CACHE_BYTES_TOLD, registry=process.registry)
     gauge.set_function(lambda: cache.used_bytes)
     registries: dict[int, CollectorRegistry] = {}
-    process.registry.register(ShardMetrics(registries))
+    metrics = ShardMetrics(registries, is_labelled=sharding.shards > 1)
+    process.registry.register(metrics)
     has_own = settings.transactions == "own"
     places = Places[Shard](sharding.shards)
     here, asked = places.here, places.asked
@@ -332,40 +346,26 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
         Picked(here, lambda each: each.messaging),
         Picked(asked, lambda each: held(each).messaging),
         places.led.keys(),
-        limits=process.limits,
-        values=values,
-        own_transactions=has_own,
+        values,
     )
-    way.attach(messaging)
-    transactions = ShardedTransactions(
-        sharding,
-        Picked(here, lambda each: each.transactions),
-        Picked(asked, lambda each: held(each).transactions),
-    )
-    ranges = ShardedRanges(
-        sharding,
-        Picked(here, lambda each: each.ranges),
-        Picked(asked, lambda each: held(each).ranges),
-    )
-    inspections = Picked(cast("list[Shard]", here), _inspection_of)
+    schemas_shard = sharding.shard_of(TopicId(SYSTEM, SCHEMAS_TOPIC))
+    way.attach(cast("Messaging", ShardService(lambda: held(asked[schemas_shard]).messaging)))
+    transactions = ShardedTransactions(Picked(asked, lambda each: held(each).transactions))
+    ranges = ShardedRanges(sharding, Picked(asked, lambda each: held(each).ranges))
     return ShardedServices(
         sharding,
         places,
         process._replace(values=values, cache=cache),
-        messaging,
-        transactions if has_own else cast("AsyncTransactions", TransactionsOfOthers()),
-        ShardedSubscriptions(sharding, Picked(here, lambda each: each.subscriptions)),
-        ShardedGroups(sharding, Picked(here, lambda each: each.groups)),
-        ranges,
-        ShardedCleanup(sharding),
-        ShardedInspection(sharding, inspections),
+        cast("MessagingService", messaging),
+        cast("AsyncTransactions", transactions if has_own else TransactionsOfOthers()),
+        cast("Subscriptions", ShardService(lambda: places.only.subscriptions)),
+        cast("Groups", ShardService(lambda: places.only.groups)),
+        cast("Ranges", ranges),
+        cast("Cleanup", ShardService(lambda: cast("Shard", places.only).cleanup)),
+        cast("PartwiseInspection", ShardService(lambda: cast("Shard", places.only).inspection)),
         process.namespaces,
         schemas,
         registries,
+        {},
         AsyncExitStack(),
     )
-
-
-def _inspection_of(shard: Shard) -> PartwiseInspection:
-    assert shard.inspection is not None, "a served shard has an upkeep"
-    return shard.inspection

@@ -1,1 +1,1 @@
-"""The services of a store with several shards: each call goes to the shard that it is for."""
+"""Lists and sums over the shards of a store, and the way to one wherever it is led."""

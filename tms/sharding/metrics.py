@@ -1,4 +1,4 @@
-"""The metrics of several shards as one: each sample has the label `shard`."""
+"""The metrics of shards as one: each sample has the label `shard`, unless there is only one."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,8 +12,9 @@ _LABEL = "shard"
 class ShardMetrics(Collector):
     """Collects what the registries of shards have, by the shards' numbers as they are now."""
 
-    def __init__(self, registries: Mapping[int, CollectorRegistry]) -> None:
+    def __init__(self, registries: Mapping[int, CollectorRegistry], *, is_labelled: bool) -> None:
         self._registries = registries
+        self._is_labelled = is_labelled
 
     def describe(self) -> list[Metric]:
         """Return nothing: the names are known to each shard's registry."""
@@ -23,6 +24,9 @@ class ShardMetrics(Collector):
         """Give each metric once, with the samples of all shards."""
         found: dict[str, Metric] = {}
         for shard, registry in sorted(self._registries.items()):
+            if not self._is_labelled:
+                yield from registry.collect()
+                continue
             for metric in registry.collect():
                 joint = found.get(metric.name)
                 if joint is None:

@@ -3,7 +3,7 @@
 1. `here` has the services of shards that this process leads. `asked` has those of other servers
    too, for lists and sums over all shards, in the name of the caller; `reached` has them in the
    name of this server, for its own topics.
-2. A shard that is not there raises `NoLeader`, which names it, whatever is wanted of it.
+2. Whatever is wanted of a shard that is not there raises `NoLeader`, which names one of several.
 
 Used from the event loop's thread alone.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from tms.core.cluster import HeldLease
-from tms.core.errors import NoLeader
+from tms.core.errors import InvalidRequest, NoLeader
 from tms.core.messaging import MessagingService
 from tms.core.services import StoreServices
 
@@ -20,19 +20,11 @@ P = TypeVar("P")
 S = TypeVar("S")
 
 
-class ServedMessaging(MessagingService, Protocol):
-    """Messaging that a server stops before it closes it."""
-
-    def stop_waiting(self) -> None:
-        """Let polls that wait for messages answer now, and from now on at once."""
-        ...
-
-
 class ServedShard(StoreServices, Protocol):
     """The services of a shard that this process leads."""
 
     @property
-    def messaging(self) -> ServedMessaging:
+    def messaging(self) -> MessagingService:
         """Topics and messages."""
         ...
 
@@ -40,12 +32,12 @@ class ServedShard(StoreServices, Protocol):
 class _Absent:
     """A shard that nobody is known to lead."""
 
-    def __init__(self, shard: int) -> None:
-        self._shard = shard
+    def __init__(self, **detail: int) -> None:
+        self._detail = detail
 
     def __getattr__(self, name: str) -> Never:
         """Raise `NoLeader`."""
-        raise NoLeader(shard=self._shard)
+        raise NoLeader(**self._detail)
 
 
 def held(place: P) -> P:
@@ -66,6 +58,17 @@ def _is_held(place: object) -> bool:
     except NoLeader:
         return False
     return True
+
+
+class ShardService:
+    """The service of a shard, found again at each use, because the shard may move."""
+
+    def __init__(self, find: Callable[[], object]) -> None:
+        self._find = find
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the service. Raises as `find`."""
+        return getattr(self._find(), name)
 
 
 class Picked(Sequence[S], Generic[P, S]):
@@ -96,7 +99,7 @@ class Places(Generic[Shard]):
 
     def __init__(self, shards: int) -> None:
         """Know of none yet."""
-        absent = [_Absent(shard) for shard in range(shards)]
+        absent = [_Absent(shard=shard) for shard in range(shards)] if shards > 1 else [_Absent()]
         self._absent = cast("list[ServedShard]", absent)
         self.led: dict[int, Shard] = {}
         """The shards that this process leads, by number."""
@@ -107,6 +110,13 @@ class Places(Generic[Shard]):
             (each, each) for each in self._absent
         ]
         """By what other leaders are asked and reached, also of shards that are still led here."""
+
+    @property
+    def only(self) -> ServedShard:
+        """The only shard. Raises `InvalidRequest` (shard_required) if there are several."""
+        if len(self.here) > 1:
+            raise InvalidRequest("shard_required", shards=len(self.here))
+        return self.here[0]
 
     @property
     def missing(self) -> Sequence[int]:

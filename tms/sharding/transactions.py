@@ -1,87 +1,26 @@
-"""Transactions over shards: each is in one, which its id says; lists and sums are of all."""
+"""Transactions over shards: lists and sums. Each transaction is in one, which its id says."""
 
 from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import islice
 
 from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import InvalidRequest, OwnerNotFound
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
-from tms.core.shards import Sharding
-from tms.core.transaction import Transaction
-from tms.core.transactions import (
-    AsyncTransactions,
-    StartRequest,
-    TransactionInfo,
-    TransactionStatus,
-)
-from tms.sharding.whereabouts import Whereabouts
+from tms.core.transactions import AsyncTransactions, TransactionInfo
 
 
-class ShardedTransactions(Whereabouts[AsyncTransactions]):
-    """The transactions of all shards of one store. Fulfils `AsyncTransactions`."""
+class ShardedTransactions:
+    """The part of `AsyncTransactions` that is of no shard alone."""
 
-    def __init__(
-        self,
-        sharding: Sharding,
-        services: Sequence[AsyncTransactions],
-        listed: Sequence[AsyncTransactions],
-    ) -> None:
-        """Have the services, and those by which transactions are listed and counted."""
-        super().__init__(sharding, services)
+    def __init__(self, listed: Sequence[AsyncTransactions]) -> None:
+        """Have the services by which transactions are listed and counted."""
         self._listed = listed
 
     def without(self, missing: Collection[int]) -> "ShardedTransactions":
         """Return the same, with lists and sums that leave some shards out."""
         listed = [self._listed[shard] for shard in range(len(self._listed)) if shard not in missing]
-        return ShardedTransactions(self._sharding, self._services, listed)
-
-    async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
-        """Start a transaction at its home."""
-        home = self._sharding.home(request.namespace, request.topic)
-        return await self._services[home].start(request, caller=caller)
-
-    async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
-        """Return the snapshot of a transaction in progress."""
-        service = self._with_transaction(transaction_id)
-        return await service.transaction(transaction_id, caller=caller)
-
-    async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
-        """Return where a transaction stands."""
-        return await self._with_transaction(transaction_id).info(transaction_id, caller=caller)
-
-    async def can_commit(
-        self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
-    ) -> None:
-        """Announce what it changed; others of its shard are compared."""
-        service = self._with_transaction(transaction_id)
-        await service.can_commit(transaction_id, changes, caller=caller)
-
-    async def commit(
-        self,
-        transaction_id: int,
-        request: CommitRequest = NOTHING,
-        *,
-        caller: Caller = ANYBODY,
-    ) -> None:
-        """Commit it. Raises `OtherShard` besides, if it carries what is not of its shard."""
-        with self._with_topics(transaction_id, request.topics):
-            service = self._with_transaction(transaction_id)
-            await service.commit(transaction_id, request, caller=caller)
-
-    async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
-        """End it; all that it wrote has been undone. Return what it is now."""
-        return await self._with_transaction(transaction_id).abort(transaction_id, caller=caller)
-
-    async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
-        """End it where what it wrote could not be undone."""
-        await self._with_transaction(transaction_id).invalidate(transaction_id, caller=caller)
-
-    async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
-        """Return it with a new write pointer."""
-        service = self._with_transaction(transaction_id)
-        return await service.checkpoint(transaction_id, caller=caller)
+        return ShardedTransactions(listed)
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress of all shards, oldest first."""

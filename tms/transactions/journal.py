@@ -162,6 +162,11 @@ class TransactionJournal(Participant):
             raise StoreUnavailable(reason=_FAILED)
         return self._state.transaction(transaction_id)
 
+    def check_here(self, transaction_id: int) -> None:
+        """Raise `TransactionUnknown` for the id of a transaction of another shard."""
+        if not self._state.ids.has(transaction_id):
+            raise TransactionUnknown(transaction_id=transaction_id)
+
     def check(self, write_pointer: int) -> int:
         """Return the least time of what is written under `write_pointer`, if anything may be."""
         state = self.state

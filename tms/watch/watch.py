@@ -150,7 +150,10 @@ class Watch:
     async def cleanup(self) -> CleanupState | None:
         """Return how cleanup stands; None if there is none, or each shard has its own."""
         cleanup = self._services.cleanup
-        return None if cleanup is None else await _known(cleanup.state())
+        if cleanup is not None:
+            with suppress(TmsError):
+                return await cleanup.state()
+        return None
 
     def rates(self, figures: Figures) -> Rates:
         """Return what has gone through each second of the last minute."""

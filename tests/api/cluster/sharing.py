@@ -68,7 +68,7 @@ class SharingServer:
         store = self._stores[shard]
         opened = StoreTables(store), Upkeep("memory:", store, Settings())
         await turn.enter_async_context(self.services.leading(shard, opened))
-        self.routing.lead(shard, lambda: self.left_s)
+        self.routing.lead(shard, self.services.in_shard(shard), lambda: self.left_s)
 
     async def stop_leading(self, shard: int) -> None:
         await self.routing.leave(shard, self.services.places.led[shard].stop_waiting)

@@ -1,20 +1,32 @@
-"""A server that stands by, behind a socket, and the real leader to which it forwards."""
+"""A server of a cluster on one store, behind a socket, and the real leader to which it forwards."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Unpack
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
-from api.app import create_standby
+from api.app import create_app
 from api.cluster.forwarding import Forwarder
-from api.cluster.standby import ClusterApp
+from api.cluster.routing import ShardRouting
+from api.console.application import beside
+from api.http.application import Application
 from api.http.callers import Callers
+from api.http.context import Options
 from tests.api.rest import Live, Wire, live, serving
+from tms.client.remote_services import RemoteServices
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.findings import Finding
 from tms.core.hosts import networks_of
 from tms.core.limits import Limits
+from tms.core.shards import Sharding
+from tms.core.trusted_clock import trusted
+from tms.namespaces.store import UndeclaredNamespaces
+from tms.server.shard import Process
+from tms.server.sharded import ShardedServices, services_of_shards
+from tms.settings import Settings
 
 ID = 7
 LIMITS = Limits(request_body_s_max=1.0)
@@ -37,12 +49,49 @@ class Known:
         return []
 
 
+class Following:
+    """The parts of a server that leads nothing yet."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        limits: Limits = LIMITS,
+        *,
+        hold_s: float = 0.0,
+        **options: Unpack[Options],
+    ) -> None:
+        self.forwarder = forwarder
+        registry = options.setdefault("registry", CollectorRegistry())
+        clock, namespaces = trusted(options.get("clock"), limits), UndeclaredNamespaces(limits)
+        process = Process(limits, clock, registry, namespaces, None, False)
+        self.services: ShardedServices = services_of_shards(Sharding(1), process, Settings())
+        self.routing = ShardRouting(
+            Sharding(1), [forwarder], hold_s=hold_s, held_bytes_max=limits.queue_bytes_max
+        )
+        app = beside(create_app(self.services, limits, **options))
+        self.app: Application = self.routing.install(app)
+        self._asked: list[RemoteServices] = []
+
+    def hear(self, address: str) -> None:
+        """Know who leads."""
+        self.routing.heard(0, address, "")
+        asked = RemoteServices(address, timeout_s=5, retry_for_s=0, compress=False)
+        self._asked.append(asked)
+        self.services.places.ask(0, asked, asked)
+
+    async def close(self) -> None:
+        for asked in self._asked:
+            await asked.close()
+        await self.forwarder.close()
+
+
 class Second:
     """A server that stands by, and a client of it."""
 
-    def __init__(self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient) -> None:
-        self.forwarder = forwarder
-        self.app = app
+    def __init__(self, following: Following, http: httpx.AsyncClient) -> None:
+        self.forwarder = following.forwarder
+        self.routing = following.routing
+        self.services = following.services
         self.http = http
 
     async def connect(self) -> Wire:
@@ -60,13 +109,13 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 async def second(leader: Live) -> AsyncIterator[Second]:
     """It trusts this machine as a proxy."""
     forwarder, callers = Forwarder(ID), Callers(proxies=networks_of("127.0.0.1"))
-    app = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known(), callers=callers))
-    forwarder.forward_to(f"http://127.0.0.1:{leader.port}")
+    following = Following(forwarder, cluster=Known(), callers=callers)
+    following.hear(f"http://127.0.0.1:{leader.port}")
     async with (
-        serving(app, LIMITS, grace_s=0.5) as (url, _),
+        serving(following.app, LIMITS, grace_s=0.5) as (url, _),
         httpx.AsyncClient(
             base_url=url, headers={"accept-encoding": "identity"}, trust_env=False, verify=False
         ) as http,
     ):
-        yield Second(forwarder, app, http)
-    await forwarder.close()
+        yield Second(following, http)
+    await following.close()

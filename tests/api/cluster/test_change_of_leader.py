@@ -4,13 +4,10 @@ Requests go over sockets that stay open, with heads that the server knows.
 """
 
 from collections.abc import AsyncIterator
-from functools import partial
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from api.app import create_app
-from tests.api.cluster.standing_by import LIMITS, Second
+from tests.api.cluster.standing_by import Second
 from tests.api.http.heads import KNOWN, request
 from tests.api.rest import TOPIC, Live, Rest, Wire, avro_poll, live
 from tests.cluster.hands import LEASE_S, Hands
@@ -28,8 +25,7 @@ class Term:
         self.own = own
         self.clock = Hands()
         self.lease = Lease(token, LEASE_S, self.clock, sent_s=0.0)
-        app = create_app(own.services, LIMITS, registry=CollectorRegistry())
-        second.app.lead(app, partial(getattr, self.lease, "left_s"))
+        second.routing.lead(0, own.services, lambda: self.lease.left_s)
 
 
 @pytest.fixture
@@ -57,7 +53,7 @@ async def test_a_known_head_is_answered_by_whoever_leads(
         for asked in (KNOWN, POLL, KNOWN, POLL):
             assert await by_whom(wire, asked) == "second"
         assert len(await before.payloads()) == 2
-        second.app.follow()
+        second.routing.follow(0)
     # Its services are closed, and another leads.
     for asked in (KNOWN, POLL, KNOWN):
         assert await by_whom(wire, asked) == "leader"
@@ -104,7 +100,7 @@ async def test_the_head_of_a_transaction_is_known_for_as_long(
             assert await by_whom(wire, start) == "second"
             wire.writer.write(commit(1))
             assert (await wire.answer())[0] == 404
-        second.app.follow()
+        second.routing.follow(0)
     assert await by_whom(wire, start) == "leader"
     [started] = (await leader.http.get("/v1/transactions?status=in_progress")).json()
     assert await by_whom(wire, commit(started["transaction_id"])) == "leader"
@@ -119,7 +115,7 @@ async def test_requests_sent_ahead_are_answered_by_whoever_leads_when_it_is_thei
         Term(second, own, token=1)
         wire.writer.write(request(f"{TOPIC}/poll?wait=60", avro_poll()) + KNOWN)
         await own.until(lambda: own.waiters() == 1)
-        second.app.follow()
+        second.routing.follow(0)
         own.service.stop_waiting()
         forwarded = []
         for _ in range(2):

@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from api.app import create_standby
 from api.cluster import ways
 from api.cluster.forwarding import Forwarder
 from tests.api.cluster.peers import OK, Behaviour, Talk, answer_all, answering, peer_that
-from tests.api.cluster.standing_by import ID
+from tests.api.cluster.standing_by import ID, Following
 from tests.api.http.cycles import collected
 from tests.api.http.wires import Wires
 from tests.waiting import turns
@@ -16,9 +15,9 @@ from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
 
-GET = b"GET /v1/x HTTP/1.1\r\nhost: localhost\r\n\r\n"
-POLL = b"GET /v1/x?wait=5 HTTP/1.1\r\nhost: localhost\r\n\r\n"
-POST = b"POST /v1/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nab"
+GET = b"GET /v1/transactions HTTP/1.1\r\nhost: localhost\r\n\r\n"
+POLL = b"GET /v1/transactions?wait=5 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+POST = b"POST /v1/transactions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nab"
 
 
 async def never(talk: Talk) -> None:
@@ -50,7 +49,7 @@ async def test_it_leaves_no_cycle(
     behaviour, sent, then, status = case
     async with peer_that(behaviour) as peer:
         forwarder = Forwarder(ID)
-        wires = Wires(create_standby(forwarder, Limits()))
+        wires = Wires(Following(forwarder, Limits()).app)
 
         async def ask() -> bytes:
             forwarder.forward_to(peer.url)

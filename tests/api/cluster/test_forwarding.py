@@ -152,6 +152,7 @@ async def test_without_a_leader_nothing_is_done_and_that_is_said(second: Second)
         assert refusal(answer) == (503, "no_leader")
         assert answer.headers["retry-after"] == "1"
     second.forwarder.forward_to(None)
+    second.services.places.ask(0, None, None)
     assert refusal(await second.http.get("/ready")) == (503, "no_leader")
 
 
@@ -193,13 +194,13 @@ async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -
     left_s = 5.0
     async with live(own=True) as own:
         await own.create()
-        second.app.lead(own.app, lambda: left_s)
+        second.routing.lead(0, own.services, lambda: left_s)
         assert (await second.http.get(TOPIC)).status_code == 200
         left_s = 0.0
         assert refusal(await second.http.get(TOPIC)) == (404, "topic_not_found")
         left_s = 5.0
         assert (await second.http.get(TOPIC)).status_code == 200
-        second.app.follow()
+        second.routing.follow(0)
         assert refusal(await second.http.get(TOPIC)) == (404, "topic_not_found")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.cluster.peers import OK, Talk, answer_all, answering, peer_that
 from tests.api.cluster.standing_by import ID, Second
-from tests.api.rest import TOPICS, Live, refusal
+from tests.api.rest import TOPIC, TOPICS, Live, refusal
 from tests.waiting import turns, until
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,8 @@ async def test_both_heads_are_handed_on_as_they_came(second: Second) -> None:
         second.forwarder.forward_to(peer.url)
         wire = await second.connect()
         wire.writer.write(
-            b"POST /a%2Fb?c HTTP/1.1\r\nhost: localhost\r\nX-Two: 1\r\nx-two:2\r\nte: x\r\n"
+            b"POST /v1/namespaces/ns/topics/a%2Fb/publish?c HTTP/1.1\r\n"
+            b"host: localhost\r\nX-Two: 1\r\nx-two:2\r\nte: x\r\n"
             b"authorization: Bearer t\r\nconnection: keep-alive\r\ncontent-length: 1\r\n\r\nb"
         )
         head = await wire.reader.readuntil(b"\r\n\r\n")
@@ -44,7 +45,8 @@ async def test_both_heads_are_handed_on_as_they_came(second: Second) -> None:
         await wire.close()
     host = peer.url.removeprefix("http://")
     assert requests == [
-        b"POST /a%%2Fb?c HTTP/1.1\r\nhost: %s\r\nx-two: 1\r\nx-two: 2\r\ncontent-length: 1\r\n"
+        b"POST /v1/namespaces/ns/topics/a%%2Fb/publish?c HTTP/1.1\r\nhost: %s\r\n"
+        b"x-two: 1\r\nx-two: 2\r\ncontent-length: 1\r\n"
         b"tms-forwarded-by: %d\r\nauthorization: Bearer t\r\n\r\nb" % (host.encode(), ID)
     ]
     status, *lines = head.decode().split("\r\n")
@@ -86,9 +88,9 @@ async def test_what_is_no_answer_leaves_the_outcome_unknown(second: Second) -> N
     ):
         async with peer_that(answering(said)) as peer:
             second.forwarder.forward_to(peer.url)
-            assert refusal(await second.http.put(TOPICS)) == (504, "outcome_unknown")
+            assert refusal(await second.http.put(TOPIC)) == (504, "outcome_unknown")
             peer.behaviour = answer_all
-            assert (await second.http.put(TOPICS)).content == b"ok"
+            assert (await second.http.put(TOPIC)).content == b"ok"
 
 
 async def test_half_an_answer_cuts_the_connection_of_the_client(second: Second) -> None:
@@ -125,7 +127,7 @@ async def test_an_answer_before_the_end_of_the_body_is_handed_on(second: Second)
     async with peer_that(behave) as peer:
         second.forwarder.forward_to(peer.url)
         wire = await second.connect()
-        await wire.send("POST", TOPICS, b"x", {"content-length": "100"})
+        await wire.send("POST", f"{TOPIC}/publish", b"x", {"content-length": "100000"})
         await turns(20)
         wire.writer.write(b"x")
         status, headers, body = await wire.answer()

@@ -279,3 +279,15 @@ async def test_who_is_cancelled_while_a_lead_ends_is_cancelled(anyio_backend: st
             break
         assert isinstance(outcome, asyncio.CancelledError), f"after {count} turns"
     assert has_ended
+
+
+async def test_rows_of_a_topic_are_asked_of_its_leader(anyio_backend: str) -> None:
+    async with shared() as [first, second]:
+        await first.http.put(topic("n1"))
+        for query in ("topic=t&namespace=n1", "topic=t&namespace=n1&shard=1"):
+            answer = await first.http.get(f"/v1/debug/rows?table=metadata&{query}")
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["tms-leader"] == second.url
+            assert len(answer.json()["rows"]) == 1
+        no_topic = await first.http.get("/v1/debug/rows?table=metadata")
+        assert code_of(no_topic) == (400, "shard_required")

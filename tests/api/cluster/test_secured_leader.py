@@ -8,11 +8,10 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.app import create_app, create_standby
+from api.app import create_app
 from api.cluster.forwarding import Forwarder
-from api.cluster.standby import ClusterApp
 from api.http.tls import ServerTls
-from tests.api.cluster.standing_by import ID, LIMITS, Known
+from tests.api.cluster.standing_by import ID, LIMITS, Following, Known
 from tests.api.rest import TOPICS, refusal, serving
 from tests.servers.authority import Authority
 from tms.core.tls import TlsFiles
@@ -35,7 +34,7 @@ async def standing_by(authority: Authority, ca: Path) -> AsyncIterator[httpx.Asy
     forwarder = Forwarder(ID, settings.tls_to_others())
     services = await open_services("memory:", LIMITS)
     leader = create_app(services, LIMITS, registry=CollectorRegistry())
-    standby = ClusterApp(create_standby(forwarder, LIMITS, cluster=Known()))
+    standby = Following(forwarder, cluster=Known()).app
     tls = ServerTls(TlsFiles(cert, key, str(authority.ca)))
     try:
         async with (

@@ -9,6 +9,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
+from api.cluster.routing import route_alone
 from api.console.application import beside
 from api.http.application import Application
 from api.http.callers import Callers
@@ -135,6 +136,8 @@ async def site(
     app = create_app(services, limits, **options)
     schemas = services.schemas if has_registry else None
     beside(app, is_read_only=is_read_only, registry=schemas)
+    if services.sharding is not None:
+        route_alone(app, services.sharding, services.in_shard)
     try:
         async with serving(app, limits, on_stopping=services.stop_waiting) as (url, _):
             opened = Site(url, services, app, doors)

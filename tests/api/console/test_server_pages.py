@@ -8,6 +8,7 @@ import pytest
 from tests.api.cluster.standing_by import STATE, Known
 from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tests.api.doors import ROOT, Doors
+from tests.sharding.three_shards import home_of
 from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.core.cluster import ClusterState, ShardStanding, ShardState
 from tms.core.findings import Finding
@@ -82,7 +83,7 @@ async def test_each_shard_has_a_cleanup_of_its_own(anyio_backend: object) -> Non
         cleanups = [opened.services.in_shard(shard).cleanup for shard in range(3)]
         assert [(await each.state()).passes for each in cleanups if each] == [0, 1, 0]
         await opened.create()
-        await opened.services.messaging.publish(TOPIC, [b"x"])
+        await home_of(opened.services, TOPIC).messaging.publish(TOPIC, [b"x"])
         assert "committed" in await browser.get(f"{PAGE}/messages")
         assert "Size, about" in await browser.get(PAGE)
 

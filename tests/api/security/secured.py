@@ -14,12 +14,11 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.app import create_app, create_standby
+from api.app import create_app
 from api.cluster.forwarding import Forwarder
-from api.cluster.standby import ClusterApp, with_leaders_pages
 from api.console.application import beside
 from api.http.access_control import AccessControl
-from tests.api.cluster.standing_by import ID, Known
+from tests.api.cluster.standing_by import ID, Following, Known
 from tests.api.rest import NOW_MS, Wire, serving, settings_of
 from tests.manual_clock import ManualClock
 from tests.waiting import until
@@ -205,21 +204,20 @@ async def pair_of_servers(
         services = await open_services("memory:", LIMITS, clock, settings=settings_of(own=True))
         stack.push_async_callback(services.close)
         forwarder = Forwarder(ID, None, Sealer(standby.keys, str(ID), clock))
-        stack.push_async_callback(forwarder.close)
         app = create_app(
             services, LIMITS, registry=leader.metrics, clock=clock, access=leader.access
         )
         beside(app)
-        second = create_standby(
+        second = Following(
             forwarder, LIMITS, cluster=Known(), registry=standby.metrics, access=standby.access
         )
-        with_leaders_pages(beside(second), forwarder)
+        stack.push_async_callback(second.close)
         stopping = services.messaging.stop_waiting
         await stack.enter_async_context(serving_server(leader, app, on_stopping=stopping))
-        await stack.enter_async_context(serving_server(standby, ClusterApp(second)))
+        await stack.enter_async_context(serving_server(standby, second.app))
         for each in (leader, standby):
             each.access._opener = Opener(each.keys, each.url, clock)  # once there is a URL
-        forwarder.forward_to(leader.url)
+        second.hear(leader.url)
         pair = Pair(clock, services, leader, standby, forwarder)
         pair.root = await pair.token(ROOT)
         yield pair

@@ -23,7 +23,10 @@ T = TopicId("ns", "t")
 WAYS = ("directly", "forwarded")
 JSON_TYPE = {"content-type": "application/json"}
 EVERY_RULE = [*ACTIONS_OF[Kind.TOPIC], *(set(ACTIONS_OF[Kind.SERVER]) - {Action.TRANSACT_ANY})]
-ANSWERED_HERE = ("/metrics", "/v1/cluster", "/v1/clock", "/v1/clock/accept")
+ANSWERED_HERE = (
+    *("/docs", "/metrics", "/openapi.json"),
+    *("/v1/cluster", "/v1/cluster/wishes", "/v1/clock", "/v1/clock/accept"),
+)
 
 
 def told_of(pair: Pair, principal: str = "ann") -> list[dict[str, Any]]:

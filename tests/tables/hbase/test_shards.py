@@ -208,9 +208,9 @@ def test_servers_share_the_shards_and_take_over_from_each_other(
         first, second = started
         wait_until(lambda: _is_ready(first) and _is_ready(second))
         wait_until(lambda: len(set(_leaders(first))) == 2 and None not in _leaders(first))
-        metrics = httpx.get(f"{first.url}/metrics").text
-        assert 'tms_cluster_shards{state="serving"} 3.0' in metrics
-        assert "tms_held_requests 0.0" in metrics
+        serving = 'tms_cluster_shards{state="serving"} 3.0'
+        wait_until(lambda: serving in httpx.get(f"{first.url}/metrics").text)
+        assert "tms_held_requests 0.0" in httpx.get(f"{first.url}/metrics").text
         ids = sorted(each["id"] for each in command(first, "cluster")["instances"])
         with tms.connect(first.url) as client, tms.connect(second.url) as other:
             topics = client.topics() or _created(client)

@@ -1,7 +1,7 @@
 """Runs a server: REST on the services that `tms.server.node` opens, alone or as one of a cluster.
 
-In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
-the others forward to it (`api.cluster.standby`). The schema registry is served in any case
+In a cluster a server leads shards, or the whole store, for some time (`tms.cluster.member`); what
+others lead it forwards to them (`api.cluster.routing`). The schema registry is served in any case
 (`tms.server.registry_part`), also by a server that has nothing else.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 import uvloop
 
 from tms.cluster.instances import next_instance_id
+from tms.core.caller import AUDIT_TOPIC
 from tms.core.trusted_clock import trusted
 from tms.metadata.interface import MetadataStore
 from tms.metadata.patience import once_reached
@@ -24,13 +25,14 @@ from tms.server.loop_steps import OF_PROCESS
 from tms.server.opening import open_served
 from tms.server.registry_part import open_registry
 from tms.server.security_part import read_security, read_tls
+from tms.server.serving.cluster import serve_in_cluster
 from tms.server.serving.parts import Basis, OnStarted, process_metrics
-from tms.server.serving.store_cluster import serve_in_cluster
 from tms.server.stores import importing, open_metadata
 from tms.settings import Settings
 
 with importing("api"):
     from api.app import create_app, create_storeless
+    from api.cluster.routing import route_alone
     from api.http.server import serve as serve_app
 
 _SWITCH_INTERVAL_S = 0.0005
@@ -93,13 +95,15 @@ async def _serve(basis: Basis, on_started: OnStarted) -> None:
         )
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
-        parts.publish_audit(services.messaging)
+        parts.publish_audit(services.reaching(AUDIT_TOPIC))
         options = parts.options(registry, sharding=services.sharding)
         app = parts.with_console(create_app(services, settings.limits(), **options))
+        if services.sharding is not None:
+            route_alone(app, services.sharding, services.in_shard)
         await stack.enter_async_context(app.context.watch.at_work())
         if parts.schemas is not None:
             parts.schemas.register(registry)
-            parts.schemas.attach(services.messaging)
+            parts.schemas.attach(services.reaching(settings.registry_topic_id))
             parts.schemas.elect()
         await serve_app(
             parts.listeners(parts.with_schemas(app)),

@@ -1,11 +1,13 @@
-"""Serves the shards of a store as one of a cluster: those that this server leads, and the ways.
+"""Serves the shards of a store as one server of a cluster: those that it leads, and the ways.
 
-1. The services, their application and the registry are there all the time. Shards come and go: each
-   is opened under a lease of its own, and closed before that is given back.
+1. The services, their application and the registry exist as long as the server. Shards come and go:
+   each is opened under a lease of its own, and closed before that is given back.
 2. A request for a shard that is led elsewhere is forwarded (`api.cluster.routing`).
+3. A store without shards is served as one that has a single shard.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,19 +16,35 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tms.cluster.formats import raising_when_all_know
-from tms.cluster.instances import instances_of
+from tms import __version__
+from tms.cluster.agreement import agreed_sharding
+from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
+from tms.cluster.instances import instances_of, next_instance_id
 from tms.cluster.lease import Lease
+from tms.cluster.presence import Presence
 from tms.cluster.shard_members import MoveCause, ShardMembers
+from tms.cluster.store_watch import look_s_max
+from tms.core.caller import AUDIT_TOPIC
 from tms.core.cluster import Instance, ShardStanding
 from tms.core.shards import Sharding
-from tms.core.store_url import url_of_shard
+from tms.core.store_features import FEATURES
 from tms.metadata.patience import once_reached
-from tms.server.serving.parts import Joined, fenced_writes, process_metrics, show_peers
+from tms.server.registry_part import open_registry
+from tms.server.serving.parts import (
+    Basis,
+    Joined,
+    OnStarted,
+    Peers,
+    agreed_settings,
+    fenced_writes,
+    process_metrics,
+    quick_settings,
+    show_peers,
+)
 from tms.server.serving.shard_ways import ShardWays
 from tms.server.shard import Process
 from tms.server.sharded import ShardedServices, ShardStores, namespaces_of, services_of_shards
-from tms.server.stores import importing
+from tms.server.stores import importing, look_at, open_metadata, sharding_of
 
 with importing("api"):
     from api.app import create_app
@@ -34,11 +52,49 @@ with importing("api"):
     from api.http.server import serve as serve_app
 
 
+_log = logging.getLogger(__name__)
 _TAKEOVER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack) -> None:
+async def serve_in_cluster(basis: Basis, on_started: OnStarted) -> None:
     """Serve until this server is stopped. Raises as `tms.server.serving.process.serve`."""
+    settings = basis.settings
+    async with AsyncExitStack() as stack:
+        opened = await open_registry(settings, basis.clock, stack)
+        metadata = await open_metadata(settings.metadata)
+        stack.push_async_callback(metadata.close)
+        look_s = look_s_max(settings.lease_s)
+        read = partial(sharding_of, settings.store, quick_settings(settings))
+        sharding = await once_reached(
+            partial(agreed_sharding, metadata, settings.store_shared, read)
+        )
+        instance_id = await once_reached(partial(next_instance_id, metadata))
+        parts = await basis.open(stack, opened, metadata, instance_id)
+        instance = Instance(
+            id=instance_id,
+            address=settings.advertise,
+            version=__version__,
+            since_ms=parts.clock.now_ms(),
+            store_format=STORE_FORMAT,
+            features=FEATURES,
+            boot="" if parts.security is None else parts.security.boot,
+            agreed=agreed_settings(settings, has_registry=opened is not None),
+        )
+        presence = Presence(
+            metadata,
+            instance,
+            lease_s=settings.lease_s,
+            look=look_at(settings.store, settings, look_s),
+            ask=Peers(parts.tls.to_others).ask,
+            time=parts.clock,
+        )
+        values = None if opened is None else opened.values
+        joined = Joined(parts, presence, values, on_started)
+        await _serve(joined, sharding or Sharding(1), stack)
+    _log.info("stopped; this server has left its cluster")
+
+
+async def _serve(joined: Joined, sharding: Sharding, stack: AsyncExitStack) -> None:
     parts, settings = joined.parts, joined.parts.settings
     registry, limits = process_metrics(), settings.limits()
     namespaces = await once_reached(partial(namespaces_of, settings))
@@ -52,33 +108,33 @@ async def serve_shards(joined: Joined, sharding: Sharding, stack: AsyncExitStack
         sharding, forwarders, hold_s=settings.hold_s, held_bytes_max=limits.queue_bytes_max
     )
     metrics = _Metrics(registry)
+    stores = ShardStores(settings.store, sharding, settings)
     members = ShardMembers(
         joined.presence,
         sharding,
         of_store=settings.store_shared,
         move_delay_s=settings.move_delay_s,
-        free=lambda shard, token: joined.free(url_of_shard(settings.store, shard), token),
+        free=lambda shard, token: joined.free(stores.url(shard), token),
         on_moved=lambda why: metrics.moves.labels(why.value).inc(),
     )
     metrics.show(members, routing)
     show_peers(registry, joined.presence)
-    options = parts.options(registry, members, sharding)
-    options["wish"] = members.wish
+    options = parts.options(registry, members)
+    if sharding.shards > 1:
+        options["sharding"], options["wish"] = sharding, members.wish
     app = parts.with_schemas(parts.with_console(create_app(services, limits, **options)))
     routing.install(app)
     ways = ShardWays(joined, services.places)
     stack.push_async_callback(ways.close)
-    stores = ShardStores(settings.store, sharding, settings)
     turns = _Turns(joined, services, stores, routing, ways, metrics)
-    reaching = services.reaching()
-    parts.publish_audit(reaching)
+    parts.publish_audit(services.reaching(AUDIT_TOPIC))
     stack.callback(parts.publish_audit, None)
     await stack.enter_async_context(app.context.watch.at_work())
     stack.push_async_callback(members.close)
     await members.open(turns.lead, turns.heard)
     if parts.schemas is not None:
         parts.schemas.register(registry)
-        parts.schemas.attach(reaching)
+        parts.schemas.attach(services.reaching(settings.registry_topic_id))
         parts.schemas.elect()
     await serve_app(
         parts.listeners(app),
@@ -112,12 +168,6 @@ class _Metrics:
             buckets=_TAKEOVER_S,
             registry=registry,
         )
-        self.lease_left = Gauge(
-            "tms_cluster_lease_left_seconds",
-            "Time that is left of the lease of a shard that this server leads.",
-            ["shard"],
-            registry=registry,
-        )
         self.fenced = fenced_writes(registry)
         for why in MoveCause:
             self.moves.labels(why.value)
@@ -127,14 +177,6 @@ class _Metrics:
         for standing in ShardStanding:
             self.shards.labels(standing.value).set_function(partial(members.count, standing))
         self.held.set_function(lambda: routing.held)
-
-    def show_lease(self, number: int, lease: Lease) -> None:
-        """Show what is left of a lease, until `hide_lease`."""
-        self.lease_left.labels(number).set_function(lambda: max(0.0, lease.left_s))
-
-    def hide_lease(self, number: int) -> None:
-        """Show nothing of a lease any more."""
-        self.lease_left.remove(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +204,9 @@ class _Turns:
             raising = raising_when_all_know(self._instances, shard.raise_format)
             last_first.push_async_callback(_ended, raising)
             last_first.push_async_callback(self.routing.leave, number, shard.stop_waiting)
-            self.routing.lead(number, lambda: lease.left_s)
+            self.routing.lead(number, self.services.in_shard(number), lambda: lease.left_s)
             self.metrics.takeover.observe(time.monotonic() - claimed_s)
-            self.metrics.show_lease(number, lease)
-            last_first.callback(self.metrics.hide_lease, number)
+            _show_lease(self.services.registries[number], lease)
             yield
 
     async def _instances(self) -> Sequence[Instance]:
@@ -176,6 +217,12 @@ class _Turns:
         other = None if address == self.joined.presence.instance.address else address
         self.routing.heard(number, other, boot)
         self.ways.heard(number, other, boot)
+
+
+def _show_lease(registry: CollectorRegistry, lease: Lease) -> None:
+    told = "Time that is left of the lease of a shard that this server leads."
+    gauge = Gauge("tms_cluster_lease_left_seconds", told, registry=registry)
+    gauge.set_function(lambda: max(0.0, lease.left_s))
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:
