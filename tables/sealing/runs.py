@@ -28,8 +28,8 @@ from tables.sealing.edges import shown
 from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
 from tables.sealing.takeovers import Crossings
 from tables.store import PAYLOAD, Row, Store
-from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
+from tms.core.held_lease import HeldLease
 from tms.core.limits import INT64_MAX
 from tms.core.message import KEY
 from tms.core.repeatable import repeatable

@@ -28,8 +28,8 @@ from tables.sealing.edges import shown
 from tables.sealing.runs import SEAL_END, RunSeals, run_of
 from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
-from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
+from tms.core.held_lease import HeldLease
 from tms.core.message import KEY
 from tms.core.repeatable import repeatable
 from tms.core.tables import Batch

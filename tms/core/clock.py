@@ -23,7 +23,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
-from tms.core.cluster import HeldLease
+from tms.core.held_lease import HeldLease
 
 
 class Clock(Protocol):

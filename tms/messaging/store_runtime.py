@@ -7,7 +7,7 @@ after; the tables stay open.
 from prometheus_client import CollectorRegistry
 
 from tms.core.clock import Clock, KeyTime
-from tms.core.cluster import HeldLease
+from tms.core.held_lease import HeldLease
 from tms.core.limits import Limits
 from tms.core.store_access import StoreAccess
 from tms.core.tables import Tables

@@ -15,8 +15,8 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from prometheus_client import CollectorRegistry
 
 from tms.core.clock import Clock
-from tms.core.cluster import HeldLease
 from tms.core.findings import Finding, FindingKind
+from tms.core.held_lease import HeldLease
 from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, cast
 from prometheus_client import CollectorRegistry
 
 from tms.core.clock import SessionTime
-from tms.core.cluster import HeldLease
 from tms.core.commits import Carrier
 from tms.core.errors import Stopping, Unavailable
 from tms.core.findings import Finding, FindingKind, writes_refused
+from tms.core.held_lease import HeldLease
 from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
 from tms.core.payload_values import PayloadValues

@@ -22,10 +22,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from tms.core.caller import SYSTEM
 from tms.core.cleanup import Cleanup
-from tms.core.cluster import HeldLease
 from tms.core.errors import NoLeader
 from tms.core.findings import Finding, FindingKind
 from tms.core.groups import Groups
+from tms.core.held_lease import HeldLease
 from tms.core.inspection import PartwiseInspection
 from tms.core.lags import ReaderLag
 from tms.core.messaging import Messaging, MessagingService

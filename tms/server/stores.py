@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tms.core.clock import SystemClock
-from tms.core.cluster import HeldLease
 from tms.core.credentials import without_credentials
+from tms.core.held_lease import HeldLease
 from tms.core.shards import Sharding
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import (

@@ -11,8 +11,8 @@ Used from the event loop's thread alone.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
-from tms.core.cluster import HeldLease
 from tms.core.errors import InvalidRequest, NoLeader
+from tms.core.held_lease import HeldLease
 from tms.core.messaging import MessagingService
 from tms.core.services import StoreServices
 
