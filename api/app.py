@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Unpack
 
-from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.context import Context, Options, context_of
+from api.http.door.access_control import AccessControl
 from api.http.exchange import topic_id_of
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
@@ -35,7 +35,7 @@ from api.resources import (
 from api.resources import clock as clock_resource
 from tms import __version__
 from tms.core.limits import Limits
-from tms.core.services import ServerServices
+from tms.core.services.server_services import ServerServices
 
 OPERATIONS: tuple[Operation, ...] = (
     *namespaces.OPERATIONS,

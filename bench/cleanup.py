@@ -22,11 +22,11 @@ from tables.keys import PLAIN_START, prefix
 from tables.leveldb import LevelDBStore
 from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE
-from tms.core.clock import SystemClock
 from tms.core.limits import UINT16_COUNT, Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicId
-from tms.core.topic import TopicMetadata as TopicRow
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
+from tms.core.values.topic import TopicMetadata as TopicRow
 from tms.transactions.pruning import InvalidList
 
 _CONNECTIONS = 32

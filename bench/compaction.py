@@ -25,10 +25,10 @@ from cleanup.topic_rules import TopicRules
 from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE
 from tables.store_tables import StoreTables
-from tms.core.clock import SystemClock
-from tms.core.frame import bodies_of, encode_body
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, services_on
 from tms.transactions.service import TransactionService
 

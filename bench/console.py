@@ -22,7 +22,7 @@ from bench.servers import tms_server
 from bench.table import Table, rate, times
 from bench.topics import ask, connected, create, fill
 from bench.wrk import Run
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
 
 _SUBSCRIPTIONS = 1_000
 _TRANSACTIONS = 1_000

@@ -14,11 +14,11 @@ from api.http.context import context_of
 from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import OK, Exchange
+from api.http.listener.server import ListeningAddress, serve
 from api.http.metrics import OperationMetrics
 from api.http.operation import Operation
 from api.http.request_body import read_body
 from api.http.router import Router
-from api.http.server import ListeningAddress, serve
 from tms.core.limits import Limits
 
 

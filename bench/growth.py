@@ -9,7 +9,7 @@ from bench.rounds import Effort, Measure, in_turn
 from bench.servers import tms_server
 from bench.table import Table, rate, times
 from bench.topics import Topic, create, fill, last_id, starts, write_starts
-from tms.core.message import FIRST_ID
+from tms.core.values.message import FIRST_ID
 
 _CONNECTIONS = 32
 _ASKED = 100

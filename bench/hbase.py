@@ -31,11 +31,11 @@ from tables.hbase.opening import create_store, open_store
 from tables.keys import PLAIN_START, prefix
 from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE
-from tms.core.clock import SystemClock
 from tms.core.limits import Limits
-from tms.core.message import KEY
-from tms.core.shards import ShardBy, Sharding
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.message import KEY
+from tms.core.values.shards import ShardBy, Sharding
+from tms.core.values.topic import TopicId, TopicMetadata
 
 _SECONDS_MIN = 5.0
 """Less, and 32 connections would not all be answered once."""

@@ -9,7 +9,7 @@ from bench.table import Table, rate
 from tables.leveldb import LevelDBStore
 from tables.store_tables import StoreTables
 from tms.core.limits import Limits
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, encode_row
 from tms.transactions.recovery import recover

@@ -18,14 +18,14 @@ from bench.rounds import Effort
 from bench.servers import Server, empty_server, registry_server, tms_server
 from bench.table import Table, mebibytes, rate, share
 from dev.processes import free_ports
-from tms.client.remote_services import RemoteServices
-from tms.core.caller import REGISTRY, Caller
-from tms.core.frame import bodies_of
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
-from tms.core.topic import TopicId
-from tms.registry.log import PROPERTIES
-from tms.registry.records import Origin, SchemaWritten, encode
-from tms.registry.schema import Schema
+from tms.client.remote.remote_services import RemoteServices
+from tms.core.values.caller import REGISTRY, Caller
+from tms.core.values.frame import bodies_of
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
+from tms.core.values.topic import TopicId
+from tms.registry.log.schema_log import PROPERTIES
+from tms.registry.state.records import Origin, SchemaWritten, encode
+from tms.registry.state.schema import Schema
 
 _CONNECTIONS = 8
 _NEW = 500

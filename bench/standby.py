@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.cluster.forwarding import Forwarder
 from api.cluster.routing import ShardRouting
-from api.http.server import ListeningAddress, serve
-from api.http.tls import ServerTls
+from api.http.listener.server import ListeningAddress, serve
+from api.http.listener.tls import ServerTls
 from tms.core.limits import Limits
-from tms.core.shards import Sharding
-from tms.core.tls import TlsFiles, client_context
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.tls import TlsFiles, client_context
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.values.shards import Sharding
 from tms.namespaces.store import UndeclaredNamespaces
 from tms.server.shard import Process
 from tms.server.sharded import services_of_shards

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import fastavro
 
-from tms.core.frame import bodies_of, encode_body
-from tms.core.message import FIRST_ID, Message
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import FIRST_ID, Message
 from tms.wire.avro_bodies import AVRO, CONSUME_RESPONSE_SCHEMA
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import PollRequest, PublishRequest

@@ -32,10 +32,10 @@ from cleanup.topic_rules import TopicRules
 from cleanup.topics import Known, KnownTopics, Wait
 from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
 from tables.store import MESSAGE, METADATA, PAYLOAD, Store
-from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
-from tms.core.message import KEY
+from tms.core.runtime.clock import Clock
+from tms.core.values.message import KEY
 
 _OLD_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""

@@ -22,12 +22,12 @@ from cleanup.loop_calls import TopicCalls
 from cleanup.ranges import ROWS_COUNTED, Reason, Step, last_key
 from tables.keys import after_prefix, message_key_of, prefix
 from tables.store import MESSAGE, Store
-from tms.core.clock import Clock
-from tms.core.entries import PLAIN
 from tms.core.limits import MS_PER_S, Limits
-from tms.core.message import key_after
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.topic_properties import tombstone_s_of
+from tms.core.runtime.clock import Clock
+from tms.core.values.entries import PLAIN
+from tms.core.values.message import key_after
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.core.values.topic_properties import tombstone_s_of
 
 _LATE_S = 600
 """On a store elsewhere, a write may come late: a tombstone stays at least so long."""

@@ -26,10 +26,10 @@ from tables.keys import (
     entry_pointer_of,
     message_key_of,
 )
-from tms.core.entries import PLAIN
-from tms.core.frame import HEADERS_FLAG, KEY_FLAG, NO_PAYLOAD_FLAG, read_key
-from tms.core.message import KEY
-from tms.core.varints import MORE_FOLLOWS
+from tms.core.values.entries import PLAIN
+from tms.core.values.frame import HEADERS_FLAG, KEY_FLAG, NO_PAYLOAD_FLAG, read_key
+from tms.core.values.message import KEY
+from tms.core.values.varints import MORE_FOLLOWS
 
 _DIGEST_BYTES = 16
 _FRAME_AT = {FRAMED_KIND: 1, TRANSACTIONAL_FRAMED_KIND: POINTER_END}

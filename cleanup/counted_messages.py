@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tms.core.topic_properties import Retention
+from tms.core.values.topic_properties import Retention
 
 _SLICES = 100
 

@@ -30,8 +30,8 @@ from tables.keys import (
 from tables.sealing.seal import Seal
 from tables.store import GROUP, MESSAGE, PAYLOAD, SUBSCRIPTION, Store, tables_with
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.message import KEY
-from tms.core.topic import TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicMetadata
 
 ALL_PAYLOADS_MS = 3_600_000
 """How often all pointers are looked at, in steady time."""

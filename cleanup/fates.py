@@ -6,8 +6,8 @@ For what looks at many entries and must not take away what a transaction in prog
 from collections.abc import Callable, Collection
 from enum import Enum
 
-from tms.core.entries import PLAIN
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
+from tms.core.values.entries import PLAIN
 from tms.transactions.pruning import InvalidList
 
 

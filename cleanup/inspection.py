@@ -49,16 +49,16 @@ from tables.store import (
     tables_with,
 )
 from tables.transaction_table import StoreTransactionTable
-from tms.core.cleanup import InvalidState, PruneBound
-from tms.core.entries import PLAIN
 from tms.core.errors import TopicNotFound
-from tms.core.frame import read_frame
-from tms.core.inspection import Facts
 from tms.core.limits import Limits
-from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.topic_properties import tombstone_s_of
-from tms.core.transactions import TransactionStatus, standing
+from tms.core.services.transactions import TransactionStatus, standing
+from tms.core.values.cleanup import InvalidState, PruneBound
+from tms.core.values.entries import PLAIN
+from tms.core.values.frame import read_frame
+from tms.core.values.inspection import Facts
+from tms.core.values.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.core.values.topic_properties import tombstone_s_of
 from tms.transactions.commands import TransactionState
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover

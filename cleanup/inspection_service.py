@@ -1,9 +1,10 @@
 """Looks into the tables part by part, and checks them: a server's own while it works, or others.
 
-Fulfils `tms.core.inspection.PartwiseInspection`. Tables are read in threads, in parts bounded in
-rows and bytes, one part at a time: each may need all topics in memory. Who asks meanwhile is told
-`DebugBusy`. A server is asked how transactions stand, for the log behind it changes meanwhile.
-What seems wrong is looked at again after a moment: between two reads, the server may have written.
+Fulfils `tms.core.values.inspection.PartwiseInspection`. Tables are read in threads, in parts
+bounded in rows and bytes, one part at a time: each may need all topics in memory. Who asks
+meanwhile is told `DebugBusy`. A server is asked how transactions stand, for the log behind it
+changes meanwhile. What seems wrong is looked at again after a moment: between two reads, the server
+may have written.
 """
 
 import asyncio
@@ -17,11 +18,11 @@ from typing import Protocol
 from cleanup.inspection import StateOfTransactions, row_facts
 from cleanup.verification import CHECKED_BY_ROW, Verification
 from tables.store import Row, Store
-from tms.core.clock import Clock
 from tms.core.errors import DebugBusy, TopicNotFound
-from tms.core.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import Clock
+from tms.core.values.inspection import Bounds, Facts, Problems, Rows, Size
+from tms.core.values.topic import TopicId
 from tms.transactions.snapshot_codec import decode_snapshot, time_of_snapshot
 
 _BYTES_MAX = 4 * 1024 * 1024

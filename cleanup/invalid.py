@@ -26,11 +26,11 @@ from tables.keys import after_prefix, entry_pointer_of, prefix
 from tables.metadata_table import StoreMetadataTable
 from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Row, Store
-from tms.core.clock import Clock
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
-from tms.core.message import KEY
-from tms.core.tables import Batch
-from tms.core.topic import TopicMetadata
+from tms.core.runtime.clock import Clock
+from tms.core.services.tables import Batch
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 WHOLE = (b"", b"\xff")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tables.store import Row
-from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import Stopping
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.cleanup import WrittenSoFar
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 T = TypeVar("T")

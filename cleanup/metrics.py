@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import (
 )
 
 from cleanup.runner import Runner
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 
 
 class CleanupMetrics:

@@ -11,8 +11,8 @@ What else goes from a compact topic is decided in `cleanup.compaction`.
 from collections.abc import Container
 from enum import Enum
 
-from tms.core.entries import PLAIN
-from tms.core.topic import TopicMetadata
+from tms.core.values.entries import PLAIN
+from tms.core.values.topic import TopicMetadata
 
 
 class Decision(Enum):

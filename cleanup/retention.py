@@ -33,12 +33,12 @@ from tables.keys import (
     prefix,
 )
 from tables.store import MESSAGE, PAYLOAD, Store
-from tms.core.clock import Clock
-from tms.core.frame import read_frame
 from tms.core.limits import Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.topic_properties import retention_of
+from tms.core.runtime.clock import Clock
+from tms.core.values.frame import read_frame
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.core.values.topic_properties import retention_of
 
 
 class KeptTopics:

@@ -15,11 +15,11 @@ from time import monotonic, perf_counter
 from typing import Protocol
 
 from cleanup.ranges import Reason, Step
-from tms.core.cleanup import CleanupPass
-from tms.core.clock import Clock
 from tms.core.errors import Stopping, TmsError
 from tms.core.limits import MS_PER_S, Limits
-from tms.core.repeatable import repeatable
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.repeatable import repeatable
+from tms.core.values.cleanup import CleanupPass
 
 _BUSY_S = 0.25
 """So long after a request was seen, there may be more."""

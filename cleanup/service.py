@@ -1,6 +1,7 @@
 """Cleanup as the server has it: the runner behind an interface for the event loop.
 
-Fulfils `tms.core.cleanup.Cleanup`. What it reads of tables, and waits for, is done in threads.
+Fulfils `tms.core.values.cleanup.Cleanup`. What it reads of tables, and waits for, is done in
+threads.
 """
 
 import asyncio
@@ -10,10 +11,10 @@ from cleanup.loop_calls import TransactionCalls
 from cleanup.runner import Runner
 from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
-from tms.core.cleanup import CleanupState, InvalidState, PruneBound
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
-from tms.core.transaction import NO_TX_IN_PROGRESS
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.values.cleanup import CleanupState, InvalidState, PruneBound
+from tms.core.values.transaction import NO_TX_IN_PROGRESS
 from tms.transactions.pruning import InvalidList
 
 

@@ -11,9 +11,9 @@ from cleanup.loop_calls import TopicCalls
 from cleanup.ranges import Step
 from cleanup.retention import KeptTopics
 from tables.store import Store
-from tms.core.clock import Clock
 from tms.core.limits import Limits
-from tms.core.topic import TopicMetadata
+from tms.core.runtime.clock import Clock
+from tms.core.values.topic import TopicMetadata
 
 
 class TopicRules:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 from tables.metadata_table import decoded
 from tables.raising import shown_rows
 from tables.store import METADATA, Row, Store
-from tms.core.clock import Clock
-from tms.core.topic import TopicMetadata
+from tms.core.runtime.clock import Clock
+from tms.core.values.topic import TopicMetadata
 
 
 class MetadataPage(NamedTuple):

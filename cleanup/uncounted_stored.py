@@ -30,12 +30,12 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.store import MESSAGE, PAYLOAD, Store
-from tms.core.cleanup import WrittenSoFar
-from tms.core.clock import Clock
-from tms.core.entries import PLAIN
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicMetadata
+from tms.core.runtime.clock import Clock
+from tms.core.values.cleanup import WrittenSoFar
+from tms.core.values.entries import PLAIN
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicMetadata
 
 
 def first_stored_ms(store: Store, run: bytes, live_ms: int) -> int | None:

@@ -29,12 +29,12 @@ from tables.sealing.runs import SEAL_END
 from tables.sealing.seal import Seal, seal_of
 from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.transaction_table import StoreTransactionTable
-from tms.core.entries import PLAIN
 from tms.core.errors import StoreCorrupt
-from tms.core.frame import read_frame
 from tms.core.limits import Limits
-from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.entries import PLAIN
+from tms.core.values.frame import read_frame
+from tms.core.values.message import KEY, KEY_BYTES
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.transactions.segments import token_of
 
 CHECKED_BY_ROW = (MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP)

@@ -27,27 +27,35 @@ class Made:
 
 MADE = (
     Made("tms.client.async_client", "tms.client.client", "Client", "client", function="connect"),
-    Made("tms.client.async_topic", "tms.client.topic", "Topic", "topic"),
+    Made("tms.client.topics.async_topic", "tms.client.topics.topic", "Topic", "topic"),
     Made(
-        "tms.client.async_subscription", "tms.client.subscription", "Subscription", "subscription"
+        "tms.client.topics.async_subscription",
+        "tms.client.topics.subscription",
+        "Subscription",
+        "subscription",
     ),
-    Made("tms.client.async_group", "tms.client.group", "TopicGroup", "group"),
+    Made("tms.client.groups.async_group", "tms.client.groups.group", "TopicGroup", "group"),
     Made(
-        "tms.client.async_group_message",
-        "tms.client.group_message",
+        "tms.client.groups.async_group_message",
+        "tms.client.groups.group_message",
         "GroupMessage",
         "taken",
     ),
     Made(
-        "tms.client.async_transaction",
-        "tms.client.transaction",
+        "tms.client.transactions.async_transaction",
+        "tms.client.transactions.transaction",
         "TransactionContext",
         "context",
         through="home",
     ),
-    Made("tms.core.transactions", "tms.client.transactions", "Transactions", "transactions"),
-    Made("tms.core.schemas", "tms.client.schemas", "Schemas", "schemas"),
-    Made("tms.core.namespaces", "tms.client.namespaces", "Namespaces", "namespaces"),
+    Made(
+        "tms.core.services.transactions",
+        "tms.client.transactions.transactions",
+        "Transactions",
+        "transactions",
+    ),
+    Made("tms.core.services.schemas", "tms.client.schemas", "Schemas", "schemas"),
+    Made("tms.core.values.namespaces", "tms.client.namespaces", "Namespaces", "namespaces"),
 )
 LEFT_OUT = (
     "calling_by",
@@ -190,7 +198,7 @@ SENTENCES = {
         "A transaction belongs to the principal of the `caller` that started it. Methods that take "
         "the id of one raise `NotPermitted` (transaction_of_another) if the caller is another "
         "principal, and may not end any. A caller without a principal is not checked "
-        "(`tms.core.caller`)."
+        "(`tms.core.values.caller`)."
     ): (
         "A transaction belongs to the principal that started it. Methods that take the id of one "
         "raise `NotPermitted` (transaction_of_another) if you are another principal, and may not "
@@ -198,16 +206,16 @@ SENTENCES = {
     ),
 }
 HOMES = {
-    "Bridge": "tms.client.bridge",
-    "COMMIT_S": "tms.client.commit_outcome",
-    "CallingThread": "tms.client.callback_thread",
-    "GroupWorker": "tms.client.worker",
+    "Bridge": "tms.client.threads.bridge",
+    "COMMIT_S": "tms.client.transactions.commit_outcome",
+    "CallingThread": "tms.client.threads.callback_thread",
+    "GroupWorker": "tms.client.groups.worker",
     "closing": "contextlib",
-    "Commit": "tms.client.commit_outcome",
+    "Commit": "tms.client.transactions.commit_outcome",
     "Iterator": "collections.abc",
     "Retrying": "tenacity",
     "open_in_thread": "tms.client.in_process",
-    "run_in_thread": "tms.client.subscription_loop",
+    "run_in_thread": "tms.client.topics.subscription_loop",
     **{made.name: made.module for made in MADE},
 }
 """Where what the made files name is from, if their sources do not import it."""

@@ -1,4 +1,4 @@
-"""The rows of a metadata store that shares a data folder (`tms.core.metadata_rows`)."""
+"""The rows of a metadata store that shares a data folder (`tms.core.values.metadata_rows`)."""
 
 from collections.abc import Iterable, Sequence
 

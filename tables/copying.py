@@ -47,10 +47,10 @@ from tables.store import (
     Store,
     tables_with,
 )
-from tms.core.entries import PLAIN
 from tms.core.errors import CopyRefused
-from tms.core.repeatable import repeatable
-from tms.core.topic import TopicId
+from tms.core.runtime.repeatable import repeatable
+from tms.core.values.entries import PLAIN
+from tms.core.values.topic import TopicId
 
 _MARK = b"copy:"
 _ORDER = (PAYLOAD, MESSAGE, SUBSCRIPTION, GROUP)

@@ -41,8 +41,8 @@ from tms.core.errors import (
     StoreUnavailable,
     TmsError,
 )
-from tms.core.forks import tell_in_child
-from tms.core.store_access import StoreAccess
+from tms.core.runtime.forks import tell_in_child
+from tms.core.values.store_access import StoreAccess
 
 FORMAT = 3
 """As it is recorded until a feature is used; then 4."""

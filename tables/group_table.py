@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 from tables import chunked_values
 from tables.keys import prefix_of
 from tables.store import GROUP, Row, Store
-from tms.core.batch import Batch
 from tms.core.errors import StoreCorrupt
-from tms.core.group_log import StoredGroup
+from tms.core.values.batch import Batch
+from tms.core.values.group_log import StoredGroup
 
 _LOG = b"\x00g"
 _SNAPSHOT = b"\x00s"
@@ -102,7 +102,7 @@ class _Rows(NamedTuple):
 
 
 class StoreGroupLog:
-    """The log of one group on any Store. Fulfils `tms.core.group_log.GroupLog`."""
+    """The log of one group on any Store. Fulfils `tms.core.values.group_log.GroupLog`."""
 
     def __init__(self, store: Store, keys: _Keys, token: int, rows: _Rows) -> None:
         """Append under `token` to the `rows` that are there."""
@@ -184,7 +184,7 @@ class StoreGroupLog:
 
 
 class StoreGroupTable:
-    """The Group table on any Store. Fulfils `tms.core.group_log.GroupTable`."""
+    """The Group table on any Store. Fulfils `tms.core.values.group_log.GroupTable`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -12,15 +12,15 @@
                       | 0x04 write_pointer int64 frame payload           transactional, framed
 
 Big-endian. A rolled back entry has its write pointer's sign inverted. The layout without frames is
-CDAP's. DO NOT CHANGE: it is on disk. `docs/formats.md` has worked examples, `tms.core.frame` the
-frames.
+CDAP's. DO NOT CHANGE: it is on disk. `docs/formats.md` has worked examples, `tms.core.values.frame`
+the frames.
 """
 
 import struct
 
 from tms.core.errors import InvalidRequest, StoreCorrupt
-from tms.core.message import KEY_BYTES
-from tms.core.topic import TopicId
+from tms.core.values.message import KEY_BYTES
+from tms.core.values.topic import TopicId
 
 PLAIN_KIND = 0
 TRANSACTIONAL_KIND = 1

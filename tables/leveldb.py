@@ -35,9 +35,9 @@ from tables.room import want_of_room
 from tables.shared_lock import SharedLock
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
-from tms.core.forks import tell_in_child
-from tms.core.store_access import StoreAccess
-from tms.core.tables import Batch
+from tms.core.runtime.forks import tell_in_child
+from tms.core.services.tables import Batch
+from tms.core.values.store_access import StoreAccess
 
 _BLOCK_BYTES = 16 * 1024
 _REOPEN_EVERY_S = 0.5

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from tables.leveldb_log import entries_of
 from tms.core.errors import StoreFileLost
-from tms.core.varints import read_varint
+from tms.core.values.varints import read_varint
 
 _CURRENT = "CURRENT"
 _MANIFEST = re.compile(rb"(MANIFEST-\d+)\n")

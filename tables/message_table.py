@@ -20,15 +20,15 @@ from tables.keys import (
 )
 from tables.rows_to_items import read_entries
 from tables.store import MESSAGE, Store
-from tms.core.entries import PLAIN, Entries
-from tms.core.frame import framed_of
-from tms.core.message import KEY_BYTES, key_after
-from tms.core.tables import Batch, LastKeys, OwnEntries
-from tms.core.topic import TopicId
+from tms.core.services.tables import Batch, LastKeys, OwnEntries
+from tms.core.values.entries import PLAIN, Entries
+from tms.core.values.frame import framed_of
+from tms.core.values.message import KEY_BYTES, key_after
+from tms.core.values.topic import TopicId
 
 
 class StoreMessageTable:
-    """The Message table on any Store. Fulfils `tms.core.tables.MessageTable`."""
+    """The Message table on any Store. Fulfils `tms.core.services.tables.MessageTable`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -14,14 +14,14 @@ from tables.raising import check_writable_row, raised_row, shown_rows
 from tables.sealing.seal import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
-from tms.core.tables import Batch
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.services.tables import Batch
+from tms.core.values.topic import TopicId, TopicMetadata
 
 _SCAN_ROWS = 1000
 
 
 class StoreMetadataTable:
-    """The Metadata table on any Store. Fulfils `tms.core.tables.MetadataTable`."""
+    """The Metadata table on any Store. Fulfils `tms.core.services.tables.MetadataTable`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

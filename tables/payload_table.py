@@ -13,10 +13,10 @@ from operator import itemgetter
 from tables.keys import FRAMED_END, after_prefix, payload_key_of, payload_prefix
 from tables.rows_to_items import read_payloads
 from tables.store import PAYLOAD, Row, Store
-from tms.core.frame import framed_of
-from tms.core.message import MessageBlock
-from tms.core.stored_runs import ReadRun, Reference
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
+from tms.core.values.frame import framed_of
+from tms.core.values.message import MessageBlock
+from tms.core.values.stored_runs import ReadRun, Reference
 
 _GAP_ROWS_MAX = 64
 """Behind so many rows in a row that are not wanted, a new scan begins at the next that are."""
@@ -24,7 +24,7 @@ _NOTHING = MessageBlock(0, b"")
 
 
 class StorePayloadTable:
-    """The Payload table on any Store. Fulfils `tms.core.tables.PayloadTable`."""
+    """The Payload table on any Store. Fulfils `tms.core.services.tables.PayloadTable`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

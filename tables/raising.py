@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from tables.sealing.seal import topic_row
 from tables.store import METADATA, Row, Store
 from tms.core.errors import StoreUnavailable
-from tms.core.topic_properties import is_of_the_server, with_user_names
+from tms.core.values.topic_properties import is_of_the_server, with_user_names
 
 _PAGE = 500
 _TOPICS_NAMED = 20

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics_core import GaugeMetricFamily
 
-from tms.core.room import Room
+from tms.core.values.room import Room
 
 _MIB = 1024 * 1024
 

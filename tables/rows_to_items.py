@@ -1,4 +1,4 @@
-"""Rows of the tables to the items of a block (`tms.core.message`), bounded in count and bytes.
+"""Rows of the tables to the items of a block (`message`), bounded in count and bytes.
 
 This is the inner loop of a poll that is served from disk.
 """
@@ -14,11 +14,11 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.store import Row
-from tms.core.avro_lengths import avro_length
-from tms.core.entries import PLAIN, Entries
 from tms.core.errors import StoreCorrupt
-from tms.core.framed_items import framed_item
-from tms.core.message import (
+from tms.core.values.avro_lengths import avro_length
+from tms.core.values.entries import PLAIN, Entries
+from tms.core.values.framed_items import framed_item
+from tms.core.values.message import (
     ITEM_START,
     ITEM_TAILS,
     KEY_BYTES,

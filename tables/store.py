@@ -29,8 +29,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tms.core.store_features import GROUPS
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
+from tms.core.values.store_features import GROUPS
 
 MESSAGE = "message"
 PAYLOAD = "payload"
@@ -158,7 +158,7 @@ class Store(Protocol):
         ...
 
     def features(self) -> frozenset[str]:
-        """Return the features that are recorded now (`tms.core.store_features`). May ask."""
+        """Return the features that are recorded now (`tms.core.values.store_features`). May ask."""
         ...
 
     def add_feature(self, feature: str) -> None:

@@ -6,17 +6,17 @@
     {"by": "topic", "format": n + 1, "shards": N, ...}             a store with several shards
     {"by": "topic", "format": n + 1, "shard": k, "shards": N, ...}          one of its shards
 
-Features are those of `tms.core.store_features`. Keys ascend. What stands in the place of "..." is
-of each kind of store. A store with a feature, or with a key, that this version does not know is
-refused: so versions to come may add both. DO NOT CHANGE: stored.
+Features are those of `tms.core.values.store_features`. Keys ascend. What stands in the place of
+"..." is of each kind of store. A store with a feature, or with a key, that this version does not
+know is refused: so versions to come may add both. DO NOT CHANGE: stored.
 """
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from tms.core.errors import StoreFormatUnknown
-from tms.core.shards import SHARDS_MAX, OneShard, ShardBy, Sharding
-from tms.core.store_features import FEATURES
+from tms.core.values.shards import SHARDS_MAX, OneShard, ShardBy, Sharding
+from tms.core.values.store_features import FEATURES
 
 _NUMBER = "format"
 _FEATURES = "features"

@@ -1,4 +1,4 @@
-"""The tables of one store, as messaging sees them (`tms.core.tables.Tables`)."""
+"""The tables of one store, as messaging sees them (`tms.core.services.tables.Tables`)."""
 
 from tables.group_table import StoreGroupTable
 from tables.keys import prefix
@@ -8,7 +8,7 @@ from tables.payload_table import StorePayloadTable
 from tables.store import Store
 from tables.subscription_table import StoreSubscriptionTable
 from tables.transaction_table import StoreTransactionTable
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 
 class StoreTables:

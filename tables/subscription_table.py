@@ -19,11 +19,11 @@ from typing import Any
 from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.message import ID_BYTES
-from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
-from tms.core.tables import Batch, StoredPosition
-from tms.core.topic import TopicId
+from tms.core.services.tables import Batch, StoredPosition
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.message import ID_BYTES
+from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
+from tms.core.values.topic import TopicId
 
 _VERSION = struct.Struct(">q")
 _SHARED = b"\x02"
@@ -32,7 +32,7 @@ _KINDS = {field.name: type(field.default) for field in fields(GroupSettings)}
 
 
 class StoreSubscriptionTable:
-    """The Subscription table on any Store. Fulfils `tms.core.tables.SubscriptionTable`."""
+    """The Subscription table on any Store. Fulfils `tms.core.services.tables.SubscriptionTable`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

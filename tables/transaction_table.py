@@ -17,7 +17,7 @@ from tables.keys import after_prefix
 from tables.store import TRANSACTION, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import INT64_MAX
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
 
 _LOG = b"e"
 _SNAPSHOT = b"s"
@@ -39,7 +39,7 @@ _LOG_STOP = _log_key(INT64_MAX)
 
 
 class StoreTransactionTable:
-    """The Transaction table on any Store. Fulfils `tms.core.tables.TransactionTable`."""
+    """The Transaction table on any Store. Fulfils `tms.core.services.tables.TransactionTable`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -2,7 +2,7 @@
 
 import itertools
 
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 
 _boots = itertools.count(1)
 

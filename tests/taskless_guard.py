@@ -1,4 +1,4 @@
-"""Has a test fail in which a taskless handler asks for its task too early (`api.http.taskless`).
+"""Has a test fail in which a taskless handler asks for its task too early (`taskless`).
 
 Otherwise it may seem to work: a request that comes behind another one begins within that one's
 task, and is given that, so that a timeout of the second would cancel the first. And a request whose
@@ -17,14 +17,15 @@ from unittest.mock import patch
 
 from anyio._backends import _asyncio as anyio_on_asyncio
 
-from api.http.connection import HttpConnection
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
-from api.http.taskless import TasklessCall
+from api.http.listener.connection import HttpConnection
+from api.http.protocol.taskless import TasklessCall
 
 _RULE = (
-    "A taskless handler asks for its task, as timeouts do, before its second await. It has none yet"
-    " (api/http/taskless.py): let it wait for a turn of the event loop first, asyncio.sleep(0)."
+    "A taskless handler asks for its task, as timeouts do, before its second await. It has none"
+    " yet (api/http/protocol/taskless.py): let it wait for a turn of the event loop first, by"
+    " asyncio.sleep(0)."
 )
 
 

@@ -9,7 +9,7 @@ import selectors
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 
 T = TypeVar("T")
 _ANSWER_S_MAX = 120.0

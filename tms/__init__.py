@@ -33,10 +33,19 @@ if TYPE_CHECKING:
         Transactions,
         connect,
     )
-    from tms.core.commits import CommitRequest, Stored
     from tms.core.errors import *
-    from tms.core.group_settings import GroupOptions, GroupSettings, Order
-    from tms.core.groups import (
+    from tms.core.services.commits import CommitRequest, Stored
+    from tms.core.services.messaging import AllPublished, Published, RollbackRange
+    from tms.core.services.records import Decoding, Record, SchemaText
+    from tms.core.services.schemas import RegistryStatus, SchemaReference, SchemaVersion
+    from tms.core.services.transactions import (
+        IfOpen,
+        StartRequest,
+        TransactionInfo,
+        TransactionStatus,
+    )
+    from tms.core.values.group_settings import GroupOptions, GroupSettings, Order
+    from tms.core.values.groups import (
         CommitAcks,
         Group,
         GroupMember,
@@ -44,23 +53,19 @@ if TYPE_CHECKING:
         LimitedBy,
         OpenMessage,
     )
-    from tms.core.message import Message, MessageId, tombstone
-    from tms.core.messaging import AllPublished, Published, RollbackRange
-    from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
-    from tms.core.owners import OwnerInfo
-    from tms.core.ranges import Reach, Split, TopicRange
-    from tms.core.records import Decoding, Record, SchemaText
-    from tms.core.schema_contracts import (
+    from tms.core.values.message import Message, MessageId, tombstone
+    from tms.core.values.namespaces import Namespace, NamespaceRules, NamespaceSettings
+    from tms.core.values.owners import OwnerInfo
+    from tms.core.values.ranges import Reach, Split, TopicRange
+    from tms.core.values.schema_contracts import (
         RuleKind,
         RuleMode,
         SchemaMetadata,
         SchemaRule,
         SchemaRuleSet,
     )
-    from tms.core.schemas import RegistryStatus, SchemaReference, SchemaVersion
-    from tms.core.subscriptions import SubscriptionPosition
-    from tms.core.transaction import Transaction
-    from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
+    from tms.core.values.subscriptions import SubscriptionPosition
+    from tms.core.values.transaction import Transaction
 
 __version__ = "0.1.0"
 
@@ -203,28 +208,28 @@ __all__ = [
 
 _HOMES = (
     "tms.core.errors",
-    "tms.core.commits",
-    "tms.core.group_settings",
-    "tms.core.groups",
-    "tms.core.message",
-    "tms.core.messaging",
-    "tms.core.namespaces",
-    "tms.core.owners",
-    "tms.core.ranges",
-    "tms.core.records",
-    "tms.core.schema_contracts",
-    "tms.core.schemas",
-    "tms.core.subscriptions",
-    "tms.core.transaction",
-    "tms.core.transactions",
+    "tms.core.services.commits",
+    "tms.core.values.group_settings",
+    "tms.core.values.groups",
+    "tms.core.values.message",
+    "tms.core.services.messaging",
+    "tms.core.values.namespaces",
+    "tms.core.values.owners",
+    "tms.core.values.ranges",
+    "tms.core.services.records",
+    "tms.core.values.schema_contracts",
+    "tms.core.services.schemas",
+    "tms.core.values.subscriptions",
+    "tms.core.values.transaction",
+    "tms.core.services.transactions",
     "tms.client",
 )
 """The modules that have the names, the client last."""
 
 
 def _close_clients() -> None:
-    if "tms.client.program_end" in sys.modules:
-        sys.modules["tms.client.program_end"].close_all()
+    if "tms.client.threads.program_end" in sys.modules:
+        sys.modules["tms.client.threads.program_end"].close_all()
 
 
 # Here, because what a program registers after it has imported this is called before it.

@@ -45,14 +45,14 @@ from psycopg.pq import PipelineStatus
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Composed, Literal
 
-from tms.client.database_recovery import (
+from tms.client.groups.database_recovery import (
     KnownOutcomes,
     PartEnd,
     Recover,
     Recovered,
     end_prepared,
 )
-from tms.core.transaction import Transaction
+from tms.core.values.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 _PREPARED = "PREPARE TRANSACTION"

@@ -1,7 +1,7 @@
 """The share of each caller in the requests that may be on their way to one other server.
 
 1. There are at most `FORWARDED_MAX`. Of these one caller may have all except a reserve of a tenth
-   (`tms.core.shares`), so nobody can stop what others ask for.
+   (`tms.core.runtime.shares`), so nobody can stop what others ask for.
 2. A request that finds no room waits for `WAIT_S_MAX` at most. If some becomes free, that caller is
    served who was served longest ago, each in the order of its requests.
 
@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 
 from tms.core.errors import TooManyConnections
-from tms.core.shares import Shares
+from tms.core.runtime.shares import Shares
 
 FORWARDED_MAX = 1_000
 WAIT_S_MAX = 5.0

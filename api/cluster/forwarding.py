@@ -24,18 +24,18 @@ from api.cluster.held_requests import read_kept
 from api.cluster.upstream import NotSent
 from api.cluster.upstream_connection import Answer
 from api.cluster.ways import Way, Ways
-from api.http.access_control import CHECK_S
-from api.http.answer import lines
+from api.http.door.access_control import CHECK_S
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
 from api.http.exchange import Exchange
 from api.http.operation import Operation
+from api.http.protocol.answer import lines
 from api.http.request_body import check_announced, read_whole
-from tms.core.cluster import LEADER
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
-from tms.core.http_connections import reason_of
-from tms.core.messaging import STOPPED_AT
-from tms.core.rare_log import RareLog
+from tms.core.runtime.http_connections import reason_of
+from tms.core.runtime.rare_log import RareLog
+from tms.core.services.cluster import LEADER
+from tms.core.services.messaging import STOPPED_AT
 from tms.security.forwards import BOOT_HEADER, Sealer
 from tms.security.forwards import HEADER as SEALED
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from api.http.exchange import Exchange, topic_id_of
-from api.http.numbers import whole_number
 from api.http.operation import RESOURCES, Operation
+from api.http.protocol.numbers import whole_number
 from api.http.query_parameters import values_of
-from tms.core.caller import AUDIT_TOPIC
 from tms.core.errors import OtherShard, TmsError
-from tms.core.shards import ShardBy, Sharding
+from tms.core.values.caller import AUDIT_TOPIC
+from tms.core.values.shards import ShardBy, Sharding
 
 Place = Callable[[Exchange], int | None]
 """Returns the shard that a request is for; None if it names none."""

@@ -44,8 +44,8 @@ from tms.core.errors import (
     TopicNotFound,
     TransactionUnknown,
 )
-from tms.core.services import ServerServices
-from tms.core.shards import Sharding
+from tms.core.services.server_services import ServerServices
+from tms.core.values.shards import Sharding
 
 LeftOfLease = Callable[[], float]
 """Returns the seconds that are left of this server's lease of a shard."""

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from api.cluster.upstream_connection import Answer, OnWrite, UpstreamConnection
-from api.http.answer import LAST_CHUNK, chunk
-from tms.core.http_connections import reason_of
+from api.http.protocol.answer import LAST_CHUNK, chunk
+from tms.core.runtime.http_connections import reason_of
 
 CONNECTIONS_MAX = 1000
 """If there are so many, requests wait for one of them."""

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from tms.core.http_connections import reason_of
+from tms.core.runtime.http_connections import reason_of
 
 BESIDES_BYTES_MAX = 64 * 1024
 """The most bytes of an answer that are none of its body, in a row: its head, to begin with."""

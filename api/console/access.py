@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from api.console.first import Listed, first_of
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
-from api.http.guarded import DecidedBy
-from tms.core.caller import AUDIT_TOPIC
+from api.http.door.guarded import DecidedBy
 from tms.core.errors import InvalidRequest
+from tms.core.values.caller import AUDIT_TOPIC
 from tms.security.explanations import Explanation, explained, resource_of
 from tms.security.grants import Grants
 from tms.security.resources import ACTIONS_OF, SERVER, Action

@@ -28,13 +28,13 @@ from api.console.console import Console
 from api.console.row import Row
 from api.console.visit import ROOT
 from api.http.application import Application
+from api.http.door.guarded import DecidedBy
 from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer
 from api.http.exchange import SEE_OTHER, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Handler, Operation
 from api.http.router import Route
-from tms.core.schemas import AsyncSchemas
+from tms.core.services.schemas import AsyncSchemas
 from tms.security.resources import Action
 
 ROWS: Sequence[Row] = (

@@ -6,9 +6,9 @@ from typing import Any
 from api.console.looking import Look
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit, place
-from api.http.guarded import DecidedBy
-from tms.core.caller import AUDIT_TOPIC
-from tms.core.reading import Isolation
+from api.http.door.guarded import DecidedBy
+from tms.core.values.caller import AUDIT_TOPIC
+from tms.core.values.reading import Isolation
 from tms.security.resources import Action, topic_resource
 
 _FIELDS = (

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 
 LIFE_S = 12 * 3600
 SESSIONS_MAX = 1_024

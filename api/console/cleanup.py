@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from api.console.row import Row
 from api.console.visit import Answer, Done, ShownPage, Visit, place
-from api.http.numbers import whole_number
-from tms.core.cleanup import Cleanup
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import InvalidRequest
-from tms.core.shards import SHARDS_MAX
+from tms.core.values.cleanup import Cleanup
+from tms.core.values.shards import SHARDS_MAX
 from tms.security.resources import Action
 
 _WAIT_S = 1.0

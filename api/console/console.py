@@ -39,8 +39,8 @@ from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import OK, SEE_OTHER, Exchange
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from tms import __version__
-from tms.core.clock import Clock
 from tms.core.errors import InternalError, NotAuthenticated, NotPermitted, TmsError
+from tms.core.runtime.clock import Clock
 
 COOKIE = "tms_console"
 _COOKIE = re.compile(rb"(?:^|;)[ \t]*tms_console=([A-Za-z0-9_-]{1,128})[ \t]*(?:;|$)")

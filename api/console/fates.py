@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from enum import Enum
 
 from tms.core.errors import TopicNotFound, TransactionsElsewhere
-from tms.core.message import Message, id_after
-from tms.core.reading import Isolation, Reading, View
-from tms.core.services import ServerServices
-from tms.core.topic import TopicMetadata
-from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.core.services.server_services import ServerServices
+from tms.core.values.message import Message, id_after
+from tms.core.values.reading import Isolation, Reading, View
+from tms.core.values.topic import TopicMetadata
+from tms.core.values.transaction import ALL_VISIBLE_LATEST
 
 _PAGES_MAX = 20
 

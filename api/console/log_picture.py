@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from api.console.topic_readers import TopicReader
-from tms.core.message import published_ms
-from tms.core.ranges import TopicRange
+from tms.core.values.message import published_ms
+from tms.core.values.ranges import TopicRange
 
 _LEFT, _WIDTH = 20, 960
 _ROW = 22

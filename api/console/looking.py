@@ -13,11 +13,11 @@ from math import isqrt
 from time import perf_counter
 from typing import NamedTuple
 
-from tms.core.message import FIRST_ID, KEY, KEY_BYTES, NO_PAYLOAD_KEY, Message, id_after
-from tms.core.messaging import MessagingService
-from tms.core.ranges import TopicRange
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
+from tms.core.services.messaging import MessagingService
+from tms.core.values.message import FIRST_ID, KEY, KEY_BYTES, NO_PAYLOAD_KEY, Message, id_after
+from tms.core.values.ranges import TopicRange
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 
 SHOWN = 50
 """The messages of a page."""

@@ -16,12 +16,12 @@ from api.console.row import Row
 from api.console.shown import payload as as_text
 from api.console.visit import Answer, Download, ShownPage, Visit, place
 from tms.core.errors import InvalidRequest
-from tms.core.message import Message, MessageId, id_after, parse_id
-from tms.core.messaging import MessagingService
-from tms.core.reading import Isolation, Reading
-from tms.core.topic import TopicMetadata
-from tms.core.topic_schemas import schemas_of
-from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.core.services.messaging import MessagingService
+from tms.core.values.message import Message, MessageId, id_after, parse_id
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicMetadata
+from tms.core.values.topic_schemas import schemas_of
+from tms.core.values.transaction import ALL_VISIBLE_LATEST
 from tms.security.resources import Action
 
 _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 20_000, 2_000, 5_000

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from api.console.typed import pairs_of
 from api.console.visit import Visit
 from tms.core.errors import InvalidRequest, SchemasUnavailable
-from tms.core.frame import bodies_of, encode_body
-from tms.core.payload_values import GivenValue, no_registry
-from tms.core.topic import TopicId
-from tms.core.topic_schemas import schemas_of
+from tms.core.services.payload_values import GivenValue, no_registry
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_schemas import schemas_of
 
 HEADERS = "headers"
 

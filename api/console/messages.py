@@ -19,11 +19,11 @@ from api.console.shown import payload as as_text
 from api.console.times import time_of
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from tms.core.errors import TopicNotFound
-from tms.core.message import FIRST_ID, Message, first_id_at, parse_id
-from tms.core.payload_values import ToldValue
-from tms.core.reading import Isolation
-from tms.core.topic import TopicMetadata
-from tms.core.topic_schemas import schemas_of
+from tms.core.services.payload_values import ToldValue
+from tms.core.values.message import FIRST_ID, Message, first_id_at, parse_id
+from tms.core.values.reading import Isolation
+from tms.core.values.topic import TopicMetadata
+from tms.core.values.topic_schemas import schemas_of
 from tms.security.resources import Action
 
 _HEX = "0x"

@@ -6,10 +6,10 @@ from api.console.first import first_of
 from api.console.row import Row
 from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit, place
-from api.http.guarded import DecidedBy
-from api.http.numbers import whole_number
+from api.http.door.guarded import DecidedBy
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import InvalidRequest
-from tms.core.namespaces import NamespaceSettings
+from tms.core.values.namespaces import NamespaceSettings
 from tms.security.resources import Action
 
 _SETTING_MAX = 10**16 - 1

@@ -3,8 +3,8 @@
 from api.console.charts import Chart
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
-from api.http.guarded import DecidedBy
-from tms.core.findings import findings
+from api.http.door.guarded import DecidedBy
+from tms.core.services.findings import findings
 from tms.security.resources import Action
 from tms.watch.history import History
 from tms.watch.watch import disk_of

@@ -8,11 +8,11 @@ import msgspec
 
 from api.console.shown import payload as as_text
 from api.console.shown import text
-from tms.core.caller import Caller
 from tms.core.errors import SchemasUnavailable
-from tms.core.message import Message
-from tms.core.payload_values import PayloadValues, ToldValue, no_registry
-from tms.core.topic_schemas import TopicSchemas
+from tms.core.services.payload_values import PayloadValues, ToldValue, no_registry
+from tms.core.values.caller import Caller
+from tms.core.values.message import Message
+from tms.core.values.topic_schemas import TopicSchemas
 
 _JSON_BYTES_MAX = 64 * 1024
 _INDENTED_BYTES_MAX = 16 * 1024

@@ -6,11 +6,11 @@ from api.console.times import time_of
 from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from tms.core.errors import InvalidRequest, SubscriptionIsShared, TopicNotFound
-from tms.core.groups import Position, SeekTo
-from tms.core.message import ID_BYTES, first_id_at, id_before, parse_id
-from tms.core.reading import Isolation
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
+from tms.core.values.groups import Position, SeekTo
+from tms.core.values.message import ID_BYTES, first_id_at, id_before, parse_id
+from tms.core.values.reading import Isolation
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action, topic_resource
 from tms.watch.lag_history import LagPoints
 

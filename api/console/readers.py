@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
-from api.http.guarded import DecidedBy
-from api.http.numbers import whole_number
-from tms.core.lags import ReaderLag
+from api.http.door.guarded import DecidedBy
+from api.http.protocol.numbers import whole_number
+from tms.core.values.lags import ReaderLag
 from tms.security.resources import Action, topic_resource
 
 _PAGE = 100

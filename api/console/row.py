@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 
 from api.console.visit import Handler
-from api.http.guarded import DecidedBy
+from api.http.door.guarded import DecidedBy
 from tms.security.resources import Action
 
 

@@ -17,12 +17,12 @@ from api.console.first import first_of
 from api.console.payload_forms import in_lines
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
-from api.http.guarded import DecidedBy
-from api.http.numbers import whole_number
+from api.http.door.guarded import DecidedBy
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import InvalidRequest, SchemaRefused
-from tms.core.extras import install_command
-from tms.core.schema_types import SCHEMA_TYPES
-from tms.core.schemas import LATEST, NUMBER_MAX, AsyncSchemas, SchemaVersion
+from tms.core.runtime.extras import install_command
+from tms.core.services.schemas import LATEST, NUMBER_MAX, AsyncSchemas, SchemaVersion
+from tms.core.values.schema_types import SCHEMA_TYPES
 from tms.security.resources import Action, subject_resource
 
 _TEXT_CHARS = 10_000

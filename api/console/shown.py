@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 
 from api.http.prose import html_of
-from tms.core.printable import printable
+from tms.core.text.printable import printable
 
 _NOTHING = "-"
 _DIGITS_BELOW = 10

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from api.console.console import COOKIE, Console, cookie_of
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit, fields_of
-from api.http.access_control import AccessControl
+from api.http.door.access_control import AccessControl
 from api.http.exchange import Exchange
 from api.http.request_body import read_body
 from tms.core.errors import NotAuthenticated

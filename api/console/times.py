@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from api.http.numbers import whole_number
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import InvalidRequest
-from tms.core.message import check_start_ms
+from tms.core.values.message import check_start_ms
 
 
 def time_of(text: str) -> int:

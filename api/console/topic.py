@@ -13,12 +13,12 @@ from api.console.topic_settings import FIELDS, others_of, settings_of
 from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from tms.core.errors import TopicNotFound, TransactionsElsewhere
-from tms.core.message import NO_PAYLOAD_KEY, published_ms
-from tms.core.ranges import TopicRange
-from tms.core.reading import Isolation, Reading
-from tms.core.services import ServerServices
-from tms.core.topic import TopicId
-from tms.core.topic_schemas import schemas_of
+from tms.core.services.server_services import ServerServices
+from tms.core.values.message import NO_PAYLOAD_KEY, published_ms
+from tms.core.values.ranges import TopicRange
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_schemas import schemas_of
 from tms.security.resources import Action
 
 _PARTS = 8

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from api.console.visit import Visit
-from tms.core.groups import Group
-from tms.core.message import FIRST_ID, id_after, published_ms
-from tms.core.reading import Reading
-from tms.core.subscriptions import SubscriptionKind
-from tms.core.topic import TopicId
-from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.core.values.groups import Group
+from tms.core.values.message import FIRST_ID, id_after, published_ms
+from tms.core.values.reading import Reading
+from tms.core.values.subscriptions import SubscriptionKind
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import ALL_VISIBLE_LATEST
 from tms.security.resources import Action, topic_resource
 from tms.security.rule_book import SOME
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from api.console.typed import pairs_of
-from tms.core import topic_properties as known
 from tms.core.errors import InvalidRequest
-from tms.core.topic import TTL
+from tms.core.values import topic_properties as known
+from tms.core.values.topic import TTL
 
 OTHERS = "others"
 """The field of properties that mean something to users alone, a line each."""

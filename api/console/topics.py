@@ -7,10 +7,10 @@ from contextlib import suppress
 from api.console.row import Row
 from api.console.topic_settings import FIELDS, settings_of
 from api.console.visit import Answer, Done, ShownPage, Visit, place
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import topic_id_of
-from api.http.guarded import DecidedBy
 from tms.core.errors import TopicNotFound
-from tms.core.topic import TopicMetadata, check_namespace
+from tms.core.values.topic import TopicMetadata, check_namespace
 from tms.security.resources import Action
 from tms.watch.history import TopicTraffic
 

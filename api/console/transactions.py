@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from api.console.row import Row
 from api.console.typed import check_confirmed
 from api.console.visit import Answer, Done, ShownPage, Visit
-from api.http.numbers import whole_number
-from tms.core.cleanup import InvalidState
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import TmsError
-from tms.core.groups import LimitedBy
-from tms.core.lags import ReaderLag
-from tms.core.topic import TopicId
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.services.transactions import TransactionInfo, TransactionStatus
+from tms.core.values.cleanup import InvalidState
+from tms.core.values.groups import LimitedBy
+from tms.core.values.lags import ReaderLag
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action, topic_resource
 
 _PAGE = 100

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote
 from api.console.browser_sessions import BrowserSession
 from api.http.exchange import Exchange
 from tms.core.errors import InvalidRequest
-from tms.core.services import ServerServices
+from tms.core.services.server_services import ServerServices
 from tms.security.resources import SERVER, Action, Resource, topic_resource
 
 ROOT = "/console"

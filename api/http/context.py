@@ -6,21 +6,21 @@ from typing import Literal, TypedDict, Unpack
 
 from prometheus_client import CollectorRegistry
 
-from api.http.access_control import AccessControl
 from api.http.body_memory import BodyMemory
-from api.http.callers import Callers
 from api.http.clock_metrics import ClockMetrics
-from api.http.endings import Endings
+from api.http.door.access_control import AccessControl
+from api.http.door.callers import Callers
+from api.http.door.endings import Endings
 from api.http.errors import ErrorForm, answer_of
 from api.http.memory_metrics import MemoryMetrics
 from api.http.no_services import NoServices, not_ready
-from tms.core.clock import Clock
-from tms.core.cluster import Cluster
 from tms.core.limits import Limits
-from tms.core.memory_kinds import MemoryEntries
-from tms.core.services import ServerServices
-from tms.core.shards import Sharding
-from tms.core.trusted_clock import TrustedClock, trusted
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.memory_kinds import MemoryEntries
+from tms.core.runtime.trusted_clock import TrustedClock, trusted
+from tms.core.services.cluster import Cluster
+from tms.core.services.server_services import ServerServices
+from tms.core.values.shards import Sharding
 from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]

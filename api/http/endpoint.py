@@ -13,10 +13,10 @@ from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
-from tms.core.cluster import FORWARDED_BY as HEADER
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TmsError
-from tms.core.rare_log import RareLog
+from tms.core.runtime.rare_log import RareLog
+from tms.core.services.cluster import FORWARDED_BY as HEADER
+from tms.core.text.credentials import shortened
 
 FORWARDED_BY = HEADER.encode()
 _PATH_CHARS_LOGGED = 200

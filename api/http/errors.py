@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tms.core.cluster import LEADER
-from tms.core.credentials import shortened
 from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
+from tms.core.services.cluster import LEADER
+from tms.core.text.credentials import shortened
 from tms.security.forwards import BOOT_HEADER
 from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from api.http.access_control import AccessControl
-from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
-from api.http.client_wire import ClientWire
 from api.http.context import Context
-from api.http.guarded import Guarded
-from api.http.head import Fields
-from api.http.media_types import (
+from api.http.door.access_control import AccessControl
+from api.http.door.guarded import Guarded
+from api.http.door.request import Request
+from api.http.protocol.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
+from api.http.protocol.client_wire import ClientWire
+from api.http.protocol.head import Fields
+from api.http.protocol.media_types import (
     ArrowDecoder,
     answer_format_of,
     arrow_decoder_of,
@@ -24,12 +25,11 @@ from api.http.media_types import (
     format_of,
     wants_decoded,
 )
-from api.http.peer import Peer
+from api.http.protocol.peer import Peer
 from api.http.query_parameters import transaction_id_of
-from api.http.request import Request
-from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
-from tms.core.topic import TopicId
+from tms.core.values.caller import Caller
+from tms.core.values.topic import TopicId
 from tms.security.quotas import PrincipalUse
 from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat

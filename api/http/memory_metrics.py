@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 
-from tms.core.memory_kinds import SERVER_KINDS, MemoryEntries
+from tms.core.runtime.memory_kinds import SERVER_KINDS, MemoryEntries
 
 
 class MemoryMetrics:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Never
 
 from tms.core.errors import NoLeader
-from tms.core.findings import Finding
-from tms.core.lags import ReaderLag
+from tms.core.services.findings import Finding
+from tms.core.values.lags import ReaderLag
 
 
 def not_ready() -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
 
+from api.http.door.guarded import Guarded
 from api.http.exchange import OK, Exchange
-from api.http.guarded import Guarded
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -87,8 +87,8 @@ class Operation(Guarded):
     errors: tuple[str, ...] = ()
     """Codes of the catalogue, without those that follow from the rest (`all_errors`)."""
     is_taskless: bool = False
-    """Whether its handler begins without a task (`api.http.taskless`): its first await is a future,
-    and it uses timeouts only after its second."""
+    """Whether its handler begins without a task (`api.http.protocol.taskless`): its first await is
+    a future, and it uses timeouts only after its second."""
     is_probe: bool = False
     """Whether it is answered on a connection beyond `connections_max` too."""
     is_page: bool = False

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from urllib.parse import parse_qs
 
-from api.http.header_values import kept
-from api.http.numbers import whole_number
-from tms.core.credentials import shortened
+from api.http.protocol.header_values import kept
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import InvalidRequest
-from tms.core.message import parse_id
-from tms.core.messaging import EMPTY, NO_ENTRIES
-from tms.core.transactions import check_transaction_id
+from tms.core.services.messaging import EMPTY, NO_ENTRIES
+from tms.core.services.transactions import check_transaction_id
+from tms.core.text.credentials import shortened
+from tms.core.values.message import parse_id
 
 PARAMETERS_MAX = 100
 _CHARS_SHOWN = 80

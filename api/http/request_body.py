@@ -5,8 +5,8 @@ turns out too large, too slow or cut off: the error ends the request before it d
 """
 
 from api.http.exchange import Exchange
-from api.http.gunzip import Gunzip
-from api.http.media_types import is_gzip
+from api.http.protocol.gunzip import Gunzip
+from api.http.protocol.media_types import is_gzip
 from tms.core.errors import TooLarge
 
 SMALL_BODY_BYTES_MAX = 1024 * 1024

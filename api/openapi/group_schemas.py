@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from api.openapi.parts import TIMESTAMP, avro_media, json_content, json_media, parameter, query_wait
 from api.openapi.structs import one_field_of, schemas_of
-from tms.core.group_settings import DEFAULTS
+from tms.core.values.group_settings import DEFAULTS
 from tms.wire.avro_taken import TAKEN_SCHEMA
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, one_of, reference
 from tms.wire.json_groups import (

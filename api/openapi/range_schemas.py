@@ -2,7 +2,7 @@
 
 from api.openapi.parts import TIMESTAMP, json_content, parameter, query_choice
 from api.openapi.structs import schemas_of
-from tms.core.message import FIRST_ID
+from tms.core.values.message import FIRST_ID
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, reference
 from tms.wire.json_ranges import RangesAskedBody, RangesBody, ReachBody, SplitsBody
 

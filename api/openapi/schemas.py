@@ -18,7 +18,7 @@ from api.openapi.parts import (
     query_wait,
 )
 from api.openapi.structs import schemas_of
-from tms.core.messaging import EMPTY
+from tms.core.services.messaging import EMPTY
 from tms.wire import avro_bodies, avro_frames
 from tms.wire.json_bodies import (
     PollBody,

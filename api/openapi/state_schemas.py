@@ -2,7 +2,7 @@
 
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content
 from api.openapi.structs import answer_of, schemas_of
-from tms.core.cleanup import CleanupState
+from tms.core.values.cleanup import CleanupState
 from tms.wire.json_fields import NULL, Json, one_of, reference
 from tms.wire.json_ids import POINTER
 from tms.wire.json_namespaces import NamespaceBody

@@ -13,8 +13,8 @@ from api.openapi.parts import (
 )
 from api.openapi.structs import one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody
 from tms.wire.json_subscriptions import MoveBody, SubscriptionBody

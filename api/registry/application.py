@@ -19,7 +19,7 @@ from api.registry.settings import SettingHandlers
 from api.registry.subjects import SubjectHandlers
 from api.registry.versions import VersionHandlers
 from tms.core.limits import Limits
-from tms.registry.service import Registry
+from tms.registry.log.service import Registry
 
 CONTEXT = "/contexts/{context}"
 """Below it subjects, ids and settings are of that context."""

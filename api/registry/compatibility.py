@@ -8,8 +8,8 @@ from api.registry import parameters as p
 from api.registry.requests import Handlers, answer, flag, read_json, subject_of, submitted_of
 from api.registry.resources import readable
 from tms.registry import lookup
-from tms.registry.refusal import INVALID_SCHEMA, RegistryError
-from tms.registry.service import Look
+from tms.registry.log.service import Look
+from tms.registry.state.refusal import INVALID_SCHEMA, RegistryError
 from tms.security.resources import Action
 from tms.wire.registry_bodies import CompatibilityBody, SchemaRequest
 

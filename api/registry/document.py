@@ -9,7 +9,7 @@ from api.openapi.document import Info, document_of
 from api.openapi.parts import path_parameters
 from api.openapi.structs import schemas_of
 from tms.core.errors.catalogue import CATALOGUE
-from tms.registry.refusal import STORE_FAILED, TEXTS, TIMED_OUT, status_of
+from tms.registry.state.refusal import STORE_FAILED, TEXTS, TIMED_OUT, status_of
 from tms.wire import registry_bodies as bodies
 from tms.wire.json_fields import reference
 

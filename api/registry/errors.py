@@ -4,7 +4,7 @@ import msgspec
 
 from api.http.errors import ErrorAnswer, challenges
 from tms.core.errors import NotPermitted, TmsError
-from tms.registry.refusal import RegistryError
+from tms.registry.state.refusal import RegistryError
 from tms.wire.registry_bodies import CONTENT_TYPE, RefusalBody
 
 _TYPE = CONTENT_TYPE.encode()

@@ -11,16 +11,16 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 from api.cluster.forwarding import Forwarder
-from api.http.answer import Headers
 from api.http.endpoint import FORWARDED_BY
 from api.http.exchange import Exchange
-from api.http.numbers import whole_number
 from api.http.operation import Handler, Operation
+from api.http.protocol.answer import Headers
+from api.http.protocol.numbers import whole_number
 from tms.core.errors import NoLeader, OutcomeUnknown
-from tms.registry.log import REACHED_S_MAX
-from tms.registry.mastership import REFRESH_S, Mastership
-from tms.registry.refusal import FORWARDING_FAILED, NO_MASTER, RegistryError
-from tms.registry.service import NotMaster, Registry
+from tms.registry.log.mastership import REFRESH_S, Mastership
+from tms.registry.log.schema_log import REACHED_S_MAX
+from tms.registry.log.service import NotMaster, Registry
+from tms.registry.state.refusal import FORWARDING_FAILED, NO_MASTER, RegistryError
 
 SEQUENCE = b"tms-registry-sequence"
 """A header of answers: how far the log had come at the master."""

@@ -11,23 +11,23 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from api.http.exchange import OK, Exchange
-from api.http.header_values import kept
-from api.http.media_types import best_type_of, check_type
+from api.http.protocol.header_values import kept
+from api.http.protocol.media_types import best_type_of, check_type
 from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.resources import in_context, reader_of
 from tms.core.errors import InvalidRequest
-from tms.core.schema_types import AVRO
-from tms.core.schemas import SubmittedSchema
+from tms.core.services.schemas import SubmittedSchema
+from tms.core.values.schema_types import AVRO
 from tms.registry import lookup
-from tms.registry.questions import Entity, Tags
-from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
+from tms.registry.log.service import Registry
+from tms.registry.questions.questions import Entity, Tags
 from tms.registry.registration import Registered
-from tms.registry.schema import Schema
-from tms.registry.service import Registry
 from tms.registry.sources import submitted_in
-from tms.registry.state import Version
-from tms.registry.subjects import ALL_CONTEXTS, qualified
+from tms.registry.state.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
+from tms.registry.state.registry_state import Version
+from tms.registry.state.schema import Schema
+from tms.registry.state.subjects import ALL_CONTEXTS, qualified
 from tms.wire.json_names import strictly_decoded
 from tms.wire.json_values import decoder_of
 from tms.wire.registry_bodies import (

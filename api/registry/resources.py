@@ -4,7 +4,7 @@
    Reading versions follows aliases. The alias may change in the meantime, so access is checked
    again at the lookup (`readable`).
 2. An operation without a subject in its path acts on all subjects, and needs a rule for `*`.
-3. All other reads ask the caller's `SchemaReader` (`tms.registry.readers`).
+3. All other reads ask the caller's `SchemaReader` (`tms.registry.state.readers`).
 4. A schema in a request may only refer to schemas that the caller may read, with all their
    references.
 5. A caller that may write but not read gets only numbers, and no word of a schema.
@@ -17,18 +17,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Never, TypeVar
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Operation
-from tms.core.schemas import SubmittedSchema
-from tms.registry.decision import Decided
-from tms.registry.knowledge import Knowledge
-from tms.registry.readers import EVERYTHING, SchemaReader
-from tms.registry.records import SCHEMA, Purged, SchemaWritten
-from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, RegistryError
-from tms.registry.service import Registry
-from tms.registry.state import State
-from tms.registry.subjects import check_context, qualified, resolved_in
+from tms.core.services.schemas import SubmittedSchema
+from tms.registry.log.service import Registry
+from tms.registry.state.decision import Decided
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.readers import EVERYTHING, SchemaReader
+from tms.registry.state.records import SCHEMA, Purged, SchemaWritten
+from tms.registry.state.refusal import INCOMPATIBLE, INVALID_SCHEMA, RegistryError
+from tms.registry.state.registry_state import State
+from tms.registry.state.subjects import check_context, qualified, resolved_in
 from tms.security.resources import Action, Resource, subject_resource
 
 A = TypeVar("A")

@@ -27,10 +27,10 @@ from api.registry.requests import (
     version_body,
 )
 from api.registry.resources import reader_of
-from tms.core.schema_types import SCHEMA_TYPES
+from tms.core.values.schema_types import SCHEMA_TYPES
 from tms.registry import lookup
-from tms.registry.state import Version
-from tms.registry.subjects import context_of
+from tms.registry.state.registry_state import Version
+from tms.registry.state.subjects import context_of
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody, VersionBody
 
 TAG = "Schemas"

@@ -14,13 +14,13 @@ from api.registry import parameters as p
 from api.registry.requests import Handlers, answer, flag, read_json
 from api.registry.resources import in_context, writable
 from tms.registry import setting_commands as commands
-from tms.registry.decision import Decided
-from tms.registry.knowledge import Knowledge
-from tms.registry.records import Purged
-from tms.registry.refusal import INVALID_MODE, RegistryError
-from tms.registry.settings import Config
-from tms.registry.state import State
-from tms.registry.subjects import DEFAULT_SCOPE
+from tms.registry.state.decision import Decided
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.records import Purged
+from tms.registry.state.refusal import INVALID_MODE, RegistryError
+from tms.registry.state.registry_state import State
+from tms.registry.state.settings import Config
+from tms.registry.state.subjects import DEFAULT_SCOPE
 from tms.security.resources import Action, subject_resource
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 

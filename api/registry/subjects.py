@@ -23,11 +23,11 @@ from api.registry.requests import (
 )
 from api.registry.resources import readable, reader_of, writable
 from tms.registry import deletion, lookup
-from tms.registry.decision import Decided
-from tms.registry.knowledge import Knowledge
-from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.subjects import ALL_CONTEXTS
+from tms.registry.state.decision import Decided
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.refusal import INCOMPATIBLE, INVALID_SCHEMA
+from tms.registry.state.subjects import ALL_CONTEXTS
 from tms.registry.tagging import TagChange, register_tagged
 from tms.security.resources import Action
 from tms.wire.registry_bodies import SchemaRequest

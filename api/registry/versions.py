@@ -27,8 +27,8 @@ from api.registry.resources import readable, reader_of, writable
 from api.registry.subjects import SUBJECT, TAG, VERSIONS
 from tms.registry import deletion, lookup
 from tms.registry.contracts import told_in_order
-from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, MALFORMED, RegistryError
-from tms.registry.state import Version
+from tms.registry.state.refusal import INCOMPATIBLE, INVALID_SCHEMA, MALFORMED, RegistryError
+from tms.registry.state.registry_state import Version
 from tms.registry.tagging import TagChange, TagsToWrite, write_tags
 from tms.security.resources import Action
 from tms.wire.registry_bodies import TagsRequest

@@ -1,7 +1,7 @@
 """Who may do what a commit carries."""
 
 from api.http.exchange import Exchange
-from tms.core.commits import NOTHING, CommitRequest
+from tms.core.services.commits import NOTHING, CommitRequest
 from tms.security.resources import Action
 
 

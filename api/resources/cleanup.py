@@ -8,8 +8,8 @@ from api.http.query_parameters import values_of, wait_of
 from api.openapi.parts import query_wait
 from api.openapi.state_schemas import STATE_CONTENT
 from api.resources.of_shard import SHARD_PARAMETER, services_of
-from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
+from tms.core.values.cleanup import Cleanup
 from tms.security.resources import Action
 from tms.wire.json_states import told_bounds
 from tms.wire.json_values import encode

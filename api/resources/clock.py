@@ -8,7 +8,7 @@ from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of, schemas_of
 from api.resources.paths import CLOCK, CLOCK_ACCEPT
-from tms.core.trusted_clock import ClockState
+from tms.core.runtime.trusted_clock import ClockState
 from tms.security.resources import SERVER, Action
 from tms.security.rules import Identity
 from tms.wire.json_fields import Json

@@ -6,8 +6,8 @@ from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
-from tms.core.cluster import ClusterState, Role
 from tms.core.errors import InvalidRequest
+from tms.core.services.cluster import ClusterState, Role
 from tms.security.resources import Action
 from tms.wire.json_fields import COUNT, NULL, Json, one_of
 from tms.wire.json_values import decode, encode

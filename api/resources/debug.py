@@ -24,8 +24,9 @@ from api.openapi.parts import (
 from api.openapi.structs import answer_of
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from tms.core.errors import InvalidRequest, TransactionsElsewhere
-from tms.core.groups import Group, Groups
-from tms.core.inspection import (
+from tms.core.limits import NAME_CHARS_MAX
+from tms.core.values.groups import Group, Groups
+from tms.core.values.inspection import (
     CHECKED,
     ROWS_MAX,
     TABLES,
@@ -35,9 +36,8 @@ from tms.core.inspection import (
     Rows,
     Size,
 )
-from tms.core.limits import NAME_CHARS_MAX
-from tms.core.message import ID_BYTES, parse_id
-from tms.core.topic import TopicId
+from tms.core.values.message import ID_BYTES, parse_id
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action, topic_resource
 from tms.security.rules import Identity
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.pages import page_of
 from api.http.prose import html_of

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.query_parameters import values_of
 from api.openapi.parts import json_content, query_text

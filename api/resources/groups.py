@@ -8,8 +8,8 @@ to it is given back.
 from functools import partial
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.header_values import kept, media_types_of
 from api.http.operation import JSON_ERRORS, Operation
+from api.http.protocol.header_values import kept, media_types_of
 from api.http.query_parameters import id_of, limit_of, values_of, wait_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.group_schemas import (
@@ -28,7 +28,7 @@ from api.openapi.group_schemas import (
 from api.resources.subscriptions import SUBSCRIPTION
 from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest
-from tms.core.groups import Releases, Settle, Take, Taken
+from tms.core.values.groups import Releases, Settle, Take, Taken
 from tms.security.resources import Action
 from tms.wire import json_groups, json_takes
 from tms.wire.avro_taken import encode_taken

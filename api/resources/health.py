@@ -9,15 +9,15 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.guarded import DecidedBy
-from api.http.media_types import has_arrow
 from api.http.operation import Operation
+from api.http.protocol.media_types import has_arrow
 from tms import __version__
-from tms.core.cluster import INSTANCE
 from tms.core.errors import TmsError
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.supervision import failing
+from tms.core.runtime.supervision import failing
+from tms.core.services.cluster import INSTANCE
 from tms.security.resources import Action
 from tms.wire.json_fields import TEXT, Json
 

@@ -10,8 +10,8 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TypeVar
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
@@ -28,7 +28,7 @@ from api.resources.carried import touch_carried
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
-from tms.core.messaging import NO_IDS, too_many_topics_at_once
+from tms.core.services.messaging import NO_IDS, too_many_topics_at_once
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, PublishRequest
 from tms.wire.json_bodies import encode_written

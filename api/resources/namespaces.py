@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_content

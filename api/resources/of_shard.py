@@ -1,12 +1,12 @@
 """The services that a request is for: of the shard that its query names, or of all."""
 
-from api.http.answer import Headers
 from api.http.exchange import Exchange
+from api.http.protocol.answer import Headers
 from api.http.query_parameters import values_of, whole_number_of
 from api.openapi.parts import parameter
-from tms.core.cluster import MISSING_SHARDS
-from tms.core.services import ServerServices
-from tms.core.shards import SHARDS_MAX
+from tms.core.services.cluster import MISSING_SHARDS
+from tms.core.services.server_services import ServerServices
+from tms.core.values.shards import SHARDS_MAX
 
 SHARD_PARAMETER = parameter(
     "shard",

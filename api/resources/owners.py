@@ -13,8 +13,8 @@ from api.resources.of_shard import MISSING_HEADER, SHARD_PARAMETER, present_of, 
 from api.resources.paths import TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import InvalidRequest
-from tms.core.owners import OWNERS_LISTED
-from tms.core.transactions import check_owner
+from tms.core.services.transactions import check_owner
+from tms.core.values.owners import OWNERS_LISTED
 from tms.security.resources import Action
 from tms.wire.json_reports import encode_owners
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from api.http.answer import Headers
 from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
 from api.http.operation import Operation
+from api.http.protocol.answer import Headers
 from api.http.query_parameters import (
     choice_of,
     flag_of,
@@ -30,12 +30,12 @@ from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer
 from api.resources.values import DecodedAnswer
 from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
-from tms.core.loop_turns import LoopTurns
-from tms.core.message import MessageBlock, position_of
-from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
-from tms.core.rare_log import RareLog
-from tms.core.reading import Reading, View, isolation_of
-from tms.core.topic import TopicId
+from tms.core.runtime.loop_turns import LoopTurns
+from tms.core.runtime.rare_log import RareLog
+from tms.core.services.messaging import STOPPED_AT, MessagingService, Page, Stopped
+from tms.core.values.message import MessageBlock, position_of
+from tms.core.values.reading import Reading, View, isolation_of
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, PollRequest
 from tms.wire.json_ids import POINTER

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from api.http.exchange import JSON_TYPE
 from tms.core.errors import InvalidRequest
-from tms.core.messaging import Page
+from tms.core.services.messaging import Page
 from tms.wire.bodies import MessagesFormat
 
 

@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, ClientGone, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
@@ -25,9 +25,9 @@ from api.openapi.range_schemas import (
 )
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import NAMESPACE, TOPIC
-from tms.core.ranges import check_topics_asked
-from tms.core.reading import Isolation
-from tms.core.topic import check_namespace
+from tms.core.values.ranges import check_topics_asked
+from tms.core.values.reading import Isolation
+from tms.core.values.topic import check_namespace
 from tms.security.resources import Action
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
 

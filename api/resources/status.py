@@ -5,9 +5,9 @@ from api.http.operation import Operation
 from api.http.query_parameters import limit_of, values_of, whole_number_of
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content, parameter
 from api.openapi.structs import answer_of
-from tms.core.findings import FindingKind
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.status import ServerStatus
+from tms.core.services.findings import FindingKind
+from tms.core.services.status import ServerStatus
 from tms.security.resources import Action
 from tms.wire.json_fields import NULL, TEXT, one_of
 from tms.wire.json_ids import POINTER

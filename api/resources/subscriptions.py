@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import JSON_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
@@ -15,7 +15,7 @@ from api.openapi.transaction_schemas import (
 )
 from api.resources.paths import TOPIC
 from tms.core.errors import SubscriptionIsShared
-from tms.core.subscriptions import SubscriptionPosition
+from tms.core.values.subscriptions import SubscriptionPosition
 from tms.security.resources import Action, topic_resource
 from tms.security.rule_book import SOME
 from tms.wire import json_subscriptions as bodies

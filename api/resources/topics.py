@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from api.http.door.guarded import DecidedBy
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.guarded import DecidedBy
 from api.http.operation import (
     JSON_ERRORS,
     Operation,
@@ -27,8 +27,8 @@ from api.openapi.schemas import (
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
-from tms.core.message import MessageId, check_start_ms, parse_id, position_of
-from tms.core.topic import check_namespace
+from tms.core.values.message import MessageId, check_start_ms, parse_id, position_of
+from tms.core.values.topic import check_namespace
 from tms.security.resources import Action, topic_resource
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64

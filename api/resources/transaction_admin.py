@@ -24,7 +24,7 @@ from api.resources.of_shard import MISSING_HEADER, SHARD_PARAMETER, present_of, 
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
 from tms.security.resources import Action
 from tms.wire.json_reports import encode_info, encode_infos, encode_size
 from tms.wire.json_transactions import decode_truncation, encode_truncated

@@ -22,8 +22,8 @@ from api.openapi.transaction_schemas import (
 )
 from api.resources.carried import touch_carried
 from api.resources.paths import TRANSACTION, TRANSACTIONS
-from tms.core.topic import TopicId, check_namespace
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId, check_namespace
 from tms.security.resources import Action
 from tms.wire import json_transactions as bodies
 

@@ -7,13 +7,13 @@ A poll that accepts `application/json;decode=true` is answered in JSON with `val
 from collections.abc import Sequence
 
 from api.http.exchange import Exchange
-from tms.core.caller import Caller
 from tms.core.errors import SchemasUnavailable
-from tms.core.frame import bodies_of, framed_of
-from tms.core.message import Message
-from tms.core.messaging import Page
-from tms.core.payload_values import PayloadValues, no_registry
-from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.core.services.messaging import Page
+from tms.core.services.payload_values import PayloadValues, no_registry
+from tms.core.values.caller import Caller
+from tms.core.values.frame import bodies_of, framed_of
+from tms.core.values.message import Message
+from tms.core.values.topic_schemas import TopicSchemas, schemas_of
 from tms.wire.bodies import PublishRequest
 from tms.wire.json_told_values import encode_told
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from api.http.access_control import CHECK_S
+from api.http.door.access_control import CHECK_S
 from api.http.exchange import ClientGone, Exchange
 
 T = TypeVar("T")

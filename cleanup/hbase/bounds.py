@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from tables.hbase.regions import END, FIRST, Region
 from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Store
-from tms.core.clock import Clock
-from tms.core.tables import Batch
+from tms.core.runtime.clock import Clock
+from tms.core.services.tables import Batch
 
 
 class RegionBounds:

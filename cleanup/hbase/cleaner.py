@@ -24,10 +24,10 @@ from cleanup.ranges import Step
 from cleanup.topic_rules import TopicRules
 from tables.hbase.store import HBaseStore
 from tables.store import Store
-from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.limits import Limits
-from tms.core.repeatable import repeatable
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.repeatable import repeatable
 
 _log = logging.getLogger(__name__)
 

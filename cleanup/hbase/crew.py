@@ -12,7 +12,7 @@ from threading import Event, Thread
 from cleanup.hbase.search import InvalidRows
 from cleanup.hbase.worker import Worker
 from cleanup.ranges import Step
-from tms.core.repeatable import repeatable
+from tms.core.runtime.repeatable import repeatable
 
 _PLACES_A_THREAD = 2
 _LOOK_S = 0.1

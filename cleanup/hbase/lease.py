@@ -14,7 +14,7 @@ import secrets
 import socket
 
 from tables.store import BOUND, Store
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 
 _KEY = b"lease:prune"
 _DURATION_MS = 60_000

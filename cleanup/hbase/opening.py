@@ -17,9 +17,9 @@ from tables.hbase.store import HBaseStore
 from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
 from tables.transaction_table import StoreTransactionTable
-from tms.core.clock import Clock
 from tms.core.limits import Limits
-from tms.core.mark import ClockElsewhere, latest_mark
+from tms.core.runtime.clock import Clock
+from tms.core.services.mark import ClockElsewhere, latest_mark
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.recovery import recover
 

@@ -18,9 +18,9 @@ from tables.hbase.regions import Region
 from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, metadata_key
 from tables.store import MESSAGE
-from tms.core.clock import Clock
 from tms.core.limits import MS_PER_S
-from tms.core.topic import TopicMetadata
+from tms.core.runtime.clock import Clock
+from tms.core.values.topic import TopicMetadata
 
 _PERIOD_MS = 60_000
 _CLOCKS_DIFFER_MS = 5_000

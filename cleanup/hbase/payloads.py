@@ -24,7 +24,7 @@ from tables.sealing.runs import is_seal
 from tables.sealing.seal import decode_seal
 from tables.store import PAYLOAD, Row
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.topic import TopicMetadata
+from tms.core.values.topic import TopicMetadata
 
 
 def expire_payloads(

@@ -18,8 +18,8 @@ from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, entry_pointer_of, prefix, transactional_start
 from tables.store import MESSAGE, Row
 from tms.core.errors import StoreUnavailable
-from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import TopicMetadata
+from tms.core.values.message import KEY, KEY_BYTES
+from tms.core.values.topic import TopicMetadata
 
 _SPAN_MS_FIRST = 60_000
 _SPAN_MS_MIN = 100

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tables.keys import inverted
 from tables.store import MESSAGE, Row, Store
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 T = TypeVar("T")

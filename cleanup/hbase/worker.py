@@ -27,9 +27,9 @@ from tables.hbase.regions import Region
 from tables.hbase.store import HBaseStore
 from tables.sealing.seal import seal_of
 from tables.store import MESSAGE
-from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
+from tms.core.runtime.clock import Clock
 from tms.transactions.pruning import InvalidList
 
 _OLD_MS = 60_000

@@ -20,7 +20,7 @@ from thriftpy2.thrift import TException
 
 from tables.hbase.pool import ConnectionPool, Share
 from tms.core.errors import StoreUnavailable, Unavailable
-from tms.core.findings import OUT_OF_MEMORY
+from tms.core.services.findings import OUT_OF_MEMORY
 
 T = TypeVar("T")
 

@@ -43,7 +43,7 @@ from tables.hbase.layout import (
 from tables.store import METADATA, TABLES, tables_with
 from tables.store_format import keys_of
 from tms.core.errors import StoreFormatUnknown, StoreSharded, StoreUnavailable
-from tms.core.shards import OneShard, Sharding
+from tms.core.values.shards import OneShard, Sharding
 
 _ADMIN = thriftpy2.load(
     str(Path(__file__).with_name("admin.thrift")), module_name="hbase_admin_thrift"

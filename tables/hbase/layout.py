@@ -26,7 +26,7 @@ from tables.keys import topic_start
 from tables.store import METADATA, TRANSACTION
 from tables.store_format import features_of, keys_of, record, shards_in
 from tms.core.errors import StoreFormatUnknown, StoreSharded
-from tms.core.shards import OneShard, Sharding
+from tms.core.values.shards import OneShard, Sharding
 
 COLUMN = b"d:v"
 FAMILY = "d"

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 
 from tables.hbase.writes import Run
 from tables.store import TRANSACTION
-from tms.core.clock import SystemClock
 from tms.core.errors import StoreLocked
 from tms.core.limits import MS_PER_S
+from tms.core.runtime.clock import SystemClock
 
 OPEN_KEY = b"\xffopen"
 RANGE = (OPEN_KEY, OPEN_KEY + b"\xff")

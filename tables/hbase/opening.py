@@ -1,6 +1,6 @@
 """A store by its URL: opened, or created. All of `tables.hbase` that others need."""
 
-from tms.core import extras
+from tms.core.runtime import extras
 
 try:
     import happybase  # noqa: F401  asked for here so that whoever has not installed it is told how
@@ -21,8 +21,8 @@ from tables.store import METADATA
 from tables.store_format import keys_of
 from tms.core.errors import StoreFormatUnknown, StoreSharded
 from tms.core.limits import INT64_MAX
-from tms.core.shards import OneShard, Sharding
-from tms.core.store_url import url_of_shard
+from tms.core.text.store_url import url_of_shard
+from tms.core.values.shards import OneShard, Sharding
 
 ANY_SHARD: Final = "any"
 ExpectedShard: TypeAlias = OneShard | Literal["any"] | None

@@ -2,7 +2,7 @@
 
 from tables.sealing.seal import Seal
 from tables.store import Store
-from tms.core.message import KEY_BYTES, key_after
+from tms.core.values.message import KEY_BYTES, key_after
 
 
 def shown(

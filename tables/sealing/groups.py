@@ -16,11 +16,11 @@ from tables.sealing.store import SealedStore
 from tables.store import SUBSCRIPTION, Row, Store
 from tables.subscription_table import decoded
 from tms.core.errors import StoreUnavailable
-from tms.core.subscriptions import SharedSubscription
+from tms.core.values.subscriptions import SharedSubscription
 
 
 class SealedGroupTable(StoreGroupTable):
-    """The Group table of a sealed store. Fulfils `tms.core.group_log.GroupTable`."""
+    """The Group table of a sealed store. Fulfils `tms.core.values.group_log.GroupTable`."""
 
     def __init__(self, store: SealedStore, subscriptions: SealedSubscriptionTable) -> None:
         super().__init__(store)

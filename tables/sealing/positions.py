@@ -32,9 +32,9 @@ from tables.sealing.store import SealedStore
 from tables.store import SUBSCRIPTION, Row
 from tables.subscription_table import StoreSubscriptionTable, decoded, encoded
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.tables import Batch, StoredPosition
-from tms.core.topic import TopicId
+from tms.core.services.tables import Batch, StoredPosition
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
 
 _KIND = b"\x00p"
 _TOKEN = struct.Struct(">q")
@@ -64,7 +64,7 @@ class _Positions(NamedTuple):
 
 
 class SealedSubscriptionTable(StoreSubscriptionTable):
-    """The Subscription table of a sealed store. Fulfils `tms.core.tables.SubscriptionTable`."""
+    """The Subscription table of a sealed store. Fulfils `tables.SubscriptionTable`."""
 
     def __init__(self, store: SealedStore) -> None:
         super().__init__(store)

@@ -29,10 +29,10 @@ from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
 from tables.sealing.takeovers import Crossings
 from tables.store import PAYLOAD, Row, Store
 from tms.core.errors import StoreUnavailable
-from tms.core.held_lease import HeldLease
 from tms.core.limits import INT64_MAX
-from tms.core.message import KEY
-from tms.core.repeatable import repeatable
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.runtime.repeatable import repeatable
+from tms.core.values.message import KEY
 
 SEAL_KEY = KEY.pack(0, 0)
 """The bytes of a seal after the payload prefix. No payload has the time 0."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tms.core.errors import StoreCorrupt
-from tms.core.message import KEY, KEY_BYTES, key_after
+from tms.core.values.message import KEY, KEY_BYTES, key_after
 
 _START = b'\n{"token":'
 """In no JSON object that is written without spaces."""

@@ -29,10 +29,10 @@ from tables.sealing.runs import SEAL_END, RunSeals, run_of
 from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.errors import StoreUnavailable
-from tms.core.held_lease import HeldLease
-from tms.core.message import KEY
-from tms.core.repeatable import repeatable
-from tms.core.tables import Batch
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.runtime.repeatable import repeatable
+from tms.core.services.tables import Batch
+from tms.core.values.message import KEY
 
 _OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP})
 _KEYED = frozenset({MESSAGE, PAYLOAD})

@@ -10,10 +10,10 @@ from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.store import SealedBatch, SealedStore
 from tables.store_tables import StoreTables
 from tms.core.limits import UINT16_COUNT
-from tms.core.message import KEY
-from tms.core.stored_runs import ReadRun, Reference
-from tms.core.tables import Batch, LastKeys
-from tms.core.topic import TopicId
+from tms.core.services.tables import Batch, LastKeys
+from tms.core.values.message import KEY
+from tms.core.values.stored_runs import ReadRun, Reference
+from tms.core.values.topic import TopicId
 
 
 class SealedMessageTable(StoreMessageTable):

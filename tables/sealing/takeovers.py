@@ -23,7 +23,7 @@ from zlib import crc32
 from tables.keys import after_prefix
 from tables.store import TRANSACTION, Store
 from tms.core.errors import StoreCorrupt
-from tms.core.repeatable import repeatable
+from tms.core.runtime.repeatable import repeatable
 
 POINTERS_MAX = 10_000
 """Kept in a row: the greatest. Those up to the others count as if they had all gone on."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.rest import Live, Rest, live
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 
 ON_SHARDS = {
     "test_messages",

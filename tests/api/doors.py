@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from api.http.access_control import AccessControl
-from tms.core.clock import Clock, SystemClock
+from api.http.door.access_control import AccessControl
+from tms.core.runtime.clock import Clock, SystemClock
 from tms.metadata.host import MetadataHost
 from tms.security.grants import GrantOptions, Grants
 from tms.security.resources import ACTIONS_OF, Action, Kind

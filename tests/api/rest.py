@@ -17,18 +17,18 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.cluster.routing import route_alone
-from api.http.app import App
 from api.http.application import Application
 from api.http.context import TopicInfo
-from api.http.server import ListeningAddress, serve
-from api.http.tls import ServerTls
+from api.http.listener.app import App
+from api.http.listener.server import ListeningAddress, serve
+from api.http.listener.tls import ServerTls
 from tests.manual_clock import ManualClock
 from tests.sharding.three_shards import open_three
 from tests.waiting import in_time, until
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
-from tms.core.shards import ShardBy
-from tms.core.topic import TopicId
+from tms.core.values.shards import ShardBy
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.service import GroupService
 from tms.messaging.service import Service
 from tms.server.node import OpenServices, open_services

@@ -16,7 +16,7 @@ from tests.api.rest import JSON_TYPE, POINTER, TOPIC, Rest
 from tests.api.transactions import TRANSACTIONS
 from tests.scale import scaled
 from tests.waiting import in_time
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
 
 pytestmark = pytest.mark.anyio
 

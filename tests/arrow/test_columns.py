@@ -16,8 +16,8 @@ from tests.scale import scaled
 from tms.arrow.polled import ARROW, SCHEMA, record_batch
 from tms.arrow.published import decode_bodies
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.frame import bodies_of, framed_of
-from tms.core.message import Message, MessageBlock, MessageId
+from tms.core.values.frame import bodies_of, framed_of
+from tms.core.values.message import Message, MessageBlock, MessageId
 
 TIMES = st.integers(0, 2**62)
 SEQUENCES = st.integers(0, 2**16 - 1)

@@ -12,7 +12,7 @@ import pytest
 
 import tms
 from tests.servers.server_process import ServerProcess
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 
 HERE = Path(__file__).parent
 DOWNLOAD_S_MAX = 600

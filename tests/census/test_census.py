@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cachetools import Cache
 
-from api.http.access_control import AccessControl
+from api.http.door.access_control import AccessControl
 from api.http.exchange import topic_id_of
 from tests.api.console.site import Site, site
 from tests.api.doors import ROOT, Doors

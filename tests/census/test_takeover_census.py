@@ -13,8 +13,8 @@ from tests.simulation.gateway import Rows
 from tests.simulation.leaders import Leader
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import until
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 

@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.manual_clock import ManualClock
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TmsError
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("ns", "bounded")
 ELSEWHERE = TopicId("ns", "elsewhere")

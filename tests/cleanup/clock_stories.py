@@ -11,9 +11,9 @@ from tests.contracts.invalid_contract import (
     started,
 )
 from tests.manual_clock import ManualClock
-from tms.core.message import KEY_BYTES
-from tms.core.topic import TopicId
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.values.message import KEY_BYTES
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("default", "t")
 DAY = 86_400_000

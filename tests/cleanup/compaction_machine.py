@@ -17,13 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.manual_clock import ManualClock
 from tms.core.errors import TmsError
-from tms.core.frame import bodies_of, encode_body
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, Message
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Reading, View, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import StartRequest
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import FIRST_ID, Message
+from tms.core.values.reading import Reading, View, isolation_of
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("ns", "compact")
 TOMBSTONE_S = 5

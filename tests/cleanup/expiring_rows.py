@@ -7,10 +7,10 @@ from cleanup.policy import Decision
 from tables.keys import payload_pointer_of, payload_prefix, prefix, prefix_of
 from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE, PAYLOAD, Store
-from tms.core.entries import PLAIN
 from tms.core.limits import Limits
-from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.entries import PLAIN
+from tms.core.values.message import KEY, KEY_BYTES
+from tms.core.values.topic import TopicId, TopicMetadata
 
 NOW_MS = 1_800_000_000_000
 TTL_S = 60

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tables.metadata_table import StoreMetadataTable
 from tables.store import Row, Store
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ import pytest
 from cleanup.ranges import Step
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.manual_clock import ManualClock
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
 from tms.transactions import service
 
 FIRST = TopicId("ns", "a")

@@ -14,7 +14,7 @@ import pytest
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
 from tests.manual_clock import ManualClock
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("ns", "t")
 MINUTE, HOUR = 60_000, 3_600_000
@@ -114,7 +114,7 @@ def test_messages_live_for_their_time(
     published: dict[bytes, int] = {}
     ids: list[bytes] = []
     for hour in range(HOURS):
-        with caplog.at_level(logging.WARNING, logger="tms.core.trusted_clock"):
+        with caplog.at_level(logging.WARNING, logger="tms.core.runtime.trusted_clock"):
             schedule(machine)
         payload = b"%d" % hour
         machine.twin.await_(machine.twin.services.messaging.publish(TOPIC, [payload]))
@@ -132,6 +132,6 @@ def test_messages_live_for_their_time(
 
     assert ids == sorted(set(ids))
     assert len(ids) == HOURS
-    told = [each for each in caplog.records if each.name == "tms.core.trusted_clock"]
+    told = [each for each in caplog.records if each.name == "tms.core.runtime.trusted_clock"]
     if warnings is not None:
         assert len(told) == warnings * HOURS

@@ -11,10 +11,10 @@ from tests.cleanup.compaction_machine import TOMBSTONE_S, TOPIC, Write, bodies
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.manual_clock import ManualClock
 from tms.core.errors import InvalidRequest, TopicIsCompact
-from tms.core.message import FIRST_ID, Message
-from tms.core.reading import Reading, View, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID, Message
+from tms.core.values.reading import Reading, View, isolation_of
+from tms.core.values.topic import TopicId
 
 ALL = isolation_of(committed=False)
 COMPACT = {"cleanup": "compact", "tombstone_s": TOMBSTONE_S}

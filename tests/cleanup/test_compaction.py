@@ -16,10 +16,10 @@ from tables.keys import (
     transactional_start,
 )
 from tms.core.errors import StoreCorrupt
-from tms.core.frame import encode_body, read_key
 from tms.core.limits import Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicId
+from tms.core.values.frame import encode_body, read_key
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
 from tms.transactions.pruning import InvalidList
 
 NOW_MS = 1_800_000_000_000

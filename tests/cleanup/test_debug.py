@@ -14,12 +14,12 @@ from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE, PAYLOAD
 from tests.cli.conftest import Outcome, run_command
 from tests.manual_clock import ManualClock
-from tms.core.frame import bodies_of, encode_body
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, KEY, Message, MessageId, tombstone
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import FIRST_ID, KEY, Message, MessageId, tombstone
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.server.node import open_services
 from tms.server.stores import inspect
 

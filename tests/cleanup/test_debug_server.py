@@ -18,10 +18,10 @@ from tests.servers.server_process import ServerProcess
 from tms.cli.inspected import inspected
 from tms.cli.target import Target
 from tms.client import connect
-from tms.core.inspection import ROWS_MAX
-from tms.core.message import KEY
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.inspection import ROWS_MAX
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
 
 POINTER = NOW_MS * 1_000_000
 DEBUG = "/v1/debug"

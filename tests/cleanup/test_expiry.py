@@ -31,9 +31,9 @@ from tests.cleanup.expiring_rows import (
 from tests.cleanup.nobody import NoServices
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
-from tms.core.message import KEY
-from tms.core.store_features import GROUPS
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.store_features import GROUPS
+from tms.core.values.topic import TopicId, TopicMetadata
 
 MINUTE_MS = 60_000
 

@@ -16,8 +16,8 @@ from tests.cleanup.twins import LIMITS, NOW_MS, LevelDBTwin, Twin
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
 from tests.transactions.living import Living
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
 from tms.transactions import service
 from tms.transactions.snapshot_codec import encode_snapshot
 

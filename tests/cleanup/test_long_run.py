@@ -19,12 +19,12 @@ from tests.scale import scaled
 from tests.waiting import until
 from tms.cli.inspected import parts
 from tms.core.errors import TopicNotFound, TransactionNotInProgress
-from tms.core.inspection import CHECKED, ROWS_MAX, PartwiseInspection
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.inspection import CHECKED, ROWS_MAX, PartwiseInspection
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, open_services
 from tms.server.stores import inspect
 from tms.settings import Settings

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cleanup.policy import Decision, is_dead, log_row, message, payload
-from tms.core.entries import PLAIN
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.entries import PLAIN
+from tms.core.values.topic import TopicId, TopicMetadata
 
 NOW_MS = 1_800_000_000_000
 TTL_S = 60

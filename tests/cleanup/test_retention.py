@@ -9,10 +9,10 @@ from tables.store import MESSAGE
 from tests.cleanup.compaction_machine import bodies
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.manual_clock import ManualClock
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("ns", "kept")
 

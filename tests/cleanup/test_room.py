@@ -13,8 +13,8 @@ from tables.store import MESSAGE
 from tests.cleanup.nobody import NoServices
 from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId, TopicMetadata
 
 pytestmark = pytest.mark.slow
 

@@ -18,10 +18,10 @@ from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX
 from tms.core.errors import Stopping, StoreUnavailable
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Isolation, Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicId
 from tms.server.node import open_services
 from tms.settings import Settings
 

@@ -19,7 +19,7 @@ from tests.tables.sealing.sealed_world import (
     with_topic,
 )
 from tms.core.limits import Limits
-from tms.core.message import MessageId
+from tms.core.values.message import MessageId
 from tms.transactions.recovery import recover
 
 NOW_MS = 1_000

@@ -14,8 +14,8 @@ from tables.store import MESSAGE, METADATA
 from tests.cleanup.nobody import NoServices
 from tests.manual_clock import ManualClock
 from tms.core.limits import MS_PER_S, Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId, TopicMetadata
 
 NOW_MS = 1_800_000_000_000
 MINUTE_MS = 60_000

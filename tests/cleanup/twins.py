@@ -20,12 +20,12 @@ from tables.memory import MemoryStore
 from tables.store import Row, Store
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
-from tms.core.cleanup import WrittenSoFar
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.services.messaging import RollbackRange
+from tms.core.values.cleanup import WrittenSoFar
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.server.node import OpenServices, services_on
 from tms.transactions.pruning import InvalidList
 from tms.transactions.service import TransactionService

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.manual_clock import ManualClock
 from tms.core.errors import TmsError
-from tms.core.messaging import Published, RollbackRange
-from tms.core.topic import TopicId
-from tms.core.transaction import TransactionType
-from tms.core.transactions import StartRequest
+from tms.core.services.messaging import Published, RollbackRange
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import TransactionType
 
 TOPICS = tuple(TopicId("ns", name) for name in ("a", "a-b"))
 TOPIC = st.sampled_from(TOPICS)

@@ -13,7 +13,7 @@ from tests.cli.conftest import run_command
 from tests.servers.guard import Guard, guarding
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.tls import TlsFiles, server_context
+from tms.core.runtime.tls import TlsFiles, server_context
 from tms.security.tokens import KeptToken, is_token
 from tms.settings import Settings, load
 

@@ -18,7 +18,7 @@ from tests.cli.conftest import run_command
 from tests.security.web_keys import ALL, RSA
 from tests.servers.server_process import ServerProcess
 from tests.waiting import wait_until
-from tms.core.tls import client_context
+from tms.core.runtime.tls import client_context
 from tms.security.passwords import hash_password
 
 PASSWORD = "correct-horse-battery"

@@ -13,7 +13,7 @@ from tests.cli.conftest import Outcome, Run, run_command
 from tests.cli.examples_of_commands import READING, READING_GROUPS, SERVERS, WRITING
 from tests.client.faulty_server import FaultyServer, answer
 from tests.servers.server_process import ServerProcess
-from tms.core.printable import printable
+from tms.core.text.printable import printable
 
 HARM = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\r\x08\x7f\u3164\u2800\u00ad\U000e0100\u200b"
 UNSEEN = re.compile("[^\n\t -~]")

@@ -16,7 +16,7 @@ from tests.cli.conftest import run_command
 from tests.servers.bounded_process import BoundedProcess
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tests.waiting import WAIT_S_MAX
-from tms.core.extras import install_command
+from tms.core.runtime.extras import install_command
 
 
 def start(*arguments: str, **variables: str) -> BoundedProcess[str]:

@@ -12,7 +12,7 @@ from tests.cli.conftest import Run, run_command
 from tests.servers.server_process import ServerProcess
 from tms.cli.columns import aligned
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.shards import ShardBy, Sharding
+from tms.core.values.shards import ShardBy, Sharding
 
 
 @pytest.fixture

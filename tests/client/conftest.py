@@ -15,7 +15,7 @@ import pytest
 
 import tms
 from tests.servers.server_process import ServerProcess
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 
 _numbers = itertools.count()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from tms.core.transaction import Transaction
+from tms.core.values.transaction import Transaction
 
 
 class Noting:

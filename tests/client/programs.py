@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tms
 from tests.waiting import WAIT_S_MAX
-from tms.client import program_end
+from tms.client.threads import program_end
 
 TOPIC = "orders"
 CLIENTS = [tms.connect(url, compress=True) for url in sys.argv[2:]]

@@ -7,7 +7,7 @@ import pytest
 import tms
 from tests.cli.conftest import run_command
 from tests.client.faulty_server import FaultyServer, answer, refusal
-from tms.client.addresses import Addresses, parse_addresses
+from tms.client.remote.addresses import Addresses, parse_addresses
 from tms.core.errors import NoLeader, OutcomeUnknown, QueueFull, ServerUnreachable
 
 NOBODY = "http://127.0.0.1:1"

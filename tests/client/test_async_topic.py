@@ -11,8 +11,8 @@ import tms
 import tms.aio
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, in_time
-from tms.client import http
-from tms.client.transport_errors import typed_errors
+from tms.client.remote import http
+from tms.client.remote.transport_errors import typed_errors
 
 pytestmark = pytest.mark.anyio
 

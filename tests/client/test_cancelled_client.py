@@ -13,7 +13,7 @@ import pytest
 import tms.aio
 from tables.leveldb import LevelDBStore
 from tests.waiting import WAIT_S_MAX, turns
-from tms.client.bridge import Bridge
+from tms.client.threads.bridge import Bridge
 from tms.transactions.service import TransactionService
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ import anyio.lowlevel
 import pytest
 
 import tms
-from tms.client.commit_outcome import Commit
-from tms.core.commits import NOTHING, CommitRequest
-from tms.core.transaction import TransactionType
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.client.transactions.commit_outcome import Commit
+from tms.core.services.commits import NOTHING, CommitRequest
+from tms.core.services.transactions import TransactionInfo, TransactionStatus
+from tms.core.values.transaction import TransactionType
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ import tms.aio
 from tests.servers.guard import Guard, guarding
 from tests.servers.server_process import ServerProcess
 from tests.waiting import turns
-from tms.client.access import ANYBODY, Access, access_of
-from tms.client.credentials import Credentials, credentials_of
+from tms.client.remote.access import ANYBODY, Access, access_of
+from tms.client.remote.credentials import Credentials, credentials_of
 
 CANARY = "tms_aaaaaaaaaaaa_CANARYCANARY"
 OTHER = "tms_bbbbbbbbbbbb_another"

@@ -15,7 +15,7 @@ import tms
 from tests.client.faulty_server import FaultyServer, answer
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tests.waiting import WAIT_S_MAX
-from tms.core.message import Message, MessageBlock
+from tms.core.values.message import Message, MessageBlock
 from tms.wire.avro_frames import AVRO_FRAMES
 
 CRASHES = 2

@@ -13,8 +13,8 @@ import tms
 from tests.arrow.bodies import encode_batches
 from tests.servers.server_process import ServerProcess
 from tms.cli.main import app
-from tms.core.avro_lengths import avro_length
 from tms.core.errors import InvalidRequest
+from tms.core.values.avro_lengths import avro_length
 from tms.spark.rows import messages_of
 from tms.wire.avro import NULL
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import tms
-from tms.core.message import tombstone
+from tms.core.values.message import tombstone
 
 MIXED = [
     tms.Message(b"payload alone"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tms
-from tms.core.group_settings import DEFAULTS, SETTABLE, GroupOptions
+from tms.core.values.group_settings import DEFAULTS, SETTABLE, GroupOptions
 
 
 @pytest.mark.parametrize("changes", [{"paused": True}, {"lease_s": 60, "open_max": 5}])

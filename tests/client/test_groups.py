@@ -9,9 +9,9 @@ import pytest
 import tms
 from tests.client.taking import group, running, taken, wait_for_next_millisecond
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.client.held_deliveries import EXTENDS_PER_LEASE
-from tms.client.held_messages import HeldMessages
-from tms.core.groups import Settle, Settled
+from tms.client.groups.held_deliveries import EXTENDS_PER_LEASE
+from tms.client.groups.held_messages import HeldMessages
+from tms.core.values.groups import Settle, Settled
 
 __all__ = ["group"]
 

@@ -11,9 +11,9 @@ import tms
 from tests.client.told_server import Held, Server, held_by, taken
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import passes, turns, until
-from tms.client.async_group_message import AsyncGroupMessage
-from tms.core.group_settings import Order
-from tms.core.groups import (
+from tms.client.groups.async_group_message import AsyncGroupMessage
+from tms.core.values.group_settings import Order
+from tms.core.values.groups import (
     Refusal,
     RefusedMessage,
 )

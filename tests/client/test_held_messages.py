@@ -10,10 +10,10 @@ import tms
 from tests.client.told_server import Held, Server, held_by, taken
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import passes, turns, until
-from tms.client.async_group_message import AsyncGroupMessage
-from tms.client.take_settings import member_name
-from tms.core.group_settings import Order
-from tms.core.groups import (
+from tms.client.groups.async_group_message import AsyncGroupMessage
+from tms.client.groups.take_settings import member_name
+from tms.core.values.group_settings import Order
+from tms.core.values.groups import (
     Refusal,
     RefusedMessage,
 )
@@ -203,4 +203,4 @@ def test_a_retry_has_a_delay_that_can_be(delay_s: float) -> None:
 
 def test_names_of_members_are_valid_and_differ() -> None:
     assert len({member_name() for _ in range(100)}) == 100
-    assert tms.core.groups.check_member(member_name())
+    assert tms.core.values.groups.check_member(member_name())

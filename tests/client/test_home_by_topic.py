@@ -10,7 +10,7 @@ from tests.client.taking import running
 from tests.servers.server_process import ServerProcess
 from tests.waiting import wait_until
 from tms.core.errors import InvalidRequest, OtherShard, TransactionDuplicate
-from tms.core.shards import ShardBy, Sharding
+from tms.core.values.shards import ShardBy, Sharding
 
 SHARDING = Sharding(3, ShardBy.TOPIC)
 NAMESPACE = "shop"

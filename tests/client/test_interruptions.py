@@ -13,9 +13,9 @@ from typing import Any
 from anyio import CancelScope
 
 from tests.waiting import WAIT_S_MAX
-from tms.client import bridge, callback_thread, loop_thread
-from tms.client.bridge import Bridge
-from tms.client.callback_thread import CallingThread
+from tms.client.threads import bridge, callback_thread, loop_thread
+from tms.client.threads.bridge import Bridge
+from tms.client.threads.callback_thread import CallingThread
 
 LETS_SIGNALS_IN = {"RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX"}
 FILES = {module.__file__ for module in (bridge, callback_thread, loop_thread)}

@@ -14,7 +14,7 @@ import tms
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.waiting import wait_until
-from tms.client.bridge import Bridge
+from tms.client.threads.bridge import Bridge
 
 N = scaled(200, 20)
 Connect = Callable[[], tms.Client]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.waiting import turns
-from tms.client.loop_thread import LoopCall, LoopThread
+from tms.client.threads.loop_thread import LoopCall, LoopThread
 
 
 def end_while_a_generator_begins_a_closing() -> None:

@@ -6,11 +6,11 @@ import pytest
 
 import tms
 from tests.client.faulty_server import FaultyServer, answer
-from tms.client.access import Access
-from tms.client.addresses import KEPT_MAX, NOT_ASKED_S, Addresses
-from tms.client.credentials import credentials_of
-from tms.client.named_leaders import NamedLeaders
-from tms.client.routes import RouteKey
+from tms.client.remote.access import Access
+from tms.client.remote.addresses import KEPT_MAX, NOT_ASKED_S, Addresses
+from tms.client.remote.credentials import credentials_of
+from tms.client.remote.named_leaders import NamedLeaders
+from tms.client.remote.routes import RouteKey
 from tms.core.errors import NoLeader, OutcomeUnknown, ServerUnreachable, Stopping
 
 TOPIC, NAMESPACE = RouteKey("topic", "n/t"), RouteKey("namespace", "n")

@@ -270,8 +270,8 @@ def listening_at(log: IO[str]) -> str:
 
 LEFT_TO_THE_COLLECTOR = """
 import asyncio, gc, sys, threading
-import tms, tms.client.program_end as end
-from tms.client.bridge import Bridge
+import tms, tms.client.threads.program_end as end
+from tms.client.threads.bridge import Bridge
 
 ends, close, finish = threading.Event(), Bridge._end, end._finish
 

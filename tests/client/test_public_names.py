@@ -14,7 +14,7 @@ import tms.client
 from tests.servers.server_process import ROOT, environment
 from tms.core.errors import class_of
 from tms.core.errors.catalogue import CATALOGUE
-from tms.core.transactions import AsyncTransactions
+from tms.core.services.transactions import AsyncTransactions
 
 SERVER_PACKAGES = (
     "starlette",

@@ -7,7 +7,7 @@ import pytest
 
 import tms
 from tms.arrow.polled import SCHEMA
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 
 def payloads(topic: tms.Topic, **asked: Any) -> list[bytes]:

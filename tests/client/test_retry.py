@@ -14,10 +14,10 @@ import pytest
 import tms
 from tests.client.faulty_server import FaultyServer, answer, refusal
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.client import retry
-from tms.client.error_answers import error_from
-from tms.core.message import Message, MessageBlock, id_after
-from tms.core.messaging import RollbackRange
+from tms.client.remote import retry
+from tms.client.remote.error_answers import error_from
+from tms.core.services.messaging import RollbackRange
+from tms.core.values.message import Message, MessageBlock, id_after
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import PollRequest
 

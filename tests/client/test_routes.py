@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.client.remote import topic_path
-from tms.client.routes import RouteKey, keys_of
-from tms.core.topic import TopicId
+from tms.client.remote.remote_messaging import topic_path
+from tms.client.remote.routes import RouteKey, keys_of
+from tms.core.values.topic import TopicId
 
 NAMES = st.from_regex(r"[A-Za-z0-9_]{1,12}", fullmatch=True)
 TAILS = st.sampled_from(

@@ -17,7 +17,7 @@ import pytest
 
 import tms
 from tests.waiting import WAIT_S_MAX
-from tms.client.bridge import Bridge
+from tms.client.threads.bridge import Bridge
 from tms.core.errors import OutcomeUnknown
 
 PROGRAM = """

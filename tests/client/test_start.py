@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tms.client.start import Start, place_of, position
+from tms.client.reading.start import Start, place_of, position
 from tms.core.errors import InvalidRequest
-from tms.core.message import FIRST_ID, LAST_ID, Message, MessageId, first_id_at
+from tms.core.values.message import FIRST_ID, LAST_ID, Message, MessageId, first_id_at
 
 ID = MessageId(1000, 5)
 

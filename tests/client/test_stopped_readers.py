@@ -17,7 +17,7 @@ import tms
 import tms.aio
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, until, wait_until
-from tms.client import stops
+from tms.client.reading import stops
 from tms.core.errors import NotPermitted, OwnerBusy, TransactionNotInProgress
 from tms.messaging import waiting_reader
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 import pytest
 
 from tms.client.embedded import open_embedded
-from tms.client.remote_services import RemoteServices
-from tms.core.caller import REGISTRY, Caller
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.errors import NotPermitted, TmsError, TopicExists
-from tms.core.messaging import Messaging, RollbackRange
-from tms.core.reading import Reading
-from tms.core.services import Services
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.messaging import Messaging, RollbackRange
+from tms.core.services.server_services import Services
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import REGISTRY, Caller
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tms.client.calls import Calls
-from tms.client.http import Http
-from tms.client.remote_transactions import RemoteTransactions
-from tms.core.caller import ANYBODY, Caller
+from tms.client.remote.calls import Calls
+from tms.client.remote.http import Http
+from tms.client.remote.remote_transactions import RemoteTransactions
 from tms.core.errors import InvalidRequest
-from tms.core.transaction import Transaction
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import Transaction
 from tms.wire.json_transactions import encode_started
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from httpcore._backends.anyio import AnyIOStream
 
 import tms.aio
 from tests.client.faulty_server import FaultyServer, answer
-from tms.client.http import Http
+from tms.client.remote.http import Http
 from tms.core.errors import AnswerLost, OutcomeUnknown, ServerUnreachable, TmsError
 
 pytestmark = pytest.mark.anyio

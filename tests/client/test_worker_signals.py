@@ -11,7 +11,7 @@ import pytest
 import tms
 import tms.aio
 from tests.waiting import in_time, until
-from tms.client.sigterm import stopping_at_sigterm
+from tms.client.threads.sigterm import stopping_at_sigterm
 
 OWN = pytest.mark.parametrize("own", ["signal", "loop", "exit", "default", "ignored"])
 

@@ -11,7 +11,7 @@ import tms
 from tests.cli.conftest import run_command
 from tests.client.faulty_server import HEALTH, FaultyServer, answer
 from tms.cli.failure import ExitCode
-from tms.client import first_contact
+from tms.client.remote import first_contact
 
 Call = Callable[[tms.Client], object]
 

@@ -11,19 +11,19 @@ import pytest
 
 import tms
 from tests.waiting import passes
-from tms.client import held_messages
-from tms.client.held_messages import HeldMessages
-from tms.client.take_settings import TakeSettings
-from tms.core.group_settings import Order
-from tms.core.groups import (
+from tms.client.groups import held_messages
+from tms.client.groups.held_messages import HeldMessages
+from tms.client.groups.take_settings import TakeSettings
+from tms.core.values.group_settings import Order
+from tms.core.values.groups import (
     RefusedMessage,
     Settle,
     Settled,
     Take,
     Taken,
 )
-from tms.core.message import MessageBlock, MessageId
-from tms.core.topic import TopicId
+from tms.core.values.message import MessageBlock, MessageId
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("default", "orders")
 Held = Callable[..., HeldMessages]

@@ -10,10 +10,10 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import MoveCause, ShardMembers
-from tms.core.clock import Clock
-from tms.core.cluster import Instance
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.shards import Sharding
+from tms.core.runtime.clock import Clock
+from tms.core.services.cluster import Instance
+from tms.core.values.shards import Sharding
 from tms.metadata.host import MetadataHost
 
 SHARDS = 4

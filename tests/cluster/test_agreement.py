@@ -8,7 +8,7 @@ from tests.cluster.world import clock_of_loop
 from tms.cluster.agreement import COMPARED, REFUSED
 from tms.cluster.instances import instances_of
 from tms.cluster.presence import Presence
-from tms.core.cluster import Instance
+from tms.core.services.cluster import Instance
 from tms.metadata.host import MetadataHost
 from tms.server.serving.parts import agreed_settings
 from tms.settings import Settings

@@ -7,8 +7,8 @@ import pytest
 
 from tables.hbase.layout import FORMAT
 from tms.cluster.formats import RAISED_FORMAT, STORE_FORMAT, raise_when_all_know
-from tms.core.cluster import Instance
 from tms.core.errors import MetadataUnavailable
+from tms.core.services.cluster import Instance
 from tms.metadata.cache import JsonCodec
 
 OLD = b'{"id":1,"address":"http://1","version":"0.1.0","since_ms":1}'

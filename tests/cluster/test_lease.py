@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.cluster.hands import LEASE_S, Hands
 from tests.manual_clock import ManualClock
 from tms.cluster.lease import Lease, LeaseRecord, Sighting, SteadySeconds
-from tms.core.clock import KeyTime, SystemClock
 from tms.core.errors import NoLeader, StoreUnavailable
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.clock import KeyTime, SystemClock
+from tms.core.runtime.trusted_clock import TrustedClock
 
 RECORD = LeaseRecord(token=1, holder=1, address="http://a", store="s", lease_s=LEASE_S, fence_s=5.0)
 

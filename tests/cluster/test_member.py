@@ -12,8 +12,8 @@ from tests.waiting import in_time, passes, until
 from tms.cluster import member as member_module
 from tms.cluster.holding import LEASE
 from tms.cluster.lease import LeaseRecord
-from tms.core.cluster import Role
 from tms.core.errors import NoLeader
+from tms.core.services.cluster import Role
 from tms.metadata.cache import JsonCodec
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.cluster.presence import Presence
-from tms.core.cluster import Instance
 from tms.core.errors import Unavailable
 from tms.core.limits import Limits
-from tms.core.namespaces import NamespaceSettings
+from tms.core.services.cluster import Instance
+from tms.core.values.namespaces import NamespaceSettings
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.store import NamespaceStore
 

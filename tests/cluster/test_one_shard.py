@@ -16,8 +16,8 @@ from tms.cluster.lease import RENEWALS, Lease
 from tms.cluster.member import Member
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import MoveCause
-from tms.core.cluster import Instance, Role, ShardStanding
 from tms.core.errors import StoreCorrupt
+from tms.core.services.cluster import Instance, Role, ShardStanding
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from tests.cluster.shards_world import LEASE_S, MOVE_DELAY_S, SHARDS, Server, Se
 from tests.cluster.sharing_machine import SICK
 from tests.waiting import passes, until
 from tms.cluster.shard_members import MoveCause
-from tms.core.cluster import Role, ShardStanding
 from tms.core.errors import InvalidRequest, StoreCorrupt
+from tms.core.services.cluster import Role, ShardStanding
 
 pytestmark = pytest.mark.anyio
 

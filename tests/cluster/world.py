@@ -11,10 +11,10 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease, SteadySeconds
 from tms.cluster.member import Member
 from tms.cluster.presence import Presence
-from tms.core.clock import Clock, SystemClock
-from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.clock import Clock, SystemClock
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.cluster import Instance
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 

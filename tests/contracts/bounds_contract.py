@@ -9,12 +9,12 @@ import pytest
 
 from cleanup.ranges import Reason
 from tests.cleanup.twins import Twin
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import StoreUnavailable
-from tms.core.frame import bodies_of, encode_body
-from tms.core.topic import TopicId
-from tms.core.transaction import TransactionType
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import StartRequest
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import TransactionType
 from tms.transactions import service
 
 TOPIC = TopicId("ns", "kept")

@@ -8,9 +8,9 @@ from tables.store import GROUP
 from tables.store_tables import StoreTables
 from tests.tables.stored_groups import append
 from tms.core.errors import StoreCorrupt
-from tms.core.group_log import GroupLog, StoredGroup
-from tms.core.store_features import GROUPS
-from tms.core.topic import TopicId
+from tms.core.values.group_log import GroupLog, StoredGroup
+from tms.core.values.store_features import GROUPS
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("default", "orders")
 OTHER = TopicId("default", "orders2")

@@ -6,8 +6,8 @@ from cleanup.invalid import bound_of
 from tables.keys import prefix, write_pointer_of
 from tables.store import MESSAGE
 from tests.cleanup.twins import LIMITS, Twin
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
 from tms.transactions import service
 
 TOPIC = TopicId("ns", "t")

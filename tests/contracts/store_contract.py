@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, TABLES, Store, tables_with
 from tests.scale import scaled
 from tms.core.errors import StoreUnavailable
-from tms.core.store_features import GROUPS
+from tms.core.values.store_features import GROUPS
 
 KEYS = st.binary(min_size=1, max_size=4)
 VALUES = st.binary(max_size=6)

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tms.core.schema_contracts import (
+from tms.core.values.schema_contracts import (
     RuleKind,
     RuleMode,
     SchemaMetadata,

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tms.core.message import Message
+from tms.core.values.message import Message
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 HEADERS = st.dictionaries(TEXT, st.binary(max_size=20), max_size=4)

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tms.core.message import Message, MessageId
+from tms.core.values.message import Message, MessageId
 
 TIMESTAMPS = st.integers(0, 2**63 - 1)
 

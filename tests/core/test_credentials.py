@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.credentials import shortened, without_credentials
 from tms.core.errors import ServerUnreachable, StoreLocked
+from tms.core.text.credentials import shortened, without_credentials
 from tms.security.tokens import new_token
 
 SECRETS = st.text(st.characters(codec="ascii", exclude_characters=" ,@"), min_size=8).filter(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.durations import Duration, seconds_of, span, whole_seconds_of
+from tms.core.text.durations import Duration, seconds_of, span, whole_seconds_of
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tms.core import extras
-from tms.core.extras import command_for, install_command
+from tms.core.runtime import extras
+from tms.core.runtime.extras import command_for, install_command
 
 PIP = [sys.executable, "-m", "pip", "install"]
 
@@ -56,6 +56,6 @@ def test_where_its_origin_is_not_known_it_is_what_is_installed(tmp_path: Path) -
 
 
 def test_here_it_is_this_clone() -> None:
-    root = Path(extras.__file__).parents[2]
+    root = Path(extras.__file__).parents[3]
 
     assert str(root) in install_command("spark")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.core.framed_messages import CONTENTS
 from tests.core.message_ids import IDS
-from tms.core.avro_lengths import avro_length, read_length
 from tms.core.errors import StoreCorrupt
-from tms.core.frame import bodies_of, encode_body, frame_parts, framed_of, read_frame
-from tms.core.message import Message, MessageBlock, MessageId, framed_between, tombstone
+from tms.core.values.avro_lengths import avro_length, read_length
+from tms.core.values.frame import bodies_of, encode_body, frame_parts, framed_of, read_frame
+from tms.core.values.message import Message, MessageBlock, MessageId, framed_between, tombstone
 
 
 @given(CONTENTS)

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from tms.core.errors import InvalidRequest
-from tms.core.group_settings import (
+from tms.core.values.group_settings import (
     DECLARED,
     DEFAULTS,
     SETTABLE,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.histogram import Histogram
+from tms.core.values.histogram import Histogram
 
 BOUNDS = (0.5, 1.0, 10.0)
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS, plain_messages
-from tms.core.avro_lengths import avro_length
 from tms.core.errors import InvalidRequest
-from tms.core.message import (
+from tms.core.values.avro_lengths import avro_length
+from tms.core.values.message import (
     FIRST_ID,
     LAST_ID,
     Message,
@@ -23,9 +23,9 @@ from tms.core.message import (
     parse_id,
     position_of,
 )
-from tms.core.ranges import Reach, Split, TopicRange
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId
+from tms.core.values.ranges import Reach, Split, TopicRange
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "wire" / "golden.json").read_text())
 

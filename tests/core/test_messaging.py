@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.message import KEY, NO_PAYLOAD_KEY
-from tms.core.messaging import NO_IDS, Published, RollbackRange
+from tms.core.services.messaging import NO_IDS, Published, RollbackRange
+from tms.core.values.message import KEY, NO_PAYLOAD_KEY
 from tms.messaging.sequence import KeySequence
 
 SEQUENCE_IDS = st.integers(0, 65_535) | st.integers(65_400, 65_535)

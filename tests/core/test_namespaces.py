@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import TTL_S_MAX, Limits
-from tms.core.namespaces import NamespaceSettings, rules_of
+from tms.core.values.namespaces import NamespaceSettings, rules_of
 
 NUMBERS = st.none() | st.integers(1, TTL_S_MAX)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.rates import Rate, in_seconds
+from tms.core.runtime.rates import Rate, in_seconds
 
 TAKINGS = st.lists(st.tuples(st.integers(0, 900), st.integers(1, 30)), max_size=60)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.contracts import METADATA, RULE_SETS
-from tms.core.schema_contracts import (
+from tms.core.values.schema_contracts import (
     RuleMode,
     SchemaMetadata,
     SchemaRule,

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
-from tms.core.shards import EVERY_ID, SHARDS_MAX, OwnIds, ShardBy, Sharding
-from tms.core.topic import TopicId
+from tms.core.values.shards import EVERY_ID, SHARDS_MAX, OwnIds, ShardBy, Sharding
+from tms.core.values.topic import TopicId
 
 BY_NAMESPACE = Sharding(16)
 BY_TOPIC = Sharding(16, ShardBy.TOPIC)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import turns
-from tms.core.shared_work import shared
+from tms.core.runtime.shared_work import shared
 
 pytestmark = pytest.mark.anyio
 

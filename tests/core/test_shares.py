@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tms.core.shares import Shares, reserve_of, share_of
+from tms.core.runtime.shares import Shares, reserve_of, share_of
 
 BOUNDS = st.integers(1, 200)
 

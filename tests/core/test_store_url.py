@@ -8,8 +8,8 @@ import pytest
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.cli.conftest import run_command
-from tms.core import store_url
-from tms.core.store_url import HBASE, LEVELDB, MEMORY, StoreKind, folder_of, kind_of, written
+from tms.core.text import store_url
+from tms.core.text.store_url import HBASE, LEVELDB, MEMORY, StoreKind, folder_of, kind_of, written
 from tms.server import stores
 from tms.settings import Settings
 

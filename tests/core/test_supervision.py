@@ -7,9 +7,9 @@ import pytest
 
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import passes, until
-from tms.core import supervision
 from tms.core.errors import MetadataUnavailable
-from tms.core.supervision import failing, supervised
+from tms.core.runtime import supervision
+from tms.core.runtime.supervision import failing, supervised
 
 pytestmark = pytest.mark.anyio
 

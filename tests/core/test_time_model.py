@@ -9,7 +9,7 @@ from hypothesis import settings
 from tests.core.time_machine import DAY, HOUR, MINUTE, NOW_MS, STEPS, S, TimeMachine
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
 
 TimeMachine.TestCase.settings = settings(max_examples=scaled(200), stateful_step_count=30)
 TestTime = TimeMachine.TestCase

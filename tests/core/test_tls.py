@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.authority import Authority, Issued
-from tms.core.tls import TlsFiles, client_context, server_context
+from tms.core.runtime.tls import TlsFiles, client_context, server_context
 
 
 @pytest.fixture(scope="module")

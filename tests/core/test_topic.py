@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
-from tms.core.topic import TopicId, TopicMetadata, parse_properties
+from tms.core.values.topic import TopicId, TopicMetadata, parse_properties
 
 DEFAULT_S = 604_800
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tms.core.errors import InvalidRequest
-from tms.core.topic import TopicId
-from tms.core.topic_properties import check_meaning
-from tms.core.topic_schemas import SchemaCheck, SubjectStrategy, TopicSchemas, schemas_of
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_properties import check_meaning
+from tms.core.values.topic_schemas import SchemaCheck, SubjectStrategy, TopicSchemas, schemas_of
 
 ORDERS, SALES = TopicId("default", "orders"), TopicId("sales", "orders")
 RECORD = "com.example.Order"

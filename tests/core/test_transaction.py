@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.transactions import transaction_of
-from tms.core.transaction import Transaction, Visibility, VisibilityLevel
+from tms.core.values.transaction import Transaction, Visibility, VisibilityLevel
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "wire" / "golden.json").read_text())
 OF_CDAP = {"ACCEPT": Visibility.GIVE, "SKIP": Visibility.SKIP, "HOLD": Visibility.STOP}

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.manual_clock import ManualClock
-from tms.core.clock import SessionTime
 from tms.core.errors import ClockMoved
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.clock import SessionTime
+from tms.core.runtime.trusted_clock import TrustedClock
 
 S, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 NOW_MS = 1_800_000_000_000

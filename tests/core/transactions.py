@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tms.core.transaction import Transaction, TransactionType, VisibilityLevel
+from tms.core.values.transaction import Transaction, TransactionType, VisibilityLevel
 
 
 def transaction_of(golden: dict[str, Any]) -> Transaction:

@@ -17,10 +17,10 @@ from tables.sealing import seal, takeovers
 from tables.store import ALL_TABLES, GROUP, MESSAGE, METADATA
 from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
-from tms.core import frame, message, topic, transaction
 from tms.core.limits import Limits
-from tms.core.messaging import Published, RollbackRange
-from tms.core.store_features import GROUPS
+from tms.core.services.messaging import Published, RollbackRange
+from tms.core.values import frame, message, topic, transaction
+from tms.core.values.store_features import GROUPS
 from tms.messaging.groups import edits as group_edits
 from tms.messaging.groups import snapshots as group_snapshots
 from tms.messaging.groups.state import OpenMessages

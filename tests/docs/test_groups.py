@@ -15,8 +15,8 @@ from tests.docs.markdown import ROOT, Block, blocks, links
 from tests.docs.newcomer import Newcomer, is_as_told
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.group_settings import DECLARED, DEFAULTS
-from tms.core.groups import (
+from tms.core.values.group_settings import DECLARED, DEFAULTS
+from tms.core.values.groups import (
     LimitedBy,
 )
 from tms.postgresql import PostgresqlParticipant

@@ -14,7 +14,7 @@ from tests.api.doors import Doors, bearer
 from tests.docs.markdown import ROOT
 from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
-from tms.core.memory_kinds import SERVER_KINDS, STORE_KINDS, MemoryEntries
+from tms.core.runtime.memory_kinds import SERVER_KINDS, STORE_KINDS, MemoryEntries
 from tms.server.node import services_on
 
 PAGE = (ROOT / "docs/memory.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT, blocks, links
 from tms.core.errors.catalogue import CATALOGUE
-from tms.core.namespaces import NamespaceSettings
+from tms.core.values.namespaces import NamespaceSettings
 from tms.wire.json_namespaces import decode_settings
 
 PAGE = "docs/namespaces.md"

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT, links
-from tms.core.clock import SystemClock
+from tms.core.runtime.clock import SystemClock
 from tms.server.registry_part import RegistryPart, open_registry
 from tms.settings import Settings, flag_of
 

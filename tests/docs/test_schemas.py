@@ -4,7 +4,7 @@ import re
 
 from tests.docs.markdown import ROOT, links
 from tms.core.errors.catalogue import CATALOGUE
-from tms.core.topic_properties import check_meaning
+from tms.core.values.topic_properties import check_meaning
 
 PAGE = "docs/schemas.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")

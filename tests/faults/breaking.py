@@ -8,7 +8,7 @@ from tests.registry.elected_by_hand import Server
 from tests.registry.registries import Registries
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
-from tms.registry.log import WayToLog
+from tms.registry.log.schema_log import WayToLog
 
 
 class Breaking:

@@ -7,7 +7,7 @@ from tests.cluster.world import World
 from tests.faults.breaking import Breaking, Parts
 from tests.waiting import until
 from tms.cluster.instances import Registration
-from tms.core.cluster import Instance
+from tms.core.services.cluster import Instance
 
 
 async def registers_again(parts: Parts) -> None:

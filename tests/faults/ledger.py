@@ -18,7 +18,7 @@ from enum import Enum
 from itertools import pairwise
 
 from tms.core.errors import TmsError, Unavailable
-from tms.core.message import Message
+from tms.core.values.message import Message
 
 
 class Outcome(Enum):

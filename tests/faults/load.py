@@ -15,11 +15,11 @@ from typing import Self
 import tms.aio
 from tests.faults.ledger import Ledger, Outcome, Request
 from tests.waiting import WAIT_S_MAX, in_time
-from tms.client.async_topic import AsyncTopic
+from tms.client.topics.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
-from tms.core.message import Message
-from tms.core.messaging import Published
-from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.core.services.messaging import Published
+from tms.core.values.message import Message
+from tms.core.values.transaction import ALL_VISIBLE_LATEST
 
 PAUSE_AFTER_FAILURE_S = 0.02
 FOLLOW_WAIT_S = 0.1

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import tms.aio
-from tms.client.async_topic import AsyncTopic
+from tms.client.topics.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, TopicNotFound, Unavailable
 
 MESSAGES_MAX = 5

@@ -9,9 +9,9 @@ import pytest
 from tests import scale
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
-from tms.core.message import FIRST_ID, Message
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
+from tms.core.values.message import FIRST_ID, Message
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.messaging.service import Service
 from tms.server.node import open_services
 

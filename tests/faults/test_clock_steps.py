@@ -13,11 +13,11 @@ from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 from tests.servers.stepping_clock import SteppingClock
 from tests.waiting import WAIT_S_MAX, until
-from tms.client.remote_services import RemoteServices
-from tms.core.message import FIRST_ID
-from tms.core.reading import Isolation, Reading, View
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.client.remote.remote_services import RemoteServices
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading, View
+from tms.core.values.topic import TopicId
 
 S, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 T, NEW = TopicId("default", "t"), TopicId("default", "new")

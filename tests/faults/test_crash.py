@@ -16,7 +16,7 @@ from tests.faults.rebirths import Rebirths
 from tests.faults.serving import serve
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
-from tms.client.async_topic import AsyncTopic
+from tms.client.topics.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = scaled(20)

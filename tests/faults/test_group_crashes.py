@@ -27,9 +27,9 @@ from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.client.database_recovery import Recovered
-from tms.client.group import TopicGroup
-from tms.core.group_settings import GroupOptions
+from tms.client.groups.database_recovery import Recovered
+from tms.client.groups.group import TopicGroup
+from tms.core.values.group_settings import GroupOptions
 from tms.postgresql import PostgresqlParticipant
 
 ROUNDS = scaled(4)

@@ -16,8 +16,8 @@ from tests.servers.server_process import ServerProcess
 from tests.waiting import in_time, turns
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, TmsError, Unavailable
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 
 FAILURES = 20
 ROUNDS = 10

@@ -30,20 +30,20 @@ from tests.waiting import in_time, until
 from tms.cluster import formats
 from tms.coordination import CoordinationService
 from tms.coordination.election import LeaderElection
-from tms.core import supervision
-from tms.core.clock import SystemClock
-from tms.core.cluster import Instance
 from tms.core.limits import Limits
-from tms.core.namespaces import NamespaceSettings
+from tms.core.runtime import supervision
+from tms.core.runtime.clock import SystemClock
+from tms.core.services.cluster import Instance
+from tms.core.values.namespaces import NamespaceSettings
 from tms.metadata.address import parse
 from tms.metadata.cache import JsonCodec
 from tms.metadata.live_values import LiveValues
 from tms.metadata.remote import Link, RemoteStore
 from tms.namespaces.store import NamespaceStore
-from tms.registry.log import WayToLog
-from tms.registry.mastership import Elected
-from tms.registry.members import Announcement, MembersElection
-from tms.registry.store_election import StoreElection
+from tms.registry.log.mastership import Elected
+from tms.registry.log.members import Announcement, MembersElection
+from tms.registry.log.schema_log import WayToLog
+from tms.registry.log.store_election import StoreElection
 from tms.security.audit import Drops
 from tms.security.audit_destinations import Publisher
 from tms.security.forward_keys import OLD_MS, ForwardKeys
@@ -75,7 +75,7 @@ async def parts(
     monkeypatch.setattr(supervision, "PAUSE_S_MAX", 0.002)
     monkeypatch.setattr("tms.transactions.service._TICK_S", 0.01)
     monkeypatch.setattr("tms.transactions.journal._RECOVER_EVERY_S", 0.01)
-    monkeypatch.setattr("tms.registry.store_election._GIVEN_WAY_S", 0.01)
+    monkeypatch.setattr("tms.registry.log.store_election._GIVEN_WAY_S", 0.01)
     async with opened() as registries:
         made = Parts(registries, request.param)
         yield made

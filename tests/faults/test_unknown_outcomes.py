@@ -20,10 +20,10 @@ from tests.scale import scaled
 from tests.waiting import turns
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, Message, id_after
-from tms.core.reading import Isolation, Reading
-from tms.core.topic import TopicId
-from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
+from tms.core.values.message import FIRST_ID, Message, id_after
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import Writing

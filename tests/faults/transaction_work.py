@@ -8,7 +8,7 @@ import tms.aio
 from tests.waiting import in_time
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 TOPICS = ("left", "right")
 

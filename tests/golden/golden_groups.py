@@ -8,15 +8,15 @@ import tms
 from tables.keys import prefix
 from tables.sealing.groups import shared_in
 from tables.store_tables import StoreTables
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     Nacks,
     Settle,
 )
-from tms.core.store_features import GROUPS
-from tms.core.subscriptions import SharedSubscription
-from tms.core.topic import TopicId
+from tms.core.values.store_features import GROUPS
+from tms.core.values.subscriptions import SharedSubscription
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row
 from tms.messaging.groups.open_entries import Taker

@@ -22,9 +22,9 @@ from tests.golden.golden_groups import WORKERS, groups_seen, write_groups
 from tests.golden.rows_of_hbase import opening
 from tests.golden.seen import OWNER, SEQUENCE, seen
 from tests.golden.write_store import NOW_MS
-from tms.core.clock import SystemClock
-from tms.core.groups import Acks, Group, Settle, Take
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.groups import Acks, Group, Settle, Take
+from tms.core.values.topic import TopicId
 from tms.server import node, stores
 from tms.transactions.pruning import InvalidList
 

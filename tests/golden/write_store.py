@@ -21,9 +21,9 @@ from typing import Any
 
 import tms
 from tests.golden.seen import OWNER, SEQUENCE, seen
-from tms.core.clock import SystemClock
-from tms.core.transaction import TransactionType
-from tms.core.transactions import StartRequest
+from tms.core.runtime.clock import SystemClock
+from tms.core.services.transactions import StartRequest
+from tms.core.values.transaction import TransactionType
 
 NOW_MS = 1_790_000_000_000
 SPAN_MS = 3_600_000

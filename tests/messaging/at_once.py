@@ -7,7 +7,7 @@ from typing import Any
 
 from tables.store import Store
 from tests.waiting import turns
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging.service import Service
 
 

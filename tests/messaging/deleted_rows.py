@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from tables.keys import after_prefix, payload_key_of, payload_prefix, prefix, run_prefix_of
 from tables.store import MESSAGE, PAYLOAD, Store
 from tests.messaging.model import ModelTopic
-from tms.core.message import KEY
-from tms.core.topic import TopicId
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
 
 
 def take_in_what_was_deleted(

@@ -6,8 +6,8 @@ form of its rule, whatever it costs.
 
 from dataclasses import dataclass, field
 
-from tms.core.message import Message, MessageId, id_after
-from tms.core.transaction import Transaction, Visibility
+from tms.core.values.message import Message, MessageId, id_after
+from tms.core.values.transaction import Transaction, Visibility
 
 
 @dataclass

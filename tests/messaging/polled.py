@@ -2,8 +2,8 @@
 
 from tests.messaging.conftest import TOPIC
 from tests.waiting import turns
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading
 from tms.messaging.service import Service
 
 

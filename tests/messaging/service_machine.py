@@ -21,9 +21,11 @@ from tests.messaging.at_once import Gate, asked_at_once
 from tests.messaging.deleted_rows import take_in_what_was_deleted
 from tests.messaging.model import ModelTopic
 from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved, TopicNotFound
-from tms.core.frame import bodies_of
 from tms.core.limits import Limits
-from tms.core.message import (
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.messaging import NO_ENTRIES, Page, Published, RollbackRange
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import (
     FIRST_ID,
     KEY,
     NO_PAYLOAD_KEY,
@@ -32,11 +34,9 @@ from tms.core.message import (
     id_after,
     position_of,
 )
-from tms.core.messaging import NO_ENTRIES, Page, Published, RollbackRange
-from tms.core.reading import Isolation, Reading
-from tms.core.topic import TopicId
-from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
-from tms.core.trusted_clock import TrustedClock
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import Writing

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.manual_clock import ManualClock
 from tms.core.errors import InvalidRequest, RateExceeded, TmsError, TooLarge
 from tms.core.limits import Limits
-from tms.core.namespaces import NamespaceRules, NamespaceSettings, rules_of
-from tms.core.topic import TopicId
+from tms.core.values.namespaces import NamespaceRules, NamespaceSettings, rules_of
+from tms.core.values.topic import TopicId
 from tms.messaging.admission import Admission
 
 NOW_MS = 1_800_000_000_000

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.scale import scaled
-from tms.core.message import KEY, MessageBlock
+from tms.core.values.message import KEY, MessageBlock
 from tms.messaging import cache
 from tms.messaging.cache import CacheBudget, TopicCache
 

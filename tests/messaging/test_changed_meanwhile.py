@@ -9,10 +9,10 @@ import pytest
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, settle
 from tests.waiting import in_time
-from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, StoreUnavailable, TmsError, TopicIsCompact
 from tms.core.limits import Limits
-from tms.core.topic_schemas import TopicSchemas
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.topic_schemas import TopicSchemas
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
 

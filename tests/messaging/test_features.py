@@ -6,9 +6,9 @@ import pytest
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
-from tms.core.cluster import Instance
 from tms.core.errors import MetadataUnavailable, StoreFormatOld
-from tms.core.store_features import FEATURES, GROUPS
+from tms.core.services.cluster import Instance
+from tms.core.values.store_features import FEATURES, GROUPS
 from tms.messaging.features import StoreFeatures
 from tms.messaging.store_threads import StoreThreads
 from tms.metadata.cache import JsonCodec

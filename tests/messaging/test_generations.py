@@ -10,10 +10,10 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import TOPIC
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio

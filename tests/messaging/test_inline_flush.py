@@ -15,10 +15,10 @@ from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.waiting import WAIT_S_MAX, turns
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading
-from tms.core.tables import Batch
-from tms.core.topic import TopicId
+from tms.core.services.tables import Batch
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.messaging import inline_flush, writer
 from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics

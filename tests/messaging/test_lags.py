@@ -12,11 +12,11 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 from tms.messaging import lags
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime

@@ -9,13 +9,13 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import FaultyStore
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, TopicMoved
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.messaging import NO_ENTRIES
-from tms.core.reading import Reading
-from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import NO_ENTRIES
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading
+from tms.core.values.transaction import ALL_VISIBLE_LATEST
 from tms.messaging import live_references
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime

@@ -12,7 +12,7 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging import loaded_topics
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime

@@ -21,9 +21,9 @@ from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
 from tests.manual_clock import ManualClock
 from tms.core.errors import StoreCorrupt
-from tms.core.mark import ClockElsewhere, Mark, decode_mark, encode_mark, latest_mark
-from tms.core.message import MessageId
-from tms.core.topic import TopicId
+from tms.core.services.mark import ClockElsewhere, Mark, decode_mark, encode_mark, latest_mark
+from tms.core.values.message import MessageId
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("default", "t")
 DAY = 86_400_000

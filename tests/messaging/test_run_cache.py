@@ -12,10 +12,10 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.polled import payloads
-from tms.core.frame import bodies_of, encode_body
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.message import KEY, NO_PAYLOAD_KEY, MessageBlock
-from tms.core.stored_runs import ReadRun, Reference
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import KEY, NO_PAYLOAD_KEY, MessageBlock
+from tms.core.values.stored_runs import ReadRun, Reference
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.service import Service
 

@@ -5,7 +5,7 @@ from operator import lt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.message import KEY
+from tms.core.values.message import KEY
 from tms.messaging.sequence import KeySequence
 
 NOW_MS = 1_800_000_000_000

@@ -11,9 +11,9 @@ from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR, row_of
 from tests.scale import scaled
 from tests.wire.avro_library import written
 from tms.arrow.polled import ARROW
-from tms.core.frame import bodies_of
-from tms.core.message import KEY, NO_PAYLOAD_KEY, Message, MessageBlock
-from tms.core.topic import TopicId
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import KEY, NO_PAYLOAD_KEY, Message, MessageBlock
+from tms.core.values.topic import TopicId
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.wire.avro_bodies import AVRO, CONSUME_RESPONSE_SCHEMA
 from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA

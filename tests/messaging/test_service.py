@@ -20,11 +20,11 @@ from tms.core.errors import (
     TransactionExpired,
 )
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, id_after
-from tms.core.messaging import Page, RollbackRange
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
-from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
+from tms.core.services.messaging import Page, RollbackRange
+from tms.core.values.message import FIRST_ID, id_after
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging.service import Service
 
 pytestmark = pytest.mark.anyio

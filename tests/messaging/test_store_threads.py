@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.waiting import WAIT_S_MAX, in_time, turns
-from tms.core.clock import SystemClock
 from tms.core.errors import Stopping
 from tms.core.limits import Limits
+from tms.core.runtime.clock import SystemClock
 from tms.messaging import store_threads as store_threads_module
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.store_threads import StoreThread, StoreThreads

@@ -6,8 +6,6 @@ import pytest
 
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
-from tms.core.caller import ANYBODY
-from tms.core.commits import CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,
     OutcomeUnknown,
@@ -18,10 +16,12 @@ from tms.core.errors import (
     TooLarge,
     TopicNotFound,
 )
-from tms.core.group_settings import GroupSettings
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance, SharedSubscription, SubscriptionKind
-from tms.core.topic import TopicId
+from tms.core.services.commits import CommitRequest, JointWrite
+from tms.core.values.caller import ANYBODY
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.subscriptions import Advance, SharedSubscription, SubscriptionKind
+from tms.core.values.topic import TopicId
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
 

@@ -18,7 +18,7 @@ from tests.messaging.conftest import NOW_MS
 from tests.scale import scaled
 from tms.core.errors import OutcomeUnknown, TooLarge, TopicExists, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import Writing

@@ -8,7 +8,7 @@ from tables.metadata_table import StoreMetadataTable
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.waiting import turns
-from tms.core.topic import TopicMetadata
+from tms.core.values.topic import TopicMetadata
 from tms.messaging.service import Service
 
 pytestmark = pytest.mark.anyio

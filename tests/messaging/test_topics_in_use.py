@@ -11,14 +11,14 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS
 from tests.waiting import in_time, turns
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import TooLarge
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio

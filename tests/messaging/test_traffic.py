@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging.traffic import OTHER, Traffic, TrafficByTopic
 
 TOPICS = [TopicId(namespace, name) for namespace in ("a", "b", "c") for name in ("x", "y", "z")]

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.entries import PLAIN, Entries
-from tms.core.transaction import Transaction, Visibility
+from tms.core.values.entries import PLAIN, Entries
+from tms.core.values.transaction import Transaction, Visibility
 from tms.messaging.visibility import View, visible_in
 
 POINTER = st.integers(1, 30)

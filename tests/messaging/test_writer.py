@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, polled, settle
-from tms.core.caller import Caller
 from tms.core.errors import (
     OutcomeUnknown,
     QueueFull,
@@ -21,8 +20,9 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.limits import Limits
-from tms.core.message import id_after
-from tms.core.messaging import Published
+from tms.core.services.messaging import Published
+from tms.core.values.caller import Caller
+from tms.core.values.message import id_after
 from tms.messaging.service import Service
 from tms.messaging.write_requests import Publication
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tms.core.errors import OutcomeUnknown
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
 
 
 class WritesThatFail:

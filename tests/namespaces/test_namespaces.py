@@ -18,7 +18,7 @@ from tms.core.errors import (
     ValueUnreadable,
 )
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX, Limits
-from tms.core.namespaces import NamespaceRules, NamespaceSettings, rules_of
+from tms.core.values.namespaces import NamespaceRules, NamespaceSettings, rules_of
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.journal import MetadataJournal
 from tms.metadata.local import LocalSession

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 import tms
-from tms.client.database_recovery import KnownOutcomes, Recovered
+from tms.client.groups.database_recovery import KnownOutcomes, Recovered
 
 
 class Recovering(Protocol):

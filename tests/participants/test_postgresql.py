@@ -15,7 +15,7 @@ from tests.participants.crashing import POINTS, crash
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.participants.recovering import recovered
 from tests.servers.server_process import ServerProcess
-from tms.client.database_recovery import Recovered
+from tms.client.groups.database_recovery import Recovered
 from tms.postgresql import PostgresqlParticipant
 
 PROGRAMS = find_programs()

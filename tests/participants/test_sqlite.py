@@ -12,7 +12,7 @@ from tests.client.participant import Noting
 from tests.participants.crashing import POINTS, crash
 from tests.participants.recovering import recovered
 from tests.servers.server_process import ServerProcess
-from tms.client.database_recovery import Recovered
+from tms.client.groups.database_recovery import Recovered
 from tms.sqlite import SqliteParticipant
 
 

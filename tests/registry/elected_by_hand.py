@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from tests.registry.registries import Called, Registries
 from tests.waiting import until
-from tms.registry.ids import StoreIds
-from tms.registry.log import SchemaLog
-from tms.registry.mastership import Elected, Election, Mastership
+from tms.registry.log.mastership import Elected, Election, Mastership
+from tms.registry.log.schema_log import SchemaLog
+from tms.registry.state.ids import StoreIds
 
 
 class ByHand:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tms.core.schemas import SchemaReference
+from tms.core.services.schemas import SchemaReference
 
 
 class Shape(NamedTuple):

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tms.registry import kept_parses
-from tms.registry.kept_parses import KeptParses
-from tms.registry.questions import NoSchema, Source
+from tms.registry.checking import kept_parses
+from tms.registry.checking.kept_parses import KeptParses
+from tms.registry.questions.questions import NoSchema, Source
 
 
 def hang(*_: object) -> None:
@@ -15,7 +15,7 @@ def hang(*_: object) -> None:
 
 
 def eat_memory(*_: object) -> list[NoSchema]:
-    from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process  # noqa: PLC0415  heavy
+    from tms.registry.checking.kinds import MEMORY_BYTES_MAX, _prepare_process  # noqa: PLC0415  heavy
 
     _prepare_process()
     try:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tms.registry.json_schemas import parse
+from tms.registry.json.json_schemas import parse
 
 
 def kinds(old: Any, new: Any) -> list[str]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tms.core.errors import OutcomeUnknown
-from tms.core.messaging import Messaging, Published
-from tms.core.topic import TopicId
+from tms.core.services.messaging import Messaging, Published
+from tms.core.values.topic import TopicId
 
 
 class Died(BaseException):

@@ -13,7 +13,7 @@ from dev.processes import free_ports
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.registry.records import Entry, EpochWritten, decode
+from tms.registry.state.records import Entry, EpochWritten, decode
 
 SERVERS = 3
 http = httpx.Client(

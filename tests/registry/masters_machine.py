@@ -14,9 +14,9 @@ from tests.registry.expected import Expected
 from tests.registry.registries import Called
 from tests.registry.registry_machine import WHICH, Histories
 from tests.waiting import until
-from tms.registry.log import SchemaLog
-from tms.registry.mastership import Elected, Mastership
-from tms.registry.service import NotMaster
+from tms.registry.log.mastership import Elected, Mastership
+from tms.registry.log.schema_log import SchemaLog
+from tms.registry.log.service import NotMaster
 
 ADDRESS = "http://master:1"
 NOT_MASTER = "not master"

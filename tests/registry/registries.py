@@ -8,20 +8,20 @@ from typing import Any
 from tests.manual_clock import ManualClock
 from tests.virtual_loop import VirtualLoop
 from tms.core.limits import Limits, SchemaLimits
-from tms.core.message import FIRST_ID, Message
-from tms.core.messaging import Messaging
-from tms.core.reading import Reading
-from tms.core.schemas import SchemaReference, SubmittedSchema
-from tms.core.topic import TopicId
+from tms.core.services.messaging import Messaging
+from tms.core.services.schemas import SchemaReference, SubmittedSchema
+from tms.core.values.message import FIRST_ID, Message
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
-from tms.registry.checker import ThreadChecker
-from tms.registry.ids import StoreIds
-from tms.registry.log import SchemaLog, WayToLog
-from tms.registry.mastership import Mastership
-from tms.registry.refusal import RegistryError
+from tms.registry.checking.checker import ThreadChecker
+from tms.registry.log.mastership import Mastership
+from tms.registry.log.schema_log import SchemaLog, WayToLog
+from tms.registry.log.service import Registry
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.service import Registry
+from tms.registry.state.ids import StoreIds
+from tms.registry.state.refusal import RegistryError
 from tms.server.node import OpenServices, open_services
 
 NOW_MS = 1_700_000_000_000

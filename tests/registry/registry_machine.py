@@ -17,8 +17,8 @@ from tests.registry.lossy import Died, LossyMessaging
 from tests.registry.registries import Called, Registries, opened
 from tms.core.limits import Limits
 from tms.registry.registration import Registered
-from tms.registry.settings import Config
-from tms.registry.state import State
+from tms.registry.state.registry_state import State
+from tms.registry.state.settings import Config
 
 SUBJECTS = st.sampled_from(["a", "a", "b"])
 SHAPES = st.one_of(

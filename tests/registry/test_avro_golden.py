@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tms.registry.avro_schemas import parse
+from tms.registry.avro.avro_schemas import parse
 from tms.serdes.avro_shape import AvroShape
 from tms.serdes.avro_tree import loaded, record_name, tree_of
 from tms.spark.typed.avro_types import AvroTypes

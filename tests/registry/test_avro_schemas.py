@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.serdes.random_avro import SCHEMAS
-from tms.registry.avro_schemas import parse
-from tms.registry.questions import InvalidSchema
+from tms.registry.avro.avro_schemas import parse
+from tms.registry.questions.questions import InvalidSchema
 
 PAIRS = json.loads((Path(__file__).parent / "avro_pairs.json").read_text(encoding="utf-8"))
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serdes.random_avro import SCHEMAS
-from tms.registry import avro_text as printing
+from tms.registry.avro import avro_text as printing
 from tms.serdes.avro_tree import tree_of
 
 OBSERVED = json.loads((Path(__file__).parent / "avro_texts.json").read_text(encoding="utf-8"))

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.registry.registries import TOPIC, Called, Registries, fixed
-from tms.core.caller import REGISTRY, Caller
-from tms.core.frame import bodies_of
-from tms.core.message import Message
-from tms.core.schemas import NUMBER_MAX
+from tms.core.services.schemas import NUMBER_MAX
+from tms.core.values.caller import REGISTRY, Caller
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import Message
 from tms.registry.deletion import LATEST, parse_version
-from tms.registry.knowledge import Knowledge
-from tms.registry.records import CountersWritten, Entry, Origin
-from tms.registry.refusal import TOO_LARGE, RegistryError
 from tms.registry.registration import Registered
-from tms.registry.state import IMPORTED_ID_MAX, State
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.records import CountersWritten, Entry, Origin
+from tms.registry.state.refusal import TOO_LARGE, RegistryError
+from tms.registry.state.registry_state import IMPORTED_ID_MAX, State
 
 pytestmark = pytest.mark.anyio
 

@@ -15,13 +15,21 @@ from tests.registry.harm import die, eat_memory, hang, parse_and_die
 from tests.scale import scaled
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import WAIT_S_MAX, until
-from tms.core.caller import ASKING, Caller
 from tms.core.errors import SchemasUnavailable
-from tms.registry import checker as checker_module
-from tms.registry import kept_parses, kinds
-from tms.registry.checker import ProcessChecker, ThreadChecker
-from tms.registry.kept_parses import KeptParses
-from tms.registry.questions import Answer, Compared, Comparison, NoSchema, Parsed, Question, Source
+from tms.core.values.caller import ASKING, Caller
+from tms.registry.checking import checker as checker_module
+from tms.registry.checking import kept_parses, kinds
+from tms.registry.checking.checker import ProcessChecker, ThreadChecker
+from tms.registry.checking.kept_parses import KeptParses
+from tms.registry.questions.questions import (
+    Answer,
+    Compared,
+    Comparison,
+    NoSchema,
+    Parsed,
+    Question,
+    Source,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ import pytest
 from tests.registry.lossy import Died, LossyMessaging
 from tests.registry.registries import Called, Registries, fixed, opened, record
 from tms.core.limits import Limits
-from tms.core.schemas import SchemaReference
+from tms.core.services.schemas import SchemaReference
 from tms.registry import lookup
-from tms.registry.refusal import REFERENCED
 from tms.registry.registration import Registered
+from tms.registry.state.refusal import REFERENCED
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import tms
-from tms.core import schema_types
 from tms.core.errors import SchemaRefused
-from tms.core.schema_types import SchemaType
-from tms.registry import kinds
-from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
+from tms.core.values import schema_types
+from tms.core.values.schema_types import SchemaType
+from tms.registry.checking import kinds
+from tms.registry.questions.questions import Incompatibility, InvalidSchema, Tagged, Tags
 from tms.serdes import compiling
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable
 

@@ -8,9 +8,9 @@ import pytest
 from tests.scale import scaled
 from tests.waiting import WAIT_S_MAX
 from tms.core.errors import SchemasUnavailable
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
-from tms.registry.checker import ProcessChecker
-from tms.registry.questions import Comparison, NoSchema, Question, Source
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
+from tms.registry.checking.checker import ProcessChecker
+from tms.registry.questions.questions import Comparison, NoSchema, Question, Source
 
 pytestmark = pytest.mark.anyio
 

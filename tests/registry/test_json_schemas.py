@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.registry.json_comparing import kinds
-from tms.core.schema_types import JSON
-from tms.registry.json_schemas import parse
-from tms.registry.questions import InvalidSchema
+from tms.core.values.schema_types import JSON
+from tms.registry.json.json_schemas import parse
+from tms.registry.questions.questions import InvalidSchema
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Unencodable
 

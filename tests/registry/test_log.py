@@ -7,15 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-import tms.registry.log
+import tms.registry.log.schema_log
 from tests.registry.registries import TOPIC, Registries, fixed
 from tests.waiting import turns, until
-from tms.core.caller import REGISTRY, Caller
 from tms.core.errors import NoLeader, OutcomeUnknown, StoreCorrupt
-from tms.core.frame import bodies_of
-from tms.core.message import Message, MessageBlock
-from tms.core.messaging import Messaging
-from tms.registry.log import WayToLog
+from tms.core.services.messaging import Messaging
+from tms.core.values.caller import REGISTRY, Caller
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import Message, MessageBlock
+from tms.registry.log.schema_log import WayToLog
 from tms.registry.registration import Registered
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +141,7 @@ async def test_what_is_no_record_is_passed_over(
     body = Message(b"nonsense", b"nonsense").body()
     await registries.services.messaging.publish(TOPIC, bodies_of([body]), caller=PART)
 
-    with caplog.at_level(logging.ERROR, "tms.registry.log"):
+    with caplog.at_level(logging.ERROR, "tms.registry.log.schema_log"):
         assert await called.id_of("t", fixed(2)) == 2
     assert "not a valid record" in caplog.text
 
@@ -155,7 +155,7 @@ async def test_the_log_is_waited_for_and_then_given_up(
     messaging.failure = NoLeader()
 
     with monkeypatch.context() as patched:
-        patched.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
+        patched.setattr(tms.registry.log.schema_log, "REACHED_S_MAX", 0.2)
         assert await called.subjects() == 50002
     assert await called.text_of(1) == fixed(1)
     messaging.failure = StoreCorrupt()
@@ -197,7 +197,7 @@ async def test_who_gives_a_write_up_is_somebody_else_then(
     """What comes of the write is not taken for another one's success."""
     called = registries.make("A")
     await called.subjects()
-    monkeypatch.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
+    monkeypatch.setattr(tms.registry.log.schema_log, "REACHED_S_MAX", 0.2)
 
     async def never(*asked: Any, **more: Any) -> Any:
         await asyncio.Event().wait()

@@ -15,12 +15,12 @@ from tests.virtual_loop import VIRTUAL
 from tests.waiting import until
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import MetadataStore
-from tms.registry.ids import StoreIds
-from tms.registry.log import WayToLog
-from tms.registry.mastership import Elected
-from tms.registry.members import Announcement, MembersElection, Seen, first_of
-from tms.registry.service import NotMaster
-from tms.registry.store_election import StoreElection
+from tms.registry.log.mastership import Elected
+from tms.registry.log.members import Announcement, MembersElection, Seen, first_of
+from tms.registry.log.schema_log import WayToLog
+from tms.registry.log.service import NotMaster
+from tms.registry.log.store_election import StoreElection
+from tms.registry.state.ids import StoreIds
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_an_earlier_master_is_refused_by_the_log_and_steps_down(
 async def test_who_is_still_elected_begins_anew(
     two: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tms.registry.mastership.AGAIN_S", 0.05)
+    monkeypatch.setattr("tms.registry.log.mastership.AGAIN_S", 0.05)
     one, other = two
     await one.become()
     await other.become()
@@ -116,8 +116,8 @@ async def test_a_server_that_cannot_be_master_asks_the_one_in_the_log(
 async def test_a_master_that_does_not_reach_the_log_gives_way(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tms.registry.mastership.MASTER_LOOKS_S", 0.02)
-    monkeypatch.setattr("tms.registry.log.REACHED_S_MAX", 0.1)
+    monkeypatch.setattr("tms.registry.log.mastership.MASTER_LOOKS_S", 0.02)
+    monkeypatch.setattr("tms.registry.log.schema_log.REACHED_S_MAX", 0.1)
     way = WayToLog(registries.services.messaging)
     server = Server(registries, "one")
     server.called.registry.log._way = way

@@ -8,15 +8,15 @@ from tests.registry.harm import hang
 from tests.registry.registries import Registries
 from tests.waiting import WAIT_S_MAX
 from tms.core.errors import PayloadRefused, SchemasUnavailable
-from tms.core.message import Message
-from tms.core.payload_values import GivenValue
-from tms.core.topic import TopicId
-from tms.core.topic_schemas import SchemaCheck, TopicSchemas
-from tms.registry import checker as checker_module
-from tms.registry.checker import ProcessChecker
-from tms.registry.log import WayToLog
+from tms.core.services.payload_values import GivenValue
+from tms.core.values.message import Message
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_schemas import SchemaCheck, TopicSchemas
+from tms.registry.checking import checker as checker_module
+from tms.registry.checking.checker import ProcessChecker
+from tms.registry.log.schema_log import WayToLog
+from tms.registry.log.service import Registry
 from tms.registry.payload_values import RegistryValues
-from tms.registry.service import Registry
 from tms.serdes.wire_format import start_of
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +89,7 @@ async def test_what_another_server_registered_is_found_at_once(
 async def test_a_registry_that_is_not_reached_is_told_apart(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tms.registry.log.REACHED_S_MAX", 0.1)
+    monkeypatch.setattr("tms.registry.log.schema_log.REACHED_S_MAX", 0.1)
     called = registries.make()
     registry: Registry = called.registry
     registry.log._way = WayToLog()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tms.registry.proto_compiler import compiled
-from tms.registry.proto_differences import differences
-from tms.registry.proto_types import ProtoTypes, types_of
+from tms.registry.protobuf.proto_compiler import compiled
+from tms.registry.protobuf.proto_differences import differences
+from tms.registry.protobuf.proto_types import ProtoTypes, types_of
 
 PAIRS = json.loads((Path(__file__).parent / "proto_pairs.json").read_text(encoding="utf-8"))
 

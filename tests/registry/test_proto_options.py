@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from tests.registry.proto_options_files import OPTIONS, OPTIONS_NAME, files_with_options
 from tests.registry.protoc import described
 from tests.scale import scaled
-from tms.registry.proto_schemas import ProtoSchema, parse
+from tms.registry.protobuf.proto_schemas import ProtoSchema, parse
 
 IMPORTED = {OPTIONS_NAME: OPTIONS}
 QUICK = settings(suppress_health_check=list(HealthCheck), max_examples=scaled(40))

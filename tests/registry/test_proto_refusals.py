@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.registry.protoc import described
 from tests.scale import scaled
-from tms.registry.proto_schemas import parse
-from tms.registry.questions import InvalidSchema
+from tms.registry.protobuf.proto_schemas import parse
+from tms.registry.questions.questions import InvalidSchema
 from tms.serdes.confluent_protos import CONFLUENT_FILES
 from tms.serdes.standard_protos import STANDARD_FILES
 

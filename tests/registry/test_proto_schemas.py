@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, struct_pb2, timestamp_pb2, type_pb2
 
-from tms.registry.proto_schemas import parse
-from tms.registry.questions import InvalidSchema
+from tms.registry.protobuf.proto_schemas import parse
+from tms.registry.questions.questions import InvalidSchema
 
 HERE = Path(__file__).parent
 TEXTS = json.loads((HERE / "proto_texts.json").read_text(encoding="utf-8"))

@@ -8,10 +8,10 @@ import pytest
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
-from tms.registry.proto_compiler import compiled
-from tms.registry.proto_text import proto_text
-from tms.registry.proto_tree import tree_of
-from tms.registry.proto_types import resolved, types_of
+from tms.registry.protobuf.proto_compiler import compiled
+from tms.registry.protobuf.proto_text import proto_text
+from tms.registry.protobuf.proto_tree import tree_of
+from tms.registry.protobuf.proto_types import resolved, types_of
 
 TEXTS = json.loads((Path(__file__).parent / "proto_texts.json").read_text(encoding="utf-8"))
 WHOLE = """syntax = "proto3";

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.registry.proto_files import File, FileField, files, pairs
 from tests.registry.protoc import classes, described
 from tests.scale import scaled
-from tms.registry.proto_schemas import parse
+from tms.registry.protobuf.proto_schemas import parse
 
 QUICK = settings(suppress_health_check=list(HealthCheck), max_examples=scaled(150))
 SLOW_READS = settings(QUICK, max_examples=scaled(400))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.contracts import METADATA, RULE_SETS
-from tms.core.message import Message
-from tms.core.schemas import SchemaReference
-from tms.registry.records import (
+from tms.core.services.schemas import SchemaReference
+from tms.core.values.message import Message
+from tms.registry.state.records import (
     ConfigWritten,
     CountersWritten,
     Key,
@@ -24,8 +24,8 @@ from tms.registry.records import (
     encode,
     key_of,
 )
-from tms.registry.schema import Schema
-from tms.registry.settings import Config, Level, Mode
+from tms.registry.state.schema import Schema
+from tms.registry.state.settings import Config, Level, Mode
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 NUMBERS = st.integers(1, 2**31 - 1)

@@ -17,7 +17,7 @@ from tests.metadata.servers import fresh_url
 from tests.registry.masters import http, until
 from tests.registry.registries import fixed
 from tests.servers.server_process import ServerProcess
-from tms.core.clock import SystemClock
+from tms.core.runtime.clock import SystemClock
 from tms.security.grants import GrantOptions, Grants
 from tms.security.resources import Action
 from tms.security.tokens import KeptToken, new_token

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from tests.registry.registries import Called, Registries, record
-from tms.core.message import Message
+from tms.core.values.message import Message
 from tms.registry.registration import Registered
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.waiting import in_time
 from tests.waiting import turns as loop_turns
-from tms.core.shares import Shares, share_of
-from tms.registry.turns import Turns
+from tms.core.runtime.shares import Shares, share_of
+from tms.registry.checking.turns import Turns
 
 pytestmark = pytest.mark.anyio
 WHO = st.sampled_from(["ann", "bob", None])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.manual_clock import ManualClock
 from tms.core.errors import NotAuthenticated
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
 from tms.security.forwards import (
     HEADER_BYTES_MAX,
     Opened,

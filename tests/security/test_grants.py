@@ -13,8 +13,8 @@ from tests.scale import scaled
 from tests.security.drawn_rules import rules
 from tests.servers.proxy import Proxy
 from tests.waiting import turns, until
-from tms.core.clock import SystemClock
 from tms.core.errors import GrantNotFound, MetadataUnavailable, NoMetadataStore, TooLarge
+from tms.core.runtime.clock import SystemClock
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 from tms.security.grants import RULES, TOKENS, GrantOptions, Grants, with_id

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
 from tests.waiting import until
-from tms.core.clock import Clock, SystemClock
 from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
+from tms.core.runtime.clock import Clock, SystemClock
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
 from tms.security.grants import RULES, TOKENS, GrantOptions, Grants, with_id

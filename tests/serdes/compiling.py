@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from tests.registry import protoc
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
 from tms.serdes.avro_serde import AvroSerde
 from tms.serdes.json_serde import JsonSerde
 from tms.serdes.proto_serde import ProtoSerde

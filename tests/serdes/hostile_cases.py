@@ -13,9 +13,9 @@ from typing import Any
 
 from tests.serdes.avro_samples import TREE
 from tests.serdes.compiling import avro, json_schema, proto, record
-from tms.core.avro_lengths import avro_length
-from tms.core.schema_types import AVRO, JSON
-from tms.core.varints import varint
+from tms.core.values.avro_lengths import avro_length
+from tms.core.values.schema_types import AVRO, JSON
+from tms.core.values.varints import varint
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 

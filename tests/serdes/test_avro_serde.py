@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from tests.scale import scaled
 from tests.serdes.avro_samples import TREE, schemas_with_value, trees
 from tests.serdes.compiling import avro, record
-from tms.core.schema_types import AVRO
+from tms.core.values.schema_types import AVRO
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from tests.serdes.compiling import avro, record
 from tests.serdes.random_avro import SCHEMAS
-from tms.core.schema_types import AVRO
+from tms.core.values.schema_types import AVRO
 from tms.serdes.avro_serde import AvroSerde
 from tms.serdes.avro_shape import AvroShape
 from tms.serdes.avro_tree import AvroTree, WrongSchema, loaded, spelled, tree_of

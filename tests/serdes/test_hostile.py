@@ -21,7 +21,7 @@ from tests.serdes.compiling import avro, json_schema, proto, record
 from tests.serdes.hostile_cases import CASES
 from tests.servers.server_process import ROOT, environment
 from tests.waiting import WAIT_S_MAX
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.scale import scaled
 from tests.serdes.avro_samples import TEXTS
 from tests.serdes.compiling import json_schema
-from tms.core.schema_types import JSON
+from tms.core.values.schema_types import JSON
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 

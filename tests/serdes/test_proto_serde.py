@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.registry import proto_files, protoc
 from tests.scale import scaled
 from tests.serdes.compiling import descriptor, proto
-from tms.core.schema_types import PROTOBUF
+from tms.core.values.schema_types import PROTOBUF
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 

@@ -12,8 +12,8 @@ from tests.simulation.leaders import Leader
 from tests.simulation.leaders_world import START_MS
 from tests.waiting import until
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
-from tms.core.findings import FindingKind
-from tms.core.topic import TopicId
+from tms.core.services.findings import FindingKind
+from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 TOPIC = TopicId("default", "t")

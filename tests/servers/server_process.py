@@ -18,7 +18,7 @@ from typing import Self
 from tests.servers.forking import ForkedProcess, Template
 from tests.servers.stepping_clock import SteppingClock
 from tests.waiting import WAIT_S_MAX
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 
 ROOT = Path(__file__).parents[2]
 MAIN = "from tms.cli.main import main; main()"
@@ -32,9 +32,9 @@ _GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
 _DEFAULTS = "Limits.__init__.__kwdefaults__"
 _IN_SHARDS = """
-import tms.core.store_url, tms.server.stores
-from tms.core.shards import ShardBy, Sharding
-tms.core.store_url.url_of_shard = lambda url, _: url
+import tms.core.text.store_url, tms.server.stores
+from tms.core.values.shards import ShardBy, Sharding
+tms.core.text.store_url.url_of_shard = lambda url, _: url
 tms.server.stores.sharding_of = lambda *_: Sharding({}, ShardBy("{}"))
 """
 """Memory has no record of how it is divided."""

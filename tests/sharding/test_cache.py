@@ -4,12 +4,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.sharding.three_shards import home_of, open_three
-from tms.core.clock import SystemClock
 from tms.core.limits import Limits
-from tms.core.message import position_of
-from tms.core.reading import Reading
-from tms.core.shards import ShardBy
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.message import position_of
+from tms.core.values.reading import Reading
+from tms.core.values.shards import ShardBy
+from tms.core.values.topic import TopicId
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

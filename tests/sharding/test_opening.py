@@ -14,13 +14,13 @@ from tables.store import METADATA, TRANSACTION
 from tests.sharding.three_shards import home_of
 from tests.simulation.gateway import Call, Rows, SimulatedGateway
 from tests.waiting import until
-from tms.core.clock import SystemClock
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreLocked, StoreUnavailable
-from tms.core.message import position_of
-from tms.core.reading import Isolation, Reading
-from tms.core.shards import OneShard, ShardBy, Sharding
-from tms.core.topic import TopicId
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.clock import SystemClock
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.values.message import position_of
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.shards import OneShard, ShardBy, Sharding
+from tms.core.values.topic import TopicId
 from tms.server.opening import open_served
 from tms.server.sharded import ShardedServices
 from tms.server.stores import create_tables, free_shard

@@ -6,11 +6,11 @@ from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
-from tms.core.clock import Clock
 from tms.core.limits import Limits
-from tms.core.shards import ShardBy, Sharding
-from tms.core.topic import TopicId
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.values.shards import ShardBy, Sharding
+from tms.core.values.topic import TopicId
 from tms.metadata.memory import open_memory
 from tms.namespaces.store import NamespaceStore
 from tms.server.node import OpenServices

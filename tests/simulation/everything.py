@@ -36,10 +36,10 @@ from tests.simulation.everything_clients import ClientActs
 from tests.simulation.everything_groups import GroupActs
 from tests.simulation.everything_model import Difference
 from tms.cli.inspected import parts
-from tms.client.remote_services import RemoteServices
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.errors import StoreFileLost, StoreFormatUnknown, TmsError
-from tms.core.inspection import CHECKED, ROWS_MAX
-from tms.core.store_access import StoreAccess
+from tms.core.values.inspection import CHECKED, ROWS_MAX
+from tms.core.values.store_access import StoreAccess
 from tms.server.stores import inspect
 
 EPISODE_S = (0.5, 4.0)

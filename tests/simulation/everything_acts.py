@@ -18,8 +18,7 @@ from tests.simulation.everything_model import (
     TopicModel,
     Tx,
 )
-from tms.client.remote_services import RemoteServices
-from tms.core.commits import CommitRequest
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.errors import (
     OutcomeUnknown,
     RequestError,
@@ -27,11 +26,12 @@ from tms.core.errors import (
     TopicNotFound,
     Unavailable,
 )
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading, isolation_of
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 
 NAMESPACE = "default"
 NAMES = tuple("abcdef")

@@ -9,10 +9,10 @@ from functools import partial
 from tests.messaging.groups.followed import Followed
 from tests.simulation.everything_acts import LOST, Acts, Killed, now_ms
 from tests.simulation.everything_model import Difference, Fate, TopicModel, Tx
-from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, RequestError, SubscriptionNotFound, TopicNotFound
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.services.commits import CommitRequest
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Groups,

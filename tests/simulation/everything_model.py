@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tests.messaging.groups.followed import Followed
-from tms.core.message import MessageId
-from tms.core.messaging import RollbackRange
+from tms.core.services.messaging import RollbackRange
+from tms.core.values.message import MessageId
 
 Window = tuple[int, int]
 """Not before and not after, in ms since 1970."""

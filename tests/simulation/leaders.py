@@ -15,10 +15,10 @@ from tests.manual_clock import ManualClock
 from tests.simulation.gateway import PLACE, Call, Rows, SimulatedGateway
 from tms.cluster.lease import Lease, ceiling_ms
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.services.messaging import RollbackRange
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, services_on
 
 LEASE_S = 1.0

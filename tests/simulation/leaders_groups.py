@@ -17,10 +17,10 @@ from tests.simulation.gateway import Mode
 from tests.simulation.leaders import End, Leader, Work
 from tests.simulation.leaders_machine import LeadersMachine
 from tests.simulation.leaders_world import FATES, HELD, TOPICS
-from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, OutcomeUnknown, Unavailable
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.services.commits import CommitRequest
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Nacks,
@@ -29,7 +29,7 @@ from tms.core.groups import (
     Settle,
     Take,
 )
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 GROUP = "g"
 GROUP_TOPIC = TOPICS[0]

@@ -18,16 +18,16 @@ from tests.simulation.leaders import (
     Work,
 )
 from tests.simulation.leaders_world import FATES, HELD, NAME, TOPIC, LeadersWorld, with_keys
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     RollbackRefused,
     TopicMoved,
     Unavailable,
 )
-from tms.core.messaging import NO_ENTRIES
-from tms.core.subscriptions import Advance, SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import NO_ENTRIES
+from tms.core.services.transactions import StartRequest
+from tms.core.values.subscriptions import Advance, SubscriptionPosition
+from tms.core.values.topic import TopicId
 
 TIMEOUT_S = 86_400
 

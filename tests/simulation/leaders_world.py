@@ -26,12 +26,12 @@ from tms.core.errors import (
     SubscriptionNotFound,
     Unavailable,
 )
-from tms.core.frame import bodies_of, encode_body
-from tms.core.message import position_of
-from tms.core.reading import Reading, isolation_of
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import position_of
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices
 
 START_MS = 1_800_000_000_000

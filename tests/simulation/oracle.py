@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from tests.simulation.leaders import End, Work
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 Log = list[tuple[bytes, bytes]]
 """Ids and payloads, in order. A payload is the number of its transaction, a dot, and its own."""

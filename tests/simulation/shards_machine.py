@@ -17,7 +17,6 @@ from tests.simulation.leaders import ANY, End, Work
 from tests.simulation.leaders_world import NAME, with_keys
 from tests.simulation.oracle import number_of
 from tests.simulation.shards_world import FATE, THROUGH, TOPIC, TOPICS, ShardsWorld
-from tms.core.commits import CommitRequest
 from tms.core.errors import (
     NoLeader,
     OutcomeUnknown,
@@ -26,9 +25,10 @@ from tms.core.errors import (
     TransactionUnknown,
     Unavailable,
 )
-from tms.core.subscriptions import Advance, SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.subscriptions import Advance, SubscriptionPosition
+from tms.core.values.topic import TopicId
 from tms.server.sharded import ShardedServices
 
 TIMEOUT_S = 86_400

@@ -16,10 +16,10 @@ from tests.simulation.leaders import lease_after, taken_over
 from tms.cluster.lease import Lease
 from tms.core.errors import NoLeader
 from tms.core.limits import Limits
-from tms.core.services import Services
-from tms.core.shards import Sharding
-from tms.core.topic import TopicId
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.services.server_services import Services
+from tms.core.values.shards import Sharding
+from tms.core.values.topic import TopicId
 from tms.namespaces.store import UndeclaredNamespaces
 from tms.server.shard import Process
 from tms.server.sharded import Opened, ShardedServices, services_of_shards

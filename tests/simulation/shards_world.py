@@ -23,12 +23,12 @@ from tms.core.errors import (
     TopicExists,
     Unavailable,
 )
-from tms.core.message import position_of
-from tms.core.reading import Reading, View, isolation_of
-from tms.core.shards import ShardBy, Sharding
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.message import position_of
+from tms.core.values.reading import Reading, View, isolation_of
+from tms.core.values.shards import ShardBy, Sharding
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
 from tms.server.sharded import ShardedServices
 
 T = TypeVar("T")

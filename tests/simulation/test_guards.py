@@ -28,12 +28,12 @@ from tests.manual_clock import ManualClock
 from tests.messaging.ranges.ends_machine import Ends
 from tests.simulation.guards import SwitchOff, fails
 from tests.simulation.leaders_machine import LeadersMachine
-from tms.core.clock import KeyTime, SessionTime
 from tms.core.errors import TmsError
-from tms.core.message import KEY
-from tms.core.tables import TransactionTable
-from tms.core.topic import TopicMetadata
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.clock import KeyTime, SessionTime
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.tables import TransactionTable
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicMetadata
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
 from tms.transactions import recovery, segments

@@ -18,7 +18,7 @@ from tests.messaging.groups import group_machine, stores_of_groups
 from tests.messaging.groups.rules_off import without_floor, without_refusal, without_release_behind
 from tests.simulation.guards import SwitchOff, fails
 from tests.simulation.leaders_groups import GroupLeaders
-from tms.core.groups import Refusal
+from tms.core.values.groups import Refusal
 from tms.messaging.groups import commands, edits
 from tms.messaging.groups.takes import Takes
 from tms.messaging.groups.writes import CarriedAcks

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.guards import SwitchOff, fails
 from tests.simulation.shards_machine import ShardsMachine
-from tms.core.shards import OwnIds
+from tms.core.values.shards import OwnIds
 from tms.server import sharded
 from tms.transactions.journal import TransactionJournal
 

@@ -40,7 +40,7 @@ from tms.core.errors import (
     TransactionDuplicate,
     TransactionUnknown,
 )
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
 from tms.transactions import service
 
 pytestmark = pytest.mark.anyio

@@ -17,19 +17,19 @@ from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
 from tests.waiting import in_time, until
-from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OutcomeUnknown,
     Unavailable,
 )
 from tms.core.limits import TTL_S_MAX, Limits
-from tms.core.message import FIRST_ID
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import Advance
-from tms.core.tables import Batch
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.core.services.commits import CommitRequest
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.tables import Batch
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, services_on
 
 NOW_MS = 1_800_000_000_000

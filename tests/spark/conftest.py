@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import tms
 from tests.servers.server_process import ROOT, ServerProcess
 from tests.spark.crashing import VARIABLE, CrashingDataSource
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 
 _numbers = itertools.count()
 

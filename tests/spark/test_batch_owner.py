@@ -14,7 +14,7 @@ from pyspark import TaskContext
 
 import tms
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.transactions import check_owner
+from tms.core.services.transactions import check_owner
 from tms.spark.batch_owner import BATCH_ORIGIN, named_owner
 from tms.spark.options import batch_write, stream_write
 from tms.spark.writer import BatchWriter, StreamWriter

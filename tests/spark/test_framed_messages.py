@@ -7,7 +7,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
 import tms
-from tms.core.message import tombstone
+from tms.core.values.message import tombstone
 from tms.spark.jobs.archive import archive
 from tms.spark.jobs.replay import replay
 

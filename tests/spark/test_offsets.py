@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
-from tms.core.message import FIRST_ID, MessageId
+from tms.core.values.message import FIRST_ID, MessageId
 from tms.spark.offsets import (
     Edge,
     Offset,

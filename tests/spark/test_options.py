@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.structure.sources import ROOT
 from tms.core.errors import InvalidRequest
-from tms.core.message import first_id_at
-from tms.core.reading import Isolation
+from tms.core.values.message import first_id_at
+from tms.core.values.reading import Isolation
 from tms.spark.offsets import Edge, Offset, Since
 from tms.spark.options import (
     OPTIONS,

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.message import FIRST_ID, MessageId
+from tms.core.values.message import FIRST_ID, MessageId
 from tms.spark.offsets import Offset, Standing
 from tms.spark.plan import Span, latest, packed, parts_wanted, plan, shares
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.core.framed_messages import CONTENTS
 from tms.arrow.published import decode_bodies
 from tms.core.errors import InvalidRequest, OutcomeUnknown
-from tms.core.frame import bodies_of
-from tms.core.message import Message
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import Message
 from tms.spark import rows
 from tms.spark.arrow_stream import batches_of, stream_of
 from tms.spark.rows import (

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import tms
 from tests.servers.server_process import ServerProcess
 from tests.spark.streams import Options, Stream
-from tms.core.shards import ShardBy, Sharding
+from tms.core.values.shards import ShardBy, Sharding
 
 TOPICS = ("orders", "audit", "sales")
 

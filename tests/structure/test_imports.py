@@ -9,11 +9,11 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Collection, Iterable, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterable
 
 import pytest
 
+from tests.structure.circles import circle
 from tests.structure.sources import PRODUCT, ROOT, Import, Source, imports, nodes, sources
 
 ARROWS: dict[str, frozenset[str]] = {
@@ -247,30 +247,6 @@ def test_imports_go_one_way() -> None:
     assert wrong_imports(sources(*PRODUCT)) == []
 
 
-def circle(files: Iterable[Source]) -> Sequence[str]:
-    """Return the modules of a circle of imports, the first one again behind the last; or none."""
-    known = {source.module: source for source in files}
-    wanted = {
-        module: {
-            name
-            for imported in imports(source.tree)
-            if (name := _file_of(imported, known)) not in (None, module)
-        }
-        for module, source in known.items()
-    }
-    try:
-        TopologicalSorter(wanted).prepare()
-    except CycleError as error:
-        found: Sequence[str] = error.args[1]
-        return found
-    return ()
-
-
-def _file_of(imported: Import, known: Collection[str]) -> str | None:
-    whole = f"{imported.module}.{imported.name}"
-    return next((each for each in (whole, imported.module) if each in known), None)
-
-
 def test_files_import_each_other_in_no_circle() -> None:
     assert circle(sources(*PRODUCT)) == ()
 
@@ -310,7 +286,7 @@ def _has_layer(module: str) -> bool:
     [
         ("tms/core/x.py", "from tms.wire import bodies", False),
         ("tms/messaging/x.py", "import tables.keys", False),
-        ("tms/messaging/x.py", "from tms.core.tables import Tables", True),
+        ("tms/messaging/x.py", "from tms.core.services.tables import Tables", True),
         ("api/http/x.py", "from tms import __version__", True),
         ("api/http/x.py", "from tms import connect", False),
         ("api/http/x.py", "from api.openapi.parts import TEXT", False),
@@ -323,8 +299,8 @@ def _has_layer(module: str) -> bool:
         ("tms/client/x.py", "def f():\n    from tms.server.node import open_services", True),
         ("tms/client/x.py", "def f():\n    from tables.keys import prefix", False),
         ("tms/server/shard.py", "from tables.store_tables import StoreTables", True),
-        ("tms/server/shard.py", "from tms.registry.log import WayToLog", False),
-        ("tables/x.py", "from tms.core.topic import TopicId", True),
+        ("tms/server/shard.py", "from tms.registry.log.schema_log import WayToLog", False),
+        ("tables/x.py", "from tms.core.values.topic import TopicId", True),
         ("tables/x.py", "from api.app import create_app", False),
     ],
 )

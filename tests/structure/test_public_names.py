@@ -91,7 +91,9 @@ def test_there_is_one_subscription() -> None:
         if isinstance(node, ast.ClassDef) and node.name == tms.Subscription.__name__
     ]
 
-    assert defined == ["tms.client.subscription"], "whoever is given one reads its type's name"
+    assert defined == ["tms.client.topics.subscription"], (
+        "whoever is given one reads its type's name"
+    )
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

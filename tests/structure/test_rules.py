@@ -7,7 +7,7 @@ import pytest
 
 from tests.structure.sources import ALL, PRODUCT, imports, nodes, sources
 
-TTL_PLACES = {"tms/core/topic.py", "cleanup/inspection.py"}
+TTL_PLACES = {"tms/core/values/topic.py", "cleanup/inspection.py"}
 """The rule of what has expired (`TopicMetadata.first_live_ms`, `dies_ms`); or it shows a topic."""
 
 
@@ -23,9 +23,9 @@ def test_only_a_topic_says_what_has_expired() -> None:
 
 
 INT_PLACES = {
-    "api/http/numbers.py",
-    "api/http/framing.py",  # 15 hexadecimal digits
-    "api/http/endings.py",  # the end of a certificate
+    "api/http/protocol/numbers.py",
+    "api/http/protocol/framing.py",  # 15 hexadecimal digits
+    "api/http/door/endings.py",  # the end of a certificate
     "api/registry/document.py",  # codes of its own
     "api/registry/requests.py",  # 10 digits and a sign
 }
@@ -65,7 +65,7 @@ def test_cookies_are_read_without_the_standard_library() -> None:
     assert users + asking == []
 
 
-CLOCK = "tms/core/clock.py"
+CLOCK = "tms/core/runtime/clock.py"
 WALLS = {"time", "time_ns", "clock_gettime", "clock_gettime_ns", "now", "utcnow", "today"}
 """Functions of `time`, and methods of `datetime` and `date`, that read a clock which may step. What
 took how long is measured by `perf_counter` and `monotonic`, which nobody sets."""
@@ -111,9 +111,9 @@ def test_what_goes_by_the_wall_alone_is_no_server() -> None:
         CLOCK,
         "tables/hbase/open_marks.py",
         "tms/cluster/presence.py",
-        "tms/core/mark.py",
-        "tms/core/supervision.py",  # tells people when a task failed
-        "tms/core/trusted_clock.py",
+        "tms/core/services/mark.py",
+        "tms/core/runtime/supervision.py",  # tells people when a task failed
+        "tms/core/runtime/trusted_clock.py",
         "tms/server/jobs.py",
         "tms/server/stores.py",
     }
@@ -135,7 +135,7 @@ def test_what_a_caller_may_leave_is_waited_for_in_one_way() -> None:
     """`asyncio.shield` leaves an error that nobody has looked at, for asyncio to log."""
     shields = [each.place for each in sources(*PRODUCT) if "asyncio.shield" in each.text]
 
-    assert shields == ["tms/core/shared_work.py"]
+    assert shields == ["tms/core/runtime/shared_work.py"]
 
 
 def test_who_waits_for_a_cancelled_task_can_be_cancelled() -> None:
@@ -163,7 +163,7 @@ COMMITTED_SIGNATURES_MAX = 8
 
 
 def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
-    """Options of a poll stand once (`tms/client/poll.py`); services are asked by `Isolation`."""
+    """A poll's options stand once (`tms/client/reading/poll.py`); services take `Isolation`."""
     places = [
         f"{source.place}:{node.lineno} {node.name}"
         for source in sources(*PRODUCT)
@@ -177,10 +177,10 @@ def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
     assert len(places) <= COMMITTED_SIGNATURES_MAX, places
 
 
-SCHEMA_TYPES = "tms/core/schema_types.py"
+SCHEMA_TYPES = "tms/core/values/schema_types.py"
 TABLES_OF_TYPES = {
     SCHEMA_TYPES,
-    "tms/registry/kinds.py",
+    "tms/registry/checking/kinds.py",
     "tms/serdes/compiling.py",
     "tms/spark/typed/forms.py",
 }
@@ -224,12 +224,12 @@ def test_only_tables_ask_for_the_type_of_a_schema() -> None:
 @pytest.mark.parametrize(
     ("code", "asks"),
     [
-        ("from tms.core.schema_types import AVRO\nif kind == AVRO: pass", True),
+        ("from tms.core.values.schema_types import AVRO\nif kind == AVRO: pass", True),
         ("if kind != 'JSON': pass", True),
-        ("from tms.core.schema_types import JSON\nkind in (JSON, x)", True),
+        ("from tms.core.values.schema_types import JSON\nkind in (JSON, x)", True),
         ("forms = {'PROTOBUF': 1}", True),
         ("match kind:\n    case 'AVRO': pass", True),
-        ("from tms.core.schema_types import AVRO\ndef f(kind: str = AVRO): pass", False),
+        ("from tms.core.values.schema_types import AVRO\ndef f(kind: str = AVRO): pass", False),
         ("from tms.wire.avro_bodies import AVRO\nx = {'1': AVRO} if y is AVRO else z", False),
     ],
 )

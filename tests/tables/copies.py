@@ -5,10 +5,10 @@ from typing import Any
 
 from tests.cli.conftest import run_command
 from tests.sharding.three_shards import home_of
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, open_services
 from tms.server.sharded import ShardedServices
 

@@ -2,11 +2,11 @@
 
 from tables.keys import prefix
 from tables.store_tables import StoreTables
-from tms.core.group_log import GroupLog
-from tms.core.group_settings import GroupSettings
-from tms.core.store_features import GROUPS
-from tms.core.subscriptions import SharedSubscription
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.group_log import GroupLog
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.store_features import GROUPS
+from tms.core.values.subscriptions import SharedSubscription
+from tms.core.values.topic import TopicId, TopicMetadata
 
 ORDERS = TopicId("default", "orders")
 CREATED = 1_790_000_000_000_000

@@ -15,7 +15,7 @@ from tables.hbase.layout import Place
 from tables.hbase.pool import ConnectionPool
 from tests.simulation.gateway import PLACE, Rows, SimulatedGateway
 from tests.waiting import wait_until
-from tms.core.shards import ShardBy, Sharding
+from tms.core.values.shards import ShardBy, Sharding
 from tms.server.sharded import ShardStores
 from tms.settings import Settings
 

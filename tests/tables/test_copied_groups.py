@@ -13,7 +13,7 @@ from tables.store_tables import StoreTables
 from tests.contracts.store_contract import put, rows_of
 from tests.tables.stored_groups import CREATED, ORDERS, append, create_group, create_topic
 from tms.core.errors import CopyRefused, StoreCorrupt
-from tms.core.store_features import GROUPS
+from tms.core.values.store_features import GROUPS
 
 BIG = bytes(3 * 1024 * 1024)
 

@@ -18,12 +18,12 @@ from tests.contracts.store_contract import rows_of
 from tests.manual_clock import ManualClock
 from tests.tables.copies import ORDERS, copy, fill, seen_in
 from tests.tables.folders import make_folder
-from tms.core.clock import SystemClock
 from tms.core.errors import CopyRefused, StoreUnavailable
-from tms.core.mark import Mark, carry_mark, encode_mark, latest_mark
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
-from tms.core.trusted_clock import ClockState, TrustedClock
+from tms.core.runtime.clock import SystemClock
+from tms.core.runtime.trusted_clock import ClockState, TrustedClock
+from tms.core.services.mark import Mark, carry_mark, encode_mark, latest_mark
+from tms.core.services.transactions import StartRequest
+from tms.core.values.topic import TopicId
 from tms.server.node import open_services
 
 COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)

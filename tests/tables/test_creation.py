@@ -15,14 +15,14 @@ from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE
 from tests.scale import scaled
 from tms.core.errors import FolderUnusable, StoreNotFound
-from tms.core.store_access import StoreAccess
+from tms.core.values.store_access import StoreAccess
 
 _MARK = "tms.creating"
 _CREATE = """
 import os, shutil, sys
 from pathlib import Path
 from tables.leveldb import LevelDBStore
-from tms.core.store_access import StoreAccess
+from tms.core.values.store_access import StoreAccess
 
 STEPS = {"open", "os.mkdir", "os.remove", "os.rename", "os.listdir"}
 left = -1

@@ -15,8 +15,8 @@ from tests.contracts.store_contract import put, rows_of
 from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
 from tests.waiting import wait_until
 from tms.cluster.lease import Lease, SteadySeconds
-from tms.core.clock import SystemClock
 from tms.core.errors import OutcomeUnknown, StoreCorrupt, StoreUnavailable
+from tms.core.runtime.clock import SystemClock
 from tms.server.serving.parts import fenced_writes
 
 NAME = PLACE.name_of(TRANSACTION)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tables import keys
 from tests.core.message_ids import NUMBERS, TIMESTAMPS
 from tms.core.errors import StoreCorrupt
-from tms.core.message import KEY, key_after
-from tms.core.topic import TopicId
+from tms.core.values.message import KEY, key_after
+from tms.core.values.topic import TopicId
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "wire" / "golden.json").read_text())
 NAMES = st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True)

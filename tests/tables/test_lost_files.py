@@ -18,7 +18,7 @@ from tests.contracts.store_contract import rows_of
 from tests.faults.lost_files import is_told
 from tests.scale import scaled
 from tms.core.errors import StoreCorrupt, StoreFileLost, StoreFormatUnknown, StoreUnavailable
-from tms.core.store_access import StoreAccess
+from tms.core.values.store_access import StoreAccess
 
 _WRITE = """
 import random, sys

@@ -22,8 +22,8 @@ from tables.sealing.store import SealedStore
 from tables.store import METADATA, Store
 from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.topic_properties import is_of_the_server
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.core.values.topic_properties import is_of_the_server
 
 OLD = {
     b"default:a:": {"generation": "1", "live_from_ms": "99999", "ttl": "5", "owner": "ä"},

@@ -8,10 +8,10 @@ from tests.simulation.gateway import Mode, Rows
 from tests.simulation.leaders import Leader
 from tests.simulation.leaders_world import START_MS
 from tms.core.errors import OutcomeUnknown
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("default", "t")
 REFERENCES = 400

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 import tms
 from tables.room import RoomMetrics, room_of, want_of_room
 from tests.servers.server_process import ServerProcess
-from tms.core.room import Room
+from tms.core.values.room import Room
 
 MIB = 1024 * 1024
 OTHERS_MIB = 512

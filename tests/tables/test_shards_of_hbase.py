@@ -12,9 +12,9 @@ from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.store import METADATA, TABLES
 from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreSharded, StoreUnavailable
-from tms.core.shards import OneShard, ShardBy, Sharding
-from tms.core.store_features import GROUPS
-from tms.core.store_url import url_of_shard
+from tms.core.text.store_url import url_of_shard
+from tms.core.values.shards import OneShard, ShardBy, Sharding
+from tms.core.values.store_features import GROUPS
 
 AT = Place(PLACE.host, PLACE.port, "n", None)
 URL = "hbase://simulated:1/n"

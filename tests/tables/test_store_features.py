@@ -16,8 +16,8 @@ from tests.contracts.store_contract import put, rows_of
 from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
 from tests.tables.folders import make_folder
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreUnavailable
-from tms.core.store_access import StoreAccess
-from tms.core.store_features import FEATURES, GROUPS
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.store_features import FEATURES, GROUPS
 
 PLAIN = '{"format": 3, "layout": 2}'
 WITH_GROUPS = '{"features": ["groups"], "format": 4, "layout": 2}'

@@ -11,10 +11,10 @@ from tables.memory import MemoryStore
 from tables.store import MESSAGE, METADATA, Store
 from tables.store_tables import StoreTables
 from tms.core.errors import StoreCorrupt
-from tms.core.message import KEY, Message, MessageBlock, MessageId
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.tables import StoredPosition
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.services.tables import StoredPosition
+from tms.core.values.message import KEY, Message, MessageBlock, MessageId
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 PREFIX = keys.prefix(TOPIC, 1)

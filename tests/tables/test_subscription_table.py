@@ -14,9 +14,9 @@ from tables.store_tables import StoreTables
 from tables.subscription_table import decoded, encoded
 from tests.contracts.store_contract import put, rows_of
 from tms.core.errors import StoreCorrupt, StoreFormatUnknown
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.subscriptions import SharedSubscription, SubscriptionKind, SubscriptionPosition
-from tms.core.topic import TopicId
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.subscriptions import SharedSubscription, SubscriptionKind, SubscriptionPosition
+from tms.core.values.topic import TopicId
 
 TOPIC = TopicId("default", "orders")
 START = prefix(TOPIC, 1)

@@ -25,14 +25,14 @@ from tests.contracts.store_contract import rows_of
 from tests.sharding.three_shards import home_of
 from tests.simulation.gateway import Call, Rows, SimulatedGateway
 from tests.tables.copies import GONE, ORDERS, OTHER, copy, fill, polled
-from tms.core.clock import SystemClock
 from tms.core.errors import TransactionDuplicate
-from tms.core.shards import OneShard, ShardBy, Sharding
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import url_of_shard
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.clock import SystemClock
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.services.transactions import StartRequest
+from tms.core.text.store_url import url_of_shard
+from tms.core.values.shards import OneShard, ShardBy, Sharding
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.topic import TopicId
 from tms.server.jobs import open_copy
 from tms.server.node import OpenServices, open_services
 from tms.server.opening import open_served

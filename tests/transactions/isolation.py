@@ -20,7 +20,6 @@ from tests.transactions.known import (
     may_not,
 )
 from tests.transactions.living import Living
-from tms.core.caller import Caller
 from tms.core.errors import (
     NotPermitted,
     OwnerBusy,
@@ -30,8 +29,9 @@ from tms.core.errors import (
     TransactionDuplicate,
     TransactionNotInProgress,
 )
-from tms.core.transaction import Transaction, TransactionType
-from tms.core.transactions import IfOpen
+from tms.core.services.transactions import IfOpen
+from tms.core.values.caller import Caller
+from tms.core.values.transaction import Transaction, TransactionType
 from tms.transactions.recovery import recover
 
 _DAY_MS = 86_400_000

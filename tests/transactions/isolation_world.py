@@ -17,7 +17,7 @@ from tests.transactions.known import (
     check_owners,
 )
 from tests.transactions.living import NOW_MS, Living
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
 from tms.transactions.edits import encode_row
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from tms.core.caller import ANYBODY, Caller
 from tms.core.limits import Limits
-from tms.core.shares import share_of
-from tms.core.transaction import Transaction
+from tms.core.runtime.shares import share_of
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import Transaction
 from tms.transactions.owners import Owners
 
 OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"

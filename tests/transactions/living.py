@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
-from tms.core.caller import ANYBODY, Caller
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
-from tms.core.transaction import Transaction, TransactionType
-from tms.core.transactions import IfOpen, StartRequest
+from tms.core.services.transactions import IfOpen, StartRequest
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import Transaction, TransactionType
 from tms.transactions.commands import Edits, TransactionState
 from tms.transactions.edits import Edit
 from tms.transactions.snapshot_codec import encode_snapshot

@@ -2,11 +2,11 @@
 
 from tests.waiting import until
 from tms.core.errors import StoreUnavailable
-from tms.core.message import FIRST_ID
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Isolation, Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices
 
 NOW_MS = 1_800_000_000_000

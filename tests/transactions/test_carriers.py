@@ -18,8 +18,6 @@ from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled, recovered
 from tests.waiting import turns
-from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import Carried, Carrier, CommitRequest, Stored
 from tms.core.errors import (
     InvalidRequest,
     OutcomeUnknown,
@@ -30,9 +28,11 @@ from tms.core.errors import (
     TransactionConflict,
 )
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance
-from tms.core.tables import Batch
-from tms.core.transactions import TransactionStatus
+from tms.core.services.commits import Carried, Carrier, CommitRequest, Stored
+from tms.core.services.tables import Batch
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.subscriptions import Advance
 from tms.messaging.groups.service import GroupService
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.write_requests import Writing

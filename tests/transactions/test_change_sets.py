@@ -3,13 +3,13 @@
 import pytest
 
 from tests.transactions.living import LONG, Living
-from tms.core.caller import Caller
 from tms.core.errors import (
     TooLarge,
     TooManyTransactions,
     TransactionConflict,
 )
 from tms.core.limits import Limits
+from tms.core.values.caller import Caller
 from tms.transactions.change_sets import weight_of
 
 

@@ -11,8 +11,8 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
-from tms.core.transaction import NO_TX_IN_PROGRESS
-from tms.core.transactions import IfOpen, TransactionStatus
+from tms.core.services.transactions import IfOpen, TransactionStatus
+from tms.core.values.transaction import NO_TX_IN_PROGRESS
 
 DAY_MS = 24 * 3600 * 1000
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import StoreCorrupt
-from tms.core.transaction import TransactionType
+from tms.core.values.transaction import TransactionType
 from tms.transactions.edits import Edit, EditKind, decode_row, encode_edit, encode_row
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -14,14 +14,14 @@ from tests.faults.moody_store import MoodyStore
 from tests.manual_clock import ManualClock
 from tests.transactions.reading import recovered
 from tests.waiting import in_time, turns
-from tms.core.commits import CommitRequest
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TransactionNotInProgress
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.server.node import OpenServices, services_on
 from tms.transactions import journal
 

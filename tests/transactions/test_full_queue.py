@@ -14,12 +14,12 @@ from tests.messaging.conftest import FaultyStore
 from tests.messaging.polled import settle
 from tests.transactions.reading import SHORT, A, B, everything, polled
 from tests.waiting import in_time, until
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import OutcomeUnknown, QueueFull, StoreUnavailable, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange
-from tms.core.subscriptions import Advance
-from tms.core.transactions import TransactionStatus
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.subscriptions import Advance
 from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio

@@ -1,7 +1,7 @@
 """What can be asked of the state: infos, and the latest snapshot."""
 
 from tests.transactions.living import LONG, Living
-from tms.core.transaction import TransactionType
+from tms.core.values.transaction import TransactionType
 
 
 class TestLooking:

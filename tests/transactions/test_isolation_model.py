@@ -10,8 +10,8 @@ from hypothesis import settings
 from tests.scale import scaled
 from tests.transactions.isolation import Isolation
 from tests.transactions.living import Living
-from tms.core.caller import Caller
-from tms.core.transaction import TransactionType
+from tms.core.values.caller import Caller
+from tms.core.values.transaction import TransactionType
 from tms.transactions.snapshot_history import Excluded
 
 Isolation.TestCase.settings = settings(max_examples=scaled(80), stateful_step_count=40)

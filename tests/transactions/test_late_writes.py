@@ -10,11 +10,11 @@ from tables.store import MESSAGE, SUBSCRIPTION
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.transactions.reading import NOW_MS, SHORT, A, everything, polled
-from tms.core.commits import CommitRequest
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance
-from tms.core.transactions import TransactionStatus
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.subscriptions import Advance
 from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio

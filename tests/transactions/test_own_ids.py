@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.transactions.living import FIRST, NOW_MS, Living
 from tms.core.limits import Limits
-from tms.core.shards import OwnIds
+from tms.core.values.shards import OwnIds
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import EditKind
 from tms.transactions.snapshot_codec import decode_snapshot

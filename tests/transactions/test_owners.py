@@ -3,7 +3,6 @@
 import pytest
 
 from tests.transactions.living import Living
-from tms.core.caller import Caller
 from tms.core.errors import (
     InvalidRequest,
     NotPermitted,
@@ -15,7 +14,8 @@ from tms.core.errors import (
     TransactionNotInProgress,
 )
 from tms.core.limits import Limits
-from tms.core.transactions import IfOpen
+from tms.core.services.transactions import IfOpen
+from tms.core.values.caller import Caller
 from tms.transactions.edits import EditKind
 
 ANN, BOB = Caller("ann"), Caller("bob")

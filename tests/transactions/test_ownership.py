@@ -9,8 +9,6 @@ from tests.manual_clock import ManualClock
 from tests.transactions.living import LONG, Living
 from tests.transactions.logs import Log
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
-from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     NotPermitted,
     OwnerBusy,
@@ -19,9 +17,11 @@ from tms.core.errors import (
     TransactionDuplicate,
 )
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange
-from tms.core.transaction import Transaction
-from tms.core.transactions import IfOpen, TransactionStatus
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import IfOpen, TransactionStatus
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import Transaction
 from tms.server.node import OpenServices, open_services
 from tms.settings import Settings
 

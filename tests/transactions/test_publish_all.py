@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.transactions.reading import SHORT, A, B, everything, polled
-from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, OwnerNotFound, TopicNotFound
-from tms.core.topic import TopicId
+from tms.core.values.caller import Caller
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,6 @@ from tests.transactions.reading import (
     published,
 )
 from tests.waiting import until
-from tms.core.commits import CommitRequest
 from tms.core.errors import (
     OwnerBusy,
     RollbackRefused,
@@ -28,12 +27,13 @@ from tms.core.errors import (
     TransactionNotInProgress,
     TransactionUnknown,
 )
-from tms.core.message import FIRST_ID
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import Advance
-from tms.core.transaction import TransactionType
-from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.services.commits import CommitRequest
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.subscriptions import Advance
+from tms.core.values.transaction import TransactionType
 from tms.server.node import OpenServices, open_services
 from tms.transactions.service import TransactionService
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transactions.living import FIRST, LONG, NOW_MS, Living
-from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
-from tms.core.transaction import Transaction
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import Transaction
 from tms.transactions.owners import LastCommit
 from tms.transactions.snapshot_codec import decode_snapshot, encode_snapshot
 from tms.transactions.varints import (

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
 from tms.transactions.transitions import TRANSITIONS, Event, check, diagram
 
 OPEN = {TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING}

@@ -1,7 +1,7 @@
 """The lags of the last hour."""
 
-from tms.core.lags import ReaderLag
-from tms.core.subscriptions import SubscriptionKind
+from tms.core.values.lags import ReaderLag
+from tms.core.values.subscriptions import SubscriptionKind
 from tms.watch.lag_history import POINTS, READERS_MAX, LagHistory
 
 

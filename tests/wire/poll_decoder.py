@@ -1,8 +1,8 @@
 """Cuts the answer to a poll in `avro/binary` into messages, as CDAP's Java client does."""
 
-from tms.core.avro_lengths import read_length
 from tms.core.errors import InvalidRequest
-from tms.core.message import ID_BYTES, MessageBlock
+from tms.core.values.avro_lengths import read_length
+from tms.core.values.message import ID_BYTES, MessageBlock
 from tms.wire.avro_bodies import plain_run
 
 

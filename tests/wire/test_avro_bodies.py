@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.core.message_ids import plain_messages
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import KEY, Message, MessageBlock
-from tms.core.messaging import Published, RollbackRange
+from tms.core.services.messaging import Published, RollbackRange
+from tms.core.values.message import KEY, Message, MessageBlock
 from tms.wire import avro_bodies
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PollRequest, PublishRequest

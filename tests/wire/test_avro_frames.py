@@ -12,9 +12,9 @@ from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR, row_of
 from tests.core.message_ids import IDS
 from tests.wire.avro_library import written
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.frame import bodies_of, framed_of
-from tms.core.message import Message, MessageBlock
-from tms.core.messaging import RollbackRange
+from tms.core.services.messaging import RollbackRange
+from tms.core.values.frame import bodies_of, framed_of
+from tms.core.values.message import Message, MessageBlock
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import (
     AVRO_FRAMES,

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from tests.core.framed_messages import CONTENTS
 from tests.core.message_ids import IDS
-from tms.core.commits import CommitRequest
 from tms.core.errors import InternalError, InvalidRequest
-from tms.core.frame import bodies_of
-from tms.core.group_settings import (
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.services.commits import CommitRequest
+from tms.core.values.frame import bodies_of
+from tms.core.values.group_settings import (
     DECLARED,
     DELAY_S_MAX,
     LEASE_S_MAX,
@@ -25,7 +26,7 @@ from tms.core.group_settings import (
     GroupSettings,
     Order,
 )
-from tms.core.groups import (
+from tms.core.values.groups import (
     REASON_BYTES_MAX,
     TAKE_MESSAGES_MAX,
     Acks,
@@ -47,9 +48,8 @@ from tms.core.groups import (
     Taken,
     kept_of,
 )
-from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.message import Message, MessageBlock, MessageId
-from tms.core.topic import TopicId
+from tms.core.values.message import Message, MessageBlock, MessageId
+from tms.core.values.topic import TopicId
 from tms.wire import json_groups, json_takes, json_transactions
 from tms.wire.avro_taken import TAKEN_SCHEMA, decode_taken, encode_taken
 from tms.wire.bodies import PublishAllRequest

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.core.message_ids import plain_messages
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import Message, MessageBlock
-from tms.core.messaging import RollbackRange
+from tms.core.services.messaging import RollbackRange
+from tms.core.values.message import Message, MessageBlock
 from tms.wire.bodies import PollRequest, PublishRequest
 from tms.wire.json_bodies import JSON
 

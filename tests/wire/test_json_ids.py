@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX, JSON_INTEGER_MAX
-from tms.core.messaging import RollbackRange
-from tms.core.transaction import TransactionType
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import TransactionInfo, TransactionStatus
+from tms.core.values.transaction import TransactionType
 from tms.wire.json_bodies import JSON
 from tms.wire.json_errors import detail_of, told_number
 from tms.wire.json_reports import decode_info, encode_info

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.avro_library import read, written
-from tms.core.commits import NOTHING
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.messaging import AllPublished
+from tms.core.services.commits import NOTHING
+from tms.core.services.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO, PUBLISH_ALL_SCHEMA, PUBLISHED_ALL_SCHEMA
 from tms.wire.bodies import PublishAllRequest
 from tms.wire.json_bodies import JSON

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
-from tms.core.commits import CommitRequest
 from tms.core.errors import InternalError, InvalidRequest
-from tms.core.message import MessageId
-from tms.core.subscriptions import Advance, SubscriptionKind, SubscriptionPosition
-from tms.core.topic import TopicId
-from tms.core.transaction import TransactionType
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import TransactionInfo, TransactionStatus
+from tms.core.values.message import MessageId
+from tms.core.values.subscriptions import Advance, SubscriptionKind, SubscriptionPosition
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import TransactionType
 from tms.wire import json_reports, json_transactions
 from tms.wire import json_subscriptions as bodies
 

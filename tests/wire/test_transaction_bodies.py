@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
 from tests.wire.transactions import TRANSACTIONS
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InternalError, InvalidRequest
-from tms.core.message import MessageId
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transaction import Transaction, TransactionType
-from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.values.message import MessageId
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction, TransactionType
 from tms.wire import json_transactions as bodies
 from tms.wire.transaction_codec import encode_transaction
 

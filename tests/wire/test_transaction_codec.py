@@ -14,7 +14,7 @@ from thriftpy2.utils import deserialize
 from tests.core.transactions import transaction_of
 from tests.wire.transactions import TRANSACTIONS
 from tms.core.errors import InvalidRequest
-from tms.core.transaction import (
+from tms.core.values.transaction import (
     NO_TX_IN_PROGRESS,
     Transaction,
     TransactionType,

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.messaging import AllPublished
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import AllPublished
+from tms.core.services.transactions import StartRequest
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 from tms.wire import json_subscriptions, json_transactions
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PublishAllRequest

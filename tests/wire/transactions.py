@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tms.core.transaction import Transaction, TransactionType, VisibilityLevel
+from tms.core.values.transaction import Transaction, TransactionType, VisibilityLevel
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 POINTERS = st.lists(INT64, max_size=5, unique=True).map(lambda numbers: tuple(sorted(numbers)))

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tms.core.message import ID_BYTES, KEY_BYTES, MessageBlock
-from tms.core.varints import MORE_FOLLOWS
+from tms.core.values.message import ID_BYTES, KEY_BYTES, MessageBlock
+from tms.core.values.varints import MORE_FOLLOWS
 from tms.wire.media_types import POLLED_ARROW_TYPE
 
 BATCH_MESSAGES_MAX = 10_000

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
-from tms.core.frame import bodies_of, encode_body
+from tms.core.text.credentials import shortened
+from tms.core.values.frame import bodies_of, encode_body
 from tms.wire.bodies import too_many_messages
 
 PAYLOAD, VALUE, KEY, HEADERS = "payload", "value", "key", "headers"

@@ -20,9 +20,9 @@ from tms.cli.configured import answering
 from tms.cli.failure import stop
 from tms.cli.new_files import FilesRefused, write_new
 from tms.cli.target import JsonOption
-from tms.core import extras
-from tms.core.clock import SystemClock
 from tms.core.limits import MS_PER_S
+from tms.core.runtime import extras
+from tms.core.runtime.clock import SystemClock
 from tms.security.tokens import new_token
 
 app = typer.Typer(

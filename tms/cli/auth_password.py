@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tms.cli.failure import stop
-from tms.core import extras
+from tms.core.runtime import extras
 from tms.security.principals import reason_against
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]

@@ -16,7 +16,7 @@ from tms.cli.columns import aligned
 from tms.cli.durations import duration
 from tms.cli.failure import stop
 from tms.cli.target import Target, with_target
-from tms.core.clock import SystemClock
+from tms.core.runtime.clock import SystemClock
 from tms.security.resources import ACTIONS_OF, Action, Kind
 from tms.wire.json_grants import (
     CallerBody,

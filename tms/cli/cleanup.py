@@ -8,7 +8,7 @@ import typer
 from tms.cli.debug import bounds_text
 from tms.cli.durations import duration
 from tms.cli.target import ShardOption, Target, with_target
-from tms.core.cleanup import CleanupState
+from tms.core.values.cleanup import CleanupState
 from tms.wire.json_states import decode_cleanup, told_bounds
 
 app = typer.Typer(

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from tms.cli.target import Target, with_target
-from tms.core.durations import span
 from tms.core.limits import MS_PER_S
-from tms.core.trusted_clock import ClockState
+from tms.core.runtime.trusted_clock import ClockState
+from tms.core.text.durations import span
 from tms.wire.json_bodies import JSON
 from tms.wire.json_states import StepBody
 from tms.wire.json_values import decode_answer, encode

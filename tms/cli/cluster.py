@@ -9,10 +9,10 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.target import JsonOption, Target, with_target
-from tms.core.clock import SystemClock
-from tms.core.cluster import ClusterState, Role, ShardStanding
-from tms.core.durations import span
-from tms.core.shards import ShardBy, Sharding
+from tms.core.runtime.clock import SystemClock
+from tms.core.services.cluster import ClusterState, Role, ShardStanding
+from tms.core.text.durations import span
+from tms.core.values.shards import ShardBy, Sharding
 from tms.wire.json_values import decode_answer
 
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from tms.core.printable import printable
+from tms.core.text.printable import printable
 
 
 class _Named(Protocol):

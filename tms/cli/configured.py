@@ -9,7 +9,7 @@ import typer
 
 from tms.cli.failure import stop
 from tms.cli.target import Target
-from tms.core.store_url import HBASE, has_scheme
+from tms.core.text.store_url import HBASE, has_scheme
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from tms.cli.configured import ConfigOption, answering, settings_of
 from tms.cli.failure import stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
-from tms.core.credentials import without_credentials
 from tms.core.errors import StoreNotFound
-from tms.core.store_url import HBASE, has_scheme, kind_of, written
+from tms.core.text.credentials import without_credentials
+from tms.core.text.store_url import HBASE, has_scheme, kind_of, written
 
 EXAMPLES = """\b
 Examples:

@@ -17,9 +17,9 @@ from tms.cli.inspected import Wanted, inspected, parts, shards_of
 from tms.cli.poll import parse_time_ms
 from tms.cli.progress import counting
 from tms.cli.target import ShardOption, Target, TopicArgument, with_target
-from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.errors import Unavailable
-from tms.core.inspection import (
+from tms.core.values.cleanup import InvalidState, PruneBound
+from tms.core.values.inspection import (
     CHECKED,
     ROWS_MAX,
     TABLES,
@@ -28,8 +28,8 @@ from tms.core.inspection import (
     PartwiseInspection,
     Problems,
 )
-from tms.core.message import parse_id
-from tms.core.topic import TopicId
+from tms.core.values.message import parse_id
+from tms.core.values.topic import TopicId
 from tms.wire.json_states import told_bounds
 
 app = typer.Typer(

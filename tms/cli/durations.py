@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from tms.core.durations import Duration, seconds_of, whole_seconds_of
+from tms.core.text.durations import Duration, seconds_of, whole_seconds_of
 
 METAVAR = "DURATION"
 _FORMS = "Seconds, or 30s, 15m, 12h, 7d."

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import msgspec
 import typer
 
-from tms.core.credentials import without_credentials
 from tms.core.errors import (
     AnswerLost,
     OutcomeUnknown,
@@ -20,7 +19,8 @@ from tms.core.errors import (
     TmsError,
     Unavailable,
 )
-from tms.core.printable import printable
+from tms.core.text.credentials import without_credentials
+from tms.core.text.printable import printable
 from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 
 

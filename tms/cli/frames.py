@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import typer
 
 from tms.cli.batches import WrongMessage
-from tms.client.given_messages import GivenMessage
-from tms.core.message import Message, tombstone
+from tms.client.reading.given_messages import GivenMessage
+from tms.core.values.message import Message, tombstone
 
 
 @dataclass(frozen=True, slots=True)

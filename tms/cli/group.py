@@ -15,15 +15,15 @@ from tms.cli.poll import parse_message_id, parse_start
 from tms.cli.subscription import NameArgument
 from tms.cli.target import Target, TopicArgument, with_options, with_target
 from tms.client import TopicGroup
-from tms.client.start import Start
-from tms.core.group_settings import DECLARED, GroupOptions, GroupSettings, Order
-from tms.core.groups import (
+from tms.client.reading.start import Start
+from tms.core.values.group_settings import DECLARED, GroupOptions, GroupSettings, Order
+from tms.core.values.groups import (
     Group,
     OpenMessage,
     SeekTo,
 )
-from tms.core.message import MessageId
-from tms.core.store_access import StoreAccess
+from tms.core.values.message import MessageId
+from tms.core.values.store_access import StoreAccess
 from tms.wire.json_groups import group_record
 
 app = typer.Typer(

@@ -9,7 +9,7 @@ from tms.cli.columns import counted
 from tms.cli.configured import ConfigOption, answering, on_hbase
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
-from tms.core.shards import SHARDS_MAX, ShardBy, Sharding
+from tms.core.values.shards import SHARDS_MAX, ShardBy, Sharding
 
 EXAMPLES = """\b
 Examples:

@@ -1,6 +1,6 @@
 """Where the tables are that `tms debug` looks into: in a server, or in a store, opened here.
 
-Either is a `tms.core.inspection.PartwiseInspection`.
+Either is a `tms.core.values.inspection.PartwiseInspection`.
 """
 
 import sys
@@ -14,10 +14,11 @@ from urllib.parse import urlencode
 import typer
 
 from tms.cli.target import Target
-from tms.client.http import Http
-from tms.client.retry import repeat
+from tms.client.remote.http import Http
+from tms.client.remote.retry import repeat
 from tms.core.errors import DebugBusy, InvalidRequest, StoreNotFound
-from tms.core.inspection import (
+from tms.core.text.store_url import HBASE, folder_of, has_scheme, url_of_shard, written
+from tms.core.values.inspection import (
     ROWS_MAX,
     TABLES,
     Bounds,
@@ -27,8 +28,7 @@ from tms.core.inspection import (
     Rows,
     Size,
 )
-from tms.core.store_url import HBASE, folder_of, has_scheme, url_of_shard, written
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.wire.json_states import decode_cleanup
 from tms.wire.json_values import decode_answer
 

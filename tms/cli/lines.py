@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tms.core.message import Message, published_ms
-from tms.core.printable import printable
-from tms.core.records import Record
+from tms.core.services.records import Record
+from tms.core.text.printable import printable
+from tms.core.values.message import Message, published_ms
 from tms.wire.json_values import json_of as json_bytes
 
 

@@ -53,8 +53,8 @@ from tms.cli.target import (
     TokenFileOption,
     with_target,
 )
-from tms.core import extras
 from tms.core.errors import TmsError
+from tms.core.runtime import extras
 
 EXAMPLES = """\b
 A first session, in two terminals:

@@ -12,8 +12,8 @@ import typer
 from tms.cli.configured import answering
 from tms.cli.target import JsonOption, Target
 from tms.core.errors import MetadataUnavailable, PathNotFound
-from tms.core.metadata_url import SERVERS_WRITTEN
-from tms.core.store_access import StoreAccess
+from tms.core.text.metadata_url import SERVERS_WRITTEN
+from tms.core.values.store_access import StoreAccess
 from tms.metadata.interface import (
     NEW,
     VALUE_BYTES_MAX,

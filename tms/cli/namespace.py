@@ -8,8 +8,8 @@ import typer
 from tms.cli.columns import aligned, in_order
 from tms.cli.durations import duration
 from tms.cli.target import Target, with_options, with_target
-from tms.core.namespaces import SCHEMAS, Namespace, NamespaceRules, NamespaceSettings
-from tms.core.store_access import StoreAccess
+from tms.core.values.namespaces import SCHEMAS, Namespace, NamespaceRules, NamespaceSettings
+from tms.core.values.store_access import StoreAccess
 from tms.wire.json_namespaces import namespace_record
 
 app = typer.Typer(

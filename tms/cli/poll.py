@@ -17,13 +17,13 @@ from tms.cli.endless import ending_in_order
 from tms.cli.lines import json_of, text_of
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Start, Subscription
-from tms.client.start import ms_of
+from tms.client.reading.start import ms_of
 from tms.core.errors import InvalidRequest
-from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
-from tms.core.messaging import STOPPED_S
-from tms.core.records import Decoding, Record
-from tms.core.store_access import StoreAccess
-from tms.core.transaction import Transaction
+from tms.core.services.messaging import STOPPED_S
+from tms.core.services.records import Decoding, Record
+from tms.core.values.message import ID_BYTES, Message, check_start_ms, parse_id
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.transaction import Transaction
 from tms.wire.transaction_codec import decode_transaction
 
 EXAMPLES = """\b

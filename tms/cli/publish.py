@@ -36,11 +36,11 @@ from tms.cli.standard_streams import StreamFailed
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.cli.values import as_values, encoding_of
 from tms.client import Topic
-from tms.client.given_messages import GivenMessage
-from tms.client.start import IfLast
+from tms.client.reading.given_messages import GivenMessage
+from tms.client.reading.start import IfLast
 from tms.core.errors import TmsError
-from tms.core.messaging import EMPTY
-from tms.core.records import Encoding
+from tms.core.services.messaging import EMPTY
+from tms.core.services.records import Encoding
 
 EXAMPLES = """\b
 Examples:

@@ -6,7 +6,7 @@ import typer
 
 from tms.cli.columns import counted
 from tms.cli.target import Target, with_target
-from tms.core.store_access import StoreAccess
+from tms.core.values.store_access import StoreAccess
 
 app = typer.Typer(help="Show the server's part in the schema registry.", no_args_is_help=True)
 

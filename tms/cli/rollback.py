@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tms.cli.target import Target, TopicArgument, with_target
-from tms.core.messaging import RollbackRange
+from tms.core.services.messaging import RollbackRange
 
 _RANGE = re.compile(r"(\d{1,19}):(\d{1,19})\.(\d{1,5}):(\d{1,19})\.(\d{1,5})", re.ASCII)
 

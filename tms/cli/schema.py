@@ -14,9 +14,9 @@ from tms.cli.confirmation import YesOption, confirm
 from tms.cli.failure import stop
 from tms.cli.target import Target, with_target
 from tms.client import Client
-from tms.core.schema_contracts import SchemaMetadata
-from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
-from tms.core.store_access import StoreAccess
+from tms.core.services.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
+from tms.core.values.schema_contracts import SchemaMetadata
+from tms.core.values.store_access import StoreAccess
 
 app = typer.Typer(
     help="List, show, register, check and delete the schemas of the registry.",

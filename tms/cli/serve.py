@@ -20,7 +20,7 @@ from tms.cli.durations import METAVAR
 from tms.cli.failure import ExitCode, stop
 from tms.cli.standard_streams import StreamFailed, give_up_output
 from tms.cli.target import JsonOption, Target, takes
-from tms.core.credentials import without_credentials
+from tms.core.text.credentials import without_credentials
 from tms.settings import (
     DEFAULT,
     Loaded,

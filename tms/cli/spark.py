@@ -16,7 +16,7 @@ import typer
 from tms.cli.columns import aligned, counted
 from tms.cli.failure import ExitCode, stop
 from tms.cli.target import Target, with_target
-from tms.core import extras
+from tms.core.runtime import extras
 
 app = typer.Typer(
     help="Archive, replay, transform, count and prune topics with Spark.", no_args_is_help=True

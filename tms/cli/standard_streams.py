@@ -4,8 +4,8 @@
    its number: what is printed would go into that file.
 2. A failure of reading or writing is a `StreamFailed`, which says which one and why. A pipe that
    nobody reads any more is still a `BrokenPipeError`.
-3. What a command prints, for people or as JSON, is printable (`tms.core.printable`), except for the
-   ends of lines and tabs. What draws on a terminal itself asks for `terminal`.
+3. What a command prints, for people or as JSON, is printable (`tms.core.text.printable`), except
+   for the ends of lines and tabs. What draws on a terminal itself asks for `terminal`.
 4. A character that output cannot encode is printed as JSON escapes it, so that no message ends a
    command, and JSON stays JSON.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from tms.core.printable import printable
+from tms.core.text.printable import printable
 
 _ESCAPED = "tms-escaped"
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2

@@ -9,10 +9,10 @@ import typer
 
 from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
-from tms.core.durations import span
-from tms.core.lags import ReaderLag
-from tms.core.printable import printable
-from tms.core.status import ServerStatus
+from tms.core.services.status import ServerStatus
+from tms.core.text.durations import span
+from tms.core.text.printable import printable
+from tms.core.values.lags import ReaderLag
 from tms.wire.json_status import decode_status
 
 _PATH = "v1/status"

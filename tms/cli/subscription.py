@@ -8,8 +8,8 @@ from tms.cli.columns import in_order
 from tms.cli.poll import parse_message_id
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.errors import SubscriptionExists
-from tms.core.store_access import StoreAccess
-from tms.core.subscriptions import SubscriptionPosition
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.subscriptions import SubscriptionPosition
 
 app = typer.Typer(
     help="Create, list, show, move and delete named positions of consumers.", no_args_is_help=True

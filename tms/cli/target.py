@@ -20,12 +20,12 @@ import typer
 from tms.cli import away
 from tms.cli.columns import aligned
 from tms.client import Client, connect
-from tms.client.access import access_of
-from tms.client.addresses import is_of_servers, parse_addresses
-from tms.client.http import Http
 from tms.client.in_process import open_in_thread
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import is_in_process
+from tms.client.remote.access import access_of
+from tms.client.remote.addresses import is_of_servers, parse_addresses
+from tms.client.remote.http import Http
+from tms.core.text.store_url import is_in_process
+from tms.core.values.store_access import StoreAccess
 
 URL = "http://127.0.0.1:11015"
 

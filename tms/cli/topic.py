@@ -10,7 +10,7 @@ from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.errors import TopicExists
-from tms.core.store_access import StoreAccess
+from tms.core.values.store_access import StoreAccess
 
 _OPTIONS = {"ttl": "the time to live as --ttl DURATION", "exist_ok": "--if-absent"}
 """Parameters of the client's methods with these names."""

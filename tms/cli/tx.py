@@ -9,10 +9,10 @@ from tms.cli.columns import named
 from tms.cli.durations import duration
 from tms.cli.poll import parse_time_ms
 from tms.cli.target import Target, with_target
-from tms.core.durations import span
-from tms.core.store_access import StoreAccess
-from tms.core.transaction import TransactionType
-from tms.core.transactions import StartRequest, TransactionInfo
+from tms.core.services.transactions import StartRequest, TransactionInfo
+from tms.core.text.durations import span
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.transaction import TransactionType
 from tms.wire.json_reports import info_record
 
 app = typer.Typer(

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from tms.cli.target import Target, with_target
-from tms.core.durations import span
-from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
-from tms.core.store_access import StoreAccess
+from tms.core.text.durations import span
+from tms.core.values.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
+from tms.core.values.store_access import StoreAccess
 from tms.wire.json_reports import owner_record
 
 app = typer.Typer(help="List and forget the owners of transactions.", no_args_is_help=True)

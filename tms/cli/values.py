@@ -8,11 +8,11 @@ import typer
 
 from tms.cli.batches import WrongMessage, read_whole
 from tms.cli.frames import shown_of
-from tms.client.given_messages import GivenMessage
-from tms.core.message import Message
-from tms.core.records import Encoding, JsonText, Record, SchemaText
-from tms.core.schema_types import AVRO, SCHEMA_TYPES
-from tms.core.schemas import LATEST
+from tms.client.reading.given_messages import GivenMessage
+from tms.core.services.records import Encoding, JsonText, Record, SchemaText
+from tms.core.services.schemas import LATEST
+from tms.core.values.message import Message
+from tms.core.values.schema_types import AVRO, SCHEMA_TYPES
 from tms.wire.json_names import check_names
 
 _BY_SUFFIX = {each.suffix: name for name, each in SCHEMA_TYPES.items()}

@@ -7,25 +7,25 @@ server's packages are loaded only by `connect("leveldb:…")` and `connect("memo
 
 from tms.client.async_client import AsyncClient
 from tms.client.async_client import connect as connect_async
-from tms.client.async_group import AsyncTopicGroup
-from tms.client.async_group_message import AsyncGroupMessage, Retry
-from tms.client.async_subscription import AsyncSubscription
-from tms.client.async_topic import AsyncTopic
-from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.async_worker import AsyncGroupWorker
 from tms.client.client import Client, connect
-from tms.client.database_recovery import Recovered
-from tms.client.group import TopicGroup
-from tms.client.group_message import GroupMessage
+from tms.client.groups.async_group import AsyncTopicGroup
+from tms.client.groups.async_group_message import AsyncGroupMessage, Retry
+from tms.client.groups.async_worker import AsyncGroupWorker
+from tms.client.groups.database_recovery import Recovered
+from tms.client.groups.group import TopicGroup
+from tms.client.groups.group_message import GroupMessage
+from tms.client.groups.worker import GroupWorker
 from tms.client.namespaces import Namespaces
-from tms.client.participants import TransactionAware
+from tms.client.reading.start import Start
 from tms.client.schemas import Schemas
-from tms.client.start import Start
-from tms.client.subscription import Subscription
-from tms.client.topic import Topic
-from tms.client.transaction import TransactionContext
-from tms.client.transactions import Transactions
-from tms.client.worker import GroupWorker
+from tms.client.topics.async_subscription import AsyncSubscription
+from tms.client.topics.async_topic import AsyncTopic
+from tms.client.topics.subscription import Subscription
+from tms.client.topics.topic import Topic
+from tms.client.transactions.async_transaction import AsyncTransactionContext
+from tms.client.transactions.participants import TransactionAware
+from tms.client.transactions.transaction import TransactionContext
+from tms.client.transactions.transactions import Transactions
 
 __all__ = [
     "AsyncClient",

@@ -10,34 +10,34 @@ from weakref import WeakSet
 
 from tenacity import AsyncRetrying
 
-from tms.client.access import Certificate, access_of
-from tms.client.addresses import is_of_servers
-from tms.client.async_group_message import AsyncGroupMessage, acknowledging
-from tms.client.async_topic import AsyncTopic
-from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.client_parts import ClientParts
-from tms.client.credentials import Auth
 from tms.client.embedded import open_embedded
-from tms.client.given_messages import GivenMessages, bodies
-from tms.client.participants import TransactionAware
-from tms.client.remote_services import RemoteServices
-from tms.client.retry import reruns
-from tms.client.stops import Stops
-from tms.client.topic_values import ClientRecords
-from tms.core.credentials import without_credentials
-from tms.core.durations import Duration, seconds_of, whole_seconds_of
-from tms.core.event_loops import OwnLoop
-from tms.core.messaging import AllPublished
-from tms.core.namespaces import AsyncNamespaces
-from tms.core.ranges import TopicRange
-from tms.core.reading import isolation_of
-from tms.core.schemas import AsyncSchemas
-from tms.core.services import Services
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import is_in_process, written
-from tms.core.topic import TopicId, check_namespace
-from tms.core.transaction import TransactionType
-from tms.core.transactions import AsyncTransactions, IfOpen, StartRequest
+from tms.client.groups.async_group_message import AsyncGroupMessage, acknowledging
+from tms.client.groups.client_parts import ClientParts
+from tms.client.reading.given_messages import GivenMessages, bodies
+from tms.client.reading.stops import Stops
+from tms.client.reading.topic_values import ClientRecords
+from tms.client.remote.access import Certificate, access_of
+from tms.client.remote.addresses import is_of_servers
+from tms.client.remote.credentials import Auth
+from tms.client.remote.remote_services import RemoteServices
+from tms.client.remote.retry import reruns
+from tms.client.topics.async_topic import AsyncTopic
+from tms.client.transactions.async_transaction import AsyncTransactionContext
+from tms.client.transactions.participants import TransactionAware
+from tms.core.runtime.event_loops import OwnLoop
+from tms.core.services.messaging import AllPublished
+from tms.core.services.schemas import AsyncSchemas
+from tms.core.services.server_services import Services
+from tms.core.services.transactions import AsyncTransactions, IfOpen, StartRequest
+from tms.core.text.credentials import without_credentials
+from tms.core.text.durations import Duration, seconds_of, whole_seconds_of
+from tms.core.text.store_url import is_in_process, written
+from tms.core.values.namespaces import AsyncNamespaces
+from tms.core.values.ranges import TopicRange
+from tms.core.values.reading import isolation_of
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.topic import TopicId, check_namespace
+from tms.core.values.transaction import TransactionType
 
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 30.0

@@ -10,7 +10,6 @@ from typing import Self
 
 from tenacity import Retrying
 
-from tms.client.access import Certificate
 from tms.client.async_client import (
     RETRY_FOR_S,
     TIMEOUT_S,
@@ -19,23 +18,24 @@ from tms.client.async_client import (
     Result,
     connect_remote,
 )
-from tms.client.bridge import Bridge
-from tms.client.credentials import Auth
-from tms.client.given_messages import GivenMessages
-from tms.client.group_message import GroupMessage
+from tms.client.groups.group_message import GroupMessage
 from tms.client.in_process import open_in_thread
 from tms.client.namespaces import Namespaces
-from tms.client.participants import TransactionAware
-from tms.client.retry import reruns
+from tms.client.reading.given_messages import GivenMessages
+from tms.client.reading.stops import Stops
+from tms.client.remote.access import Certificate
+from tms.client.remote.credentials import Auth
+from tms.client.remote.retry import reruns
 from tms.client.schemas import Schemas
-from tms.client.stops import Stops
-from tms.client.topic import Topic
-from tms.client.transaction import TransactionContext
-from tms.client.transactions import Transactions
-from tms.core.durations import Duration
-from tms.core.messaging import AllPublished
-from tms.core.ranges import TopicRange
-from tms.core.transactions import IfOpen
+from tms.client.threads.bridge import Bridge
+from tms.client.topics.topic import Topic
+from tms.client.transactions.participants import TransactionAware
+from tms.client.transactions.transaction import TransactionContext
+from tms.client.transactions.transactions import Transactions
+from tms.core.services.messaging import AllPublished
+from tms.core.services.transactions import IfOpen
+from tms.core.text.durations import Duration
+from tms.core.values.ranges import TopicRange
 
 
 class Client:

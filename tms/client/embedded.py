@@ -6,18 +6,18 @@ would wait for ever, or write what the parent does not know of. So it raises at 
 
 import os
 
-from tms.core import extras
-from tms.core.event_loops import OwnLoop
-from tms.core.forks import tell_in_child
-from tms.core.groups import Groups
-from tms.core.messaging import Messaging
-from tms.core.namespaces import AsyncNamespaces
-from tms.core.ranges import Ranges
-from tms.core.schemas import AsyncSchemas
-from tms.core.services import Services
-from tms.core.store_access import StoreAccess
-from tms.core.subscriptions import Subscriptions
-from tms.core.transactions import AsyncTransactions
+from tms.core.runtime import extras
+from tms.core.runtime.event_loops import OwnLoop
+from tms.core.runtime.forks import tell_in_child
+from tms.core.services.messaging import Messaging
+from tms.core.services.schemas import AsyncSchemas
+from tms.core.services.server_services import Services
+from tms.core.services.transactions import AsyncTransactions
+from tms.core.values.groups import Groups
+from tms.core.values.namespaces import AsyncNamespaces
+from tms.core.values.ranges import Ranges
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.subscriptions import Subscriptions
 
 REFUSAL_IN_CHILD = (
     "the store was opened before os.fork() and belongs to the parent process: "
@@ -26,7 +26,7 @@ REFUSAL_IN_CHILD = (
 
 
 class EmbeddedServices:
-    """Services that belong to the process that opened them (`tms.core.services.Services`).
+    """Services that belong to the process that opened them (`server_services.Services`).
 
     Each property raises `RuntimeError` in another process, and in another event loop than `loop`.
     """

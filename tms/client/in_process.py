@@ -1,10 +1,10 @@
 """A client of a store in this process, opened in the event loop of a bridge's thread."""
 
 from tms.client.async_client import AsyncClient, connect_embedded
-from tms.client.bridge import Bridge
 from tms.client.embedded import REFUSAL_IN_CHILD
-from tms.core.durations import Duration
-from tms.core.store_access import StoreAccess
+from tms.client.threads.bridge import Bridge
+from tms.core.text.durations import Duration
+from tms.core.values.store_access import StoreAccess
 
 
 def open_in_thread(

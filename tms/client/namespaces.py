@@ -1,12 +1,12 @@
-"""`Namespaces` for threads, made from `tms.core.namespaces`.
+"""`Namespaces` for threads, made from `tms.core.values.namespaces`.
 
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
 from collections.abc import Sequence
 
-from tms.client.bridge import Bridge
-from tms.core.namespaces import AsyncNamespaces, Namespace, NamespaceSettings
+from tms.client.threads.bridge import Bridge
+from tms.core.values.namespaces import AsyncNamespaces, Namespace, NamespaceSettings
 
 
 class Namespaces:

@@ -1,14 +1,12 @@
-"""`Schemas` for threads, made from `tms.core.schemas`.
+"""`Schemas` for threads, made from `tms.core.services.schemas`.
 
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
 from collections.abc import Sequence
 
-from tms.client.bridge import Bridge
-from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schema_types import AVRO
-from tms.core.schemas import (
+from tms.client.threads.bridge import Bridge
+from tms.core.services.schemas import (
     ALL_SUBJECTS,
     LATEST,
     AsyncSchemas,
@@ -16,6 +14,8 @@ from tms.core.schemas import (
     SchemaReference,
     SchemaVersion,
 )
+from tms.core.values.schema_contracts import SchemaMetadata, SchemaRuleSet
+from tms.core.values.schema_types import AVRO
 
 
 class Schemas:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from tms.cluster.holding import LEASE
 from tms.cluster.instances import ROOT
-from tms.core.cluster import Instance
 from tms.core.errors import BadVersion, StoreFormatUnknown, TmsError, ValueUnreadable
-from tms.core.shards import ShardBy, Sharding
+from tms.core.services.cluster import Instance
+from tms.core.values.shards import ShardBy, Sharding
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import NEW, MetadataStore
 

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from tms.core.cluster import Instance
 from tms.core.errors import TmsError
-from tms.core.supervision import supervised
+from tms.core.runtime.supervision import supervised
+from tms.core.services.cluster import Instance
 
 RAISED_FORMAT = 2
 """The format of stores on HBase without features (`tables.hbase.layout`)."""

@@ -14,9 +14,9 @@ from functools import partial
 
 from tms.cluster.instances import ROOT
 from tms.cluster.lease import RENEWALS, Lease, LeaseClock, LeaseRecord
-from tms.core.clock import Clock
 from tms.core.errors import BadVersion, TmsError, Unavailable
-from tms.core.rare_log import RareLog
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.rare_log import RareLog
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tms.coordination import CoordinationService
-from tms.core.cluster import Instance
 from tms.core.errors import TmsError, ValueUnreadable
+from tms.core.services.cluster import Instance
 from tms.metadata.cache import JsonCodec
 from tms.metadata.following import RETRY_S, Following
 from tms.metadata.interface import MetadataStore, SessionEvent

@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
-from tms.core.clock import Clock
 from tms.core.errors import NoLeader, StoreUnavailable
 from tms.core.limits import INT64_MAX, MS_PER_S
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.trusted_clock import TrustedClock
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""

@@ -26,11 +26,11 @@ from tms.cluster.holding import LEASE, Holding, lease_codec, unless
 from tms.cluster.instances import instances_of, is_last
 from tms.cluster.lease import RENEWALS, Lease, LeaseRecord, Sighting, ceiling_ms
 from tms.cluster.presence import Presence
-from tms.core.cluster import ClusterState, Role
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable
-from tms.core.findings import Finding
-from tms.core.rare_log import RareLog
-from tms.core.supervision import supervised
+from tms.core.runtime.rare_log import RareLog
+from tms.core.runtime.supervision import supervised
+from tms.core.services.cluster import ClusterState, Role
+from tms.core.services.findings import Finding
 from tms.metadata.interface import NEW, Notification, SessionEvent, Value
 from tms.metadata.patience import once_reached
 

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from tms.cluster.instances import Registration, instances_of
 from tms.cluster.lease import LeaseClock
-from tms.core.cluster import Instance
 from tms.core.errors import TmsError
-from tms.core.findings import Finding, FindingKind
-from tms.core.supervision import supervised
+from tms.core.runtime.supervision import supervised
+from tms.core.services.cluster import Instance
+from tms.core.services.findings import Finding, FindingKind
 from tms.metadata.interface import MetadataStore
 
 SILENT_LEASES = 1.0

@@ -11,8 +11,8 @@ from tms.cluster.instances import Registration, instances_of
 from tms.cluster.lease import LeaseClock, SteadySeconds
 from tms.cluster.peers import Ask, PeerWatch, check_address, everybody
 from tms.cluster.store_watch import Look, StoreWatch
-from tms.core.clock import Clock, SystemClock
-from tms.core.cluster import Instance
+from tms.core.runtime.clock import Clock, SystemClock
+from tms.core.services.cluster import Instance
 from tms.metadata.interface import MetadataStore
 from tms.metadata.patience import once_reached
 

@@ -40,11 +40,11 @@ from tms.cluster.peers import unreachable_of
 from tms.cluster.presence import Presence
 from tms.cluster.suspicions import FIRST_S, Suspicions
 from tms.cluster.wishes import change_wishes, wishes_of
-from tms.core.cluster import ClusterState, Instance, Role, ShardStanding, ShardState
 from tms.core.errors import InvalidRequest, StoreCorrupt, StoreFormatUnknown
-from tms.core.findings import Finding
-from tms.core.shards import Sharding
-from tms.core.supervision import supervised
+from tms.core.runtime.supervision import supervised
+from tms.core.services.cluster import ClusterState, Instance, Role, ShardStanding, ShardState
+from tms.core.services.findings import Finding
+from tms.core.values.shards import Sharding
 
 SETTLING_S = 1.0
 REST_S = 600.0

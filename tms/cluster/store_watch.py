@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from tms.cluster.instances import Registration, instances_of
 from tms.cluster.lease import RENEWALS, LeaseClock
 from tms.cluster.reach import StoreReach
-from tms.core.clock import Clock
 from tms.core.errors import TmsError
-from tms.core.supervision import supervised
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.supervision import supervised
 from tms.metadata.interface import MetadataStore
 
 Look = Callable[[], object]

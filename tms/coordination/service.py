@@ -9,7 +9,7 @@ from tms.coordination.election import LeaderElection, Listener
 from tms.coordination.lock import ResourceLock
 from tms.coordination.taking import give_back, take
 from tms.core.errors import LockBusy, MetadataClosed, TmsError, Unavailable
-from tms.core.shared_work import shared
+from tms.core.runtime.shared_work import shared
 from tms.metadata.following import is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat
 from tms.metadata.paths import check_value_path

@@ -1,7 +1,7 @@
 """Decides whether messages may be published, by the limits of the server and of the namespace.
 
-A rate holds on average (`tms.core.rates`): a namespace may publish one second's amount at once. A
-refused publish costs nothing; the cost is not given back if the write fails.
+A rate holds on average (`tms.core.runtime.rates`): a namespace may publish one second's amount at
+once. A refused publish costs nothing; the cost is not given back if the write fails.
 
 Used from the event loop's thread alone.
 """
@@ -9,10 +9,12 @@ Used from the event loop's thread alone.
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from tms.core.avro_lengths import read_length
-from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge, TransactionExpired
-from tms.core.frame import (
+from tms.core.limits import INT64_MAX, MS_PER_S, WRITE_POINTERS_PER_MS, Limits
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.rates import Rate, in_seconds
+from tms.core.values.avro_lengths import read_length
+from tms.core.values.frame import (
     HEADERS_FLAG,
     KEY_FLAG,
     NO_PAYLOAD_FLAG,
@@ -20,11 +22,9 @@ from tms.core.frame import (
     framed_of,
     read_frame,
 )
-from tms.core.limits import INT64_MAX, MS_PER_S, WRITE_POINTERS_PER_MS, Limits
-from tms.core.namespaces import NamespaceRules
-from tms.core.rates import Rate, in_seconds
-from tms.core.topic import TopicId, parse_properties
-from tms.core.varints import MORE_FOLLOWS
+from tms.core.values.namespaces import NamespaceRules
+from tms.core.values.topic import TopicId, parse_properties
+from tms.core.values.varints import MORE_FOLLOWS
 
 _SHORT_FRAME_BYTES = 63
 """The most that a length of one byte says."""

@@ -6,9 +6,9 @@ Invariants, for each topic:
 2. Only what is durable is here: the writer adds entries after the flush that wrote them.
 3. A rollback inverts pointers here once they are inverted in the table. Between the two a reader of
    one stops where a reader of the other goes on: the transaction has not ended.
-4. Items are read in the form of the wire (`tms.core.message`), so that giving them out is a slice.
-   They are encoded when they are first read: once for all readers, many at a time, and never where
-   nobody reads them before they are dropped.
+4. Items are read in the form of the wire (`tms.core.values.message`), so that giving them out is a
+   slice. They are encoded when they are first read: once for all readers, many at a time, and never
+   where nobody reads them before they are dropped.
 
 All caches share one budget in bytes. Over it, the oldest block of all goes first, whichever topic's
 it is. What references stand for is cached beside it (`tms.messaging.run_cache`), in up to a quarter
@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from tms.core.entries import EMPTY, PLAIN, Entries
-from tms.core.frame import framed_of
-from tms.core.framed_items import framed_item
-from tms.core.message import (
+from tms.core.values.entries import EMPTY, PLAIN, Entries
+from tms.core.values.frame import framed_of
+from tms.core.values.framed_items import framed_item
+from tms.core.values.message import (
     ITEM_START,
     ITEM_TAILS,
     KEY_BYTES,

@@ -6,8 +6,8 @@ is written changes the table first, then the cache. So what differs is looked at
 
 import asyncio
 
-from tms.core.entries import PLAIN, Entries
-from tms.core.message import KEY
+from tms.core.values.entries import PLAIN, Entries
+from tms.core.values.message import KEY
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 

@@ -5,10 +5,10 @@ Used from the event loop's thread alone. Each call names a generation, and says 
 
 from contextlib import suppress
 
-from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import TopicNotFound
-from tms.core.message import KEY
-from tms.core.topic import TopicMetadata
+from tms.core.values.cleanup import WrittenSoFar
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicMetadata
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics

@@ -6,10 +6,10 @@ later and does not know it is refused by the store.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from tms.core.cluster import Instance
 from tms.core.errors import StoreFormatOld
-from tms.core.group_commit import BlockingCalls
-from tms.core.tables import Tables
+from tms.core.services.cluster import Instance
+from tms.core.services.group_commit import BlockingCalls
+from tms.core.services.tables import Tables
 
 Instances = Callable[[], Awaitable[Sequence[Instance]]]
 """Returns the servers that are registered."""

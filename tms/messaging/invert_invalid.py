@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from tms.core.errors import TopicNotFound
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
 

@@ -8,12 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from tms.core.caller import Caller
-from tms.core.commits import Carried, Carrier, CommitRequest, JointWrite, Stored, submit_carried
 from tms.core.errors import PublicationRefused
-from tms.core.messaging import AllPublished
-from tms.core.tables import Batch
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.services.commits import (
+    Carried,
+    Carrier,
+    CommitRequest,
+    JointWrite,
+    Stored,
+    submit_carried,
+)
+from tms.core.services.messaging import AllPublished
+from tms.core.services.tables import Batch
+from tms.core.values.caller import Caller
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import Publication, Writing
 

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tms.core.message import KEY_BYTES, NO_PAYLOAD_KEY
-from tms.core.stored_runs import Reference
-from tms.core.tables import Tables
-from tms.core.transaction import Visibility
+from tms.core.services.tables import Tables
+from tms.core.values.message import KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.values.stored_runs import Reference
+from tms.core.values.transaction import Visibility
 from tms.messaging.cache import Slice
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_threads import StoreThreads

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from tms.core.errors import TmsError
-from tms.core.lags import ReaderLag
 from tms.core.limits import MS_PER_S
-from tms.core.message import KEY, first_id_at, id_after
-from tms.core.subscriptions import SubscriptionKind, SubscriptionPosition
-from tms.core.tables import StoredPosition
-from tms.core.topic import TopicMetadata
-from tms.core.transactions import OpenTransactions
+from tms.core.services.tables import StoredPosition
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.lags import ReaderLag
+from tms.core.values.message import KEY, first_id_at, id_after
+from tms.core.values.subscriptions import SubscriptionKind, SubscriptionPosition
+from tms.core.values.topic import TopicMetadata
 from tms.messaging.lag_count import CountBounds, LagCount
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime

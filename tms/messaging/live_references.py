@@ -20,8 +20,8 @@ from collections.abc import Collection
 
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS
-from tms.core.message import KEY_BYTES, first_id_at
-from tms.core.transactions import OpenTransactions
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.message import KEY_BYTES, first_id_at
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.ranges.entries_before_restart import PAGE_BYTES, PAGE_ROWS
 from tms.messaging.store_runtime import StoreRuntime

@@ -21,14 +21,14 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from tms.core.clock import Clock
 from tms.core.errors import StoreUnavailable, TopicMoved, TopicNotFound
-from tms.core.group_commit import Participant
-from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
-from tms.core.messaging import NO_ENTRIES, too_many_topics_at_once
-from tms.core.shared_work import shared
-from tms.core.tables import LastKeys, Tables
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.shared_work import shared
+from tms.core.services.group_commit import Participant
+from tms.core.services.messaging import NO_ENTRIES, too_many_topics_at_once
+from tms.core.services.tables import LastKeys, Tables
+from tms.core.values.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.recent_store_sizes import StoredSizes
 from tms.messaging.sequence import KeySequence

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tms.core.errors import TmsError
-from tms.core.group_commit import GroupCommit, Write
-from tms.core.mark import Mark, encode_mark, latest_mark
-from tms.core.tables import Batch, Tables
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.group_commit import GroupCommit, Write
+from tms.core.services.mark import Mark, encode_mark, latest_mark
+from tms.core.services.tables import Batch, Tables
 
 _LOOK_S = 0.5
 """How often the clock is looked at: so an idle server does not take two steps for one."""

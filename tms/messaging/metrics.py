@@ -15,8 +15,8 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from tms.core.histogram import Histogram
-from tms.core.memory_kinds import MemoryEntries
+from tms.core.runtime.memory_kinds import MemoryEntries
+from tms.core.values.histogram import Histogram
 
 
 class Collector(Protocol):

@@ -10,21 +10,21 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tms.core.clock import Clock
-from tms.core.entries import EMPTY, Entries
 from tms.core.limits import Limits
-from tms.core.message import (
+from tms.core.runtime.clock import Clock
+from tms.core.services.messaging import Page
+from tms.core.services.tables import Tables
+from tms.core.values.entries import EMPTY, Entries
+from tms.core.values.message import (
     KEY_BYTES,
     NO_PAYLOAD_KEY,
     MessageBlock,
     first_id_at,
     key_after,
 )
-from tms.core.messaging import Page
-from tms.core.reading import Reading
-from tms.core.stored_runs import Reference
-from tms.core.tables import Tables
-from tms.core.transaction import Transaction
+from tms.core.values.reading import Reading
+from tms.core.values.stored_runs import Reference
+from tms.core.values.transaction import Transaction
 from tms.messaging.cache import Slice
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.metrics import MessagingMetrics

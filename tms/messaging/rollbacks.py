@@ -12,14 +12,14 @@ makes the transaction invalid.
 
 import asyncio
 
-from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, RollbackRefused, TopicNotFound
 from tms.core.limits import INT64_MAX, UINT16_COUNT
-from tms.core.message import KEY, KEY_BYTES
-from tms.core.messaging import RollbackRange
-from tms.core.shared_work import shared
-from tms.core.tables import OwnEntries
-from tms.core.topic import TopicId
+from tms.core.runtime.shared_work import shared
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.tables import OwnEntries
+from tms.core.values.caller import Caller
+from tms.core.values.message import KEY, KEY_BYTES
+from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
 

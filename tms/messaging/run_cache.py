@@ -12,7 +12,7 @@ unused for longest goes first. Used from the event loop's thread alone.
 from collections import OrderedDict
 from collections.abc import Callable
 
-from tms.core.stored_runs import ReadRun, Reference
+from tms.core.values.stored_runs import ReadRun, Reference
 
 _RUN_OVERHEAD_BYTES = 600
 _MESSAGE_OVERHEAD_BYTES = 8

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, SchemasUnavailable, TopicIsCompact
-from tms.core.payload_values import PayloadValues, no_registry
-from tms.core.topic import TopicMetadata
-from tms.core.topic_properties import SCHEMA_CHECK
-from tms.core.topic_schemas import SchemaCheck, schemas_of
+from tms.core.services.payload_values import PayloadValues, no_registry
+from tms.core.values.caller import Caller
+from tms.core.values.topic import TopicMetadata
+from tms.core.values.topic_properties import SCHEMA_CHECK
+from tms.core.values.topic_schemas import SchemaCheck, schemas_of
 from tms.messaging.admission import check_keys
 from tms.messaging.loaded_topics import TopicState
 

@@ -6,7 +6,7 @@ the greater of the clock's and the last one given.
 """
 
 from tms.core.limits import UINT16_COUNT
-from tms.core.message import KEY
+from tms.core.values.message import KEY
 
 _SEQUENCE_IDS = tuple(number.to_bytes(2) for number in range(UINT16_COUNT))
 

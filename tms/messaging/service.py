@@ -1,4 +1,4 @@
-"""The messaging service: topics and the five verbs (`tms.core.messaging.MessagingService`).
+"""The messaging service: topics and the five verbs (`messaging.MessagingService`).
 
 It checks what it is asked, finds the topic's state, and leaves the work to the writer and the
 reader. It belongs to the event loop it was opened in; nothing it does blocks that loop.
@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tms.core.caller import ANYBODY, Caller, check_may_change
-from tms.core.commits import NOTHING, Carrier, CommitRequest
 from tms.core.errors import (
     InvalidRequest,
     Stopping,
@@ -18,14 +16,16 @@ from tms.core.errors import (
     TransactionsElsewhere,
     TransactionUnknown,
 )
-from tms.core.message import KEY_BYTES, MessageBlock, id_after
-from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stopped
-from tms.core.namespaces import NamespaceRules
-from tms.core.payload_values import PayloadValues
-from tms.core.reading import Isolation, Reading, View
-from tms.core.topic import TopicId, TopicMetadata
-from tms.core.transaction import Transaction
-from tms.core.transactions import check_owner
+from tms.core.services.commits import NOTHING, Carrier, CommitRequest
+from tms.core.services.messaging import AllPublished, Page, Published, RollbackRange, Stopped
+from tms.core.services.payload_values import PayloadValues
+from tms.core.services.transactions import check_owner
+from tms.core.values.caller import ANYBODY, Caller, check_may_change
+from tms.core.values.message import KEY_BYTES, MessageBlock, id_after
+from tms.core.values.namespaces import NamespaceRules
+from tms.core.values.reading import Isolation, Reading, View
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.core.values.transaction import Transaction
 from tms.messaging.admission import Admission
 from tms.messaging.cache_check import CacheCheck
 from tms.messaging.cleaned_topics import CleanedTopics

@@ -6,11 +6,11 @@ after; the tables stay open.
 
 from prometheus_client import CollectorRegistry
 
-from tms.core.clock import Clock, KeyTime
-from tms.core.held_lease import HeldLease
 from tms.core.limits import Limits
-from tms.core.store_access import StoreAccess
-from tms.core.tables import Tables
+from tms.core.runtime.clock import Clock, KeyTime
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.services.tables import Tables
+from tms.core.values.store_access import StoreAccess
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances, StoreFeatures
 from tms.messaging.inline_flush import InlineFlushPolicy

@@ -6,9 +6,9 @@ What was read ahead for the references that follow is kept for when their turn c
 from collections.abc import Callable
 
 from tms.core.errors import StoreUnavailable
-from tms.core.message import MessageBlock
-from tms.core.stored_runs import ReadRun, Reference
-from tms.core.tables import Tables
+from tms.core.services.tables import Tables
+from tms.core.values.message import MessageBlock
+from tms.core.values.stored_runs import ReadRun, Reference
 from tms.messaging.run_cache import RunCache
 from tms.messaging.store_threads import StoreThreads
 

@@ -1,4 +1,4 @@
-"""Subscriptions: named positions of consumers (`tms.core.subscriptions.Subscriptions`).
+"""Subscriptions: named positions of consumers (`tms.core.values.subscriptions.Subscriptions`).
 
 All positions of a topic are loaded when one is first asked for, and belong to the topic's state: a
 topic that is deleted or loaded anew has them loaded anew. Moves go through the writer like
@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from tms.core.caller import Caller
-from tms.core.commits import Carried, CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,
     SubscriptionExists,
@@ -25,19 +23,21 @@ from tms.core.errors import (
     SubscriptionNotFound,
     TooLarge,
 )
-from tms.core.group_commit import Write
-from tms.core.lags import ReaderLag
-from tms.core.message import ID_BYTES
-from tms.core.subscriptions import (
+from tms.core.services.commits import Carried, CommitRequest, JointWrite
+from tms.core.services.group_commit import Write
+from tms.core.services.tables import Batch
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.caller import Caller
+from tms.core.values.lags import ReaderLag
+from tms.core.values.message import ID_BYTES
+from tms.core.values.subscriptions import (
     Advance,
     SharedSubscription,
     SubscriptionKind,
     SubscriptionPosition,
     check_subscription_name,
 )
-from tms.core.tables import Batch
-from tms.core.topic import TopicId
-from tms.core.transactions import OpenTransactions
+from tms.core.values.topic import TopicId
 from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
@@ -346,7 +346,7 @@ class SubscriptionService:
         request: CommitRequest,
         caller: Caller,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[Moves] | None:
-        """Give the moves of positions that a commit carries (`tms.core.commits.Carrier`).
+        """Give the moves of positions that a commit carries (`tms.core.services.commits.Carrier`).
 
         Raises `TopicNotFound`, `InvalidRequest`, `TooLarge` (too_many_topics_at_once).
         """

@@ -8,8 +8,8 @@ Used under the lock of `tms.messaging.topics`: nothing changes a topic while the
 """
 
 from tms.core.errors import TooLarge
-from tms.core.tables import Tables
-from tms.core.topic import TopicId
+from tms.core.services.tables import Tables
+from tms.core.values.topic import TopicId
 from tms.messaging.store_threads import StoreThreads
 
 _ROWS_AT_ONCE = 1000

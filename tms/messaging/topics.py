@@ -15,9 +15,9 @@ from tms.core.errors import (
     TopicExists,
     TopicNotFound,
 )
-from tms.core.shared_work import shared
-from tms.core.tables import Batch
-from tms.core.topic import TopicId, TopicMetadata, check_namespace
+from tms.core.runtime.shared_work import shared
+from tms.core.services.tables import Batch
+from tms.core.values.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topic_count import TopicCount

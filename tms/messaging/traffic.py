@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 OTHER = "(other)"
 """Stands for all that have no numbers of their own: no topic or namespace can have this name."""

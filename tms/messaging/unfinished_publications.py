@@ -7,15 +7,15 @@ readers to wake when it ends; and from when on a topic has what it has stored, w
 leave. All is noted when it joins a flush, so what a flush has done before is known within it. What
 then fails stays noted: it may be in the table.
 
-Fulfils `tms.core.transactions.Publications`. Used from the event loop's thread alone.
+Fulfils `tms.core.services.transactions.Publications`. Used from the event loop's thread alone.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from tms.core.message import LAST_ID
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.message import LAST_ID
+from tms.core.values.topic import TopicId, TopicMetadata
 
 _RANGES_MAX = 1_000
 """Ranges kept of one write pointer and topic; beyond, they become one, which a rollback of its

@@ -9,8 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tms.core.entries import PLAIN, Entries
-from tms.core.transaction import Transaction, Visibility
+from tms.core.values.entries import PLAIN, Entries
+from tms.core.values.transaction import Transaction, Visibility
 
 
 class View:

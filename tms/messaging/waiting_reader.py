@@ -6,9 +6,9 @@ A reader that stands still at a transaction in progress says so, once that has l
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from tms.core.messaging import STOPPED_S, Page, Stopped
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
+from tms.core.services.messaging import STOPPED_S, Page, Stopped
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 
 Read = Callable[[TopicState, Reading], Awaitable[Page]]

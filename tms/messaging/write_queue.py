@@ -16,7 +16,7 @@ from collections import deque
 from typing import Generic, TypeVar
 
 from tms.core.limits import Limits
-from tms.core.shares import Shares
+from tms.core.runtime.shares import Shares
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """The writes of messaging: publications, payloads to store, and entries to roll back.
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
-(`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
-does not take writes any more: also here, after what the same flush did before.
+(`tms.core.services.group_commit.Write`). What is under a transaction's write pointer is refused
+where that does not take writes any more: also here, after what the same flush did before.
 
 The plain messages that one flush publishes to a topic are appended together, behind all else that
 the flush appends to it: many small publications cost little more than one.
@@ -10,15 +10,15 @@ the flush appends to it: many small publications cost little more than one.
 
 from collections.abc import Collection, Sequence
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import Carried
 from tms.core.errors import StoreUnavailable
-from tms.core.group_commit import Participant, Write
-from tms.core.message import KEY_BYTES, key_after
-from tms.core.messaging import Published
-from tms.core.tables import Batch, Tables
-from tms.core.topic import TopicMetadata
-from tms.core.transactions import OpenTransactions
+from tms.core.services.commits import Carried
+from tms.core.services.group_commit import Participant, Write
+from tms.core.services.messaging import Published
+from tms.core.services.tables import Batch, Tables
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.message import KEY_BYTES, key_after
+from tms.core.values.topic import TopicMetadata
 from tms.messaging.live_references import LiveReferences
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.metrics import MessagingMetrics

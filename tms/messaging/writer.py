@@ -15,8 +15,8 @@ How it works, and what the order of the steps is for:
    The store finds out before it takes another write. Then the participants read again what they
    have in memory, before anything else is written.
 
-Fulfils `tms.core.group_commit.GroupCommit`, where requests and participants are described. Used
-from the event loop's thread alone.
+Fulfils `tms.core.services.group_commit.GroupCommit`, where requests and participants are described.
+Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.clock import Clock
 from tms.core.errors import InternalError, QueueFull, Stopping, TmsError, error_of
-from tms.core.group_commit import Participant, Write
 from tms.core.limits import Limits
-from tms.core.tables import Batch, Tables
+from tms.core.runtime.clock import Clock
+from tms.core.services.group_commit import Participant, Write
+from tms.core.services.tables import Batch, Tables
+from tms.core.values.caller import ANYBODY, Caller
 from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads

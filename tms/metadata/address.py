@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
 from tms.core.errors import InvalidRequest
-from tms.core.metadata_url import SERVERS, SERVERS_WRITTEN
+from tms.core.text.metadata_url import SERVERS, SERVERS_WRITTEN
 from tms.metadata.paths import check_value_path
 
 SESSION_TIMEOUT_S = 30.0

@@ -18,8 +18,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from tms.core.clock import Clock, SystemClock
 from tms.core.errors import BadVersion, PathExists, PathNotFound, Unavailable, ValueUnreadable
+from tms.core.runtime.clock import Clock, SystemClock
 from tms.metadata.interface import (
     NEW,
     Change,

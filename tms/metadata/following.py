@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from tms.core.errors import TmsError
-from tms.core.supervision import supervised
+from tms.core.runtime.supervision import supervised
 from tms.metadata.interface import MetadataStore, Notification, SessionEvent
 
 RETRY_S = 1.0

@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from tms.core.clock import Clock, SystemClock
 from tms.core.errors import MetadataClosed, MetadataUnavailable, OutcomeUnknown, StoreUnavailable
-from tms.core.shared_work import shared
+from tms.core.runtime.clock import Clock, SystemClock
+from tms.core.runtime.shared_work import shared
 from tms.metadata.interface import Notification, SessionEvent
 from tms.metadata.journal import NOBODY, MetadataJournal
 from tms.metadata.local import LocalSession

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from tms.core.errors import StoreCorrupt, StoreFormatUnknown
-from tms.core.metadata_rows import MetadataRows
+from tms.core.values.metadata_rows import MetadataRows
 from tms.metadata.tree import Node, Tree, TreeEdit
 
 _FORMAT = 1

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from tms.core.shared_work import shared
+from tms.core.runtime.shared_work import shared
 
 T = TypeVar("T")
 

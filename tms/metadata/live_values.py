@@ -16,8 +16,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
-from tms.core.clock import Clock, SystemClock
 from tms.core.errors import MetadataUnavailable, OutcomeUnknown, ValueUnreadable
+from tms.core.runtime.clock import Clock, SystemClock
 from tms.metadata.cache import CachedValue, Codec
 from tms.metadata.following import Following, is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat, Value

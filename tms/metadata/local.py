@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from tms.core.clock import Clock
 from tms.core.errors import MetadataClosed, MetadataUnavailable, PathNotFound
+from tms.core.runtime.clock import Clock
 from tms.metadata.interface import (
     Notification,
     Observer,

@@ -6,7 +6,7 @@ of them. The name `local` is different for each opening, as in Pulsar.
 
 from weakref import WeakValueDictionary
 
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 

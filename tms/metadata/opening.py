@@ -2,7 +2,7 @@
 
     memory://NAME      in this process; `memory://local` is another store each time
     leveldb:DIR        on this machine's disk, shared with a server that has its data there
-    zk://… etcd://…    a server of its own (`tms.core.metadata_url`): `tms.metadata.address`
+    zk://… etcd://…    a server of its own (`tms.core.text.metadata_url`): `tms.metadata.address`
 
 A folder is opened once in a process, and its sessions share what is there; the folder is let go
 with the last of them. Whoever puts the parts together says how rows are found in a folder.
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tms.core import extras
-from tms.core.credentials import without_credentials
-from tms.core.metadata_rows import MetadataRows
-from tms.core.metadata_url import ETCD, KEPT_WRITTEN, SERVERS, ZOOKEEPER, ServerKind
-from tms.core.shared_work import shared
+from tms.core.runtime import extras
+from tms.core.runtime.shared_work import shared
+from tms.core.text.credentials import without_credentials
+from tms.core.text.metadata_url import ETCD, KEPT_WRITTEN, SERVERS, ZOOKEEPER, ServerKind
+from tms.core.values.metadata_rows import MetadataRows
 from tms.metadata.address import Address, parse
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import MetadataStore

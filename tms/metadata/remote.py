@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable, Iterable
 from typing import Protocol, TypeVar
 
-from tms.core.clock import Clock, SystemClock
 from tms.core.errors import MetadataClosed, MetadataUnavailable, TmsError, TooLarge
-from tms.core.supervision import supervised
+from tms.core.runtime.clock import Clock, SystemClock
+from tms.core.runtime.supervision import supervised
 from tms.metadata.interface import (
     VALUE_BYTES_MAX,
     Change,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 
 from tms.core.limits import Limits
-from tms.core.store_url import folder_of, kind_of
+from tms.core.text.store_url import folder_of, kind_of
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.store import NamespaceStore, UndeclaredNamespaces
 

@@ -25,8 +25,8 @@ from tms.core.errors import (
     TooLarge,
 )
 from tms.core.limits import Limits
-from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings, rules_of
-from tms.core.topic import check_namespace
+from tms.core.values.namespaces import Namespace, NamespaceRules, NamespaceSettings, rules_of
+from tms.core.values.topic import check_namespace
 from tms.metadata.cache import CachedValue
 from tms.metadata.interface import MetadataStore
 from tms.metadata.live_values import LiveValues
@@ -50,7 +50,7 @@ class SettingsCodec:
 
 
 class NamespaceStore:
-    """The namespaces of a metadata store (`tms.core.namespaces.AsyncNamespaces`)."""
+    """The namespaces of a metadata store (`tms.core.values.namespaces.AsyncNamespaces`)."""
 
     def __init__(self, store: MetadataStore, limits: Limits) -> None:
         """Keep them in `store`, which `close` closes; `open` first."""

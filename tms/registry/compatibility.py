@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from tms.registry.contracts import broken_reservations, property_of
-from tms.registry.knowledge import Knowledge
-from tms.registry.questions import Compared, Comparison, Incompatibility, NoSchema, Parsed
-from tms.registry.refusal import INCOMPATIBLE, RegistryError
-from tms.registry.schema import Schema
-from tms.registry.settings import LEVEL_DEFAULT, Config, Level
+from tms.registry.questions.questions import Compared, Comparison, Incompatibility, NoSchema, Parsed
 from tms.registry.sources import source_of
-from tms.registry.state import State, Version
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.refusal import INCOMPATIBLE, RegistryError
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.schema import Schema
+from tms.registry.state.settings import LEVEL_DEFAULT, Config, Level
 
 _OTHER = "The {reader} schema does not take all that the {writer} schema does, at path {path}"
 _DIFFERENT_KIND = "Incompatible because of different schema type"

@@ -8,7 +8,8 @@ request names its version or changes tags, or if there is one already.
 import re
 from typing import NamedTuple
 
-from tms.core.schema_contracts import (
+from tms.core.services.schemas import SubmittedSchema
+from tms.core.values.schema_contracts import (
     SchemaMetadata,
     SchemaRuleSet,
     merged_metadata,
@@ -17,12 +18,11 @@ from tms.core.schema_contracts import (
     ordered_rules,
     problem_of_rules,
 )
-from tms.core.schemas import SubmittedSchema
-from tms.registry.questions import Parsed
-from tms.registry.refusal import INVALID_RULES, RegistryError
-from tms.registry.schema import Schema
-from tms.registry.settings import Config
-from tms.registry.state import Version
+from tms.registry.questions.questions import Parsed
+from tms.registry.state.refusal import INVALID_RULES, RegistryError
+from tms.registry.state.registry_state import Version
+from tms.registry.state.schema import Schema
+from tms.registry.state.settings import Config
 
 VERSION_PROPERTY = "confluent:version"
 _NUMBER = re.compile(r"-1|[0-9]{1,10}", re.ASCII)

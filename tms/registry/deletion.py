@@ -7,8 +7,8 @@ with them (`counters`), so that no id comes back. Pure.
 import re
 from collections.abc import Sequence
 
-from tms.registry.decision import Decided, Part
-from tms.registry.records import (
+from tms.registry.state.decision import Decided, Part
+from tms.registry.state.records import (
     CONFIG,
     MODE,
     CountersWritten,
@@ -16,7 +16,7 @@ from tms.registry.records import (
     Purged,
     VersionDeleted,
 )
-from tms.registry.refusal import (
+from tms.registry.state.refusal import (
     CONTEXT_NOT_EMPTY,
     INVALID_VERSION,
     NOT_PERMITTED,
@@ -29,9 +29,9 @@ from tms.registry.refusal import (
     VERSION_SOFT_DELETED,
     RegistryError,
 )
-from tms.registry.schema import is_number
-from tms.registry.state import State, Version
-from tms.registry.subjects import (
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.schema import is_number
+from tms.registry.state.subjects import (
     DEFAULT_CONTEXT,
     check_context,
     context_of,

@@ -1,15 +1,14 @@
-"""The registry for a client in this process (`tms.core.schemas.AsyncSchemas`)."""
+"""The registry for a client in this process (`tms.core.services.schemas.AsyncSchemas`)."""
 
 from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from tms.core.caller import SYSTEM
-from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
 from tms.core.limits import SchemaLimits
-from tms.core.schemas import (
+from tms.core.runtime.clock import Clock
+from tms.core.services.schemas import (
     ALL_SUBJECTS,
     LATEST,
     AsyncSchemas,
@@ -17,18 +16,19 @@ from tms.core.schemas import (
     SchemaVersion,
     SubmittedSchema,
 )
-from tms.core.topic import TopicId
+from tms.core.values.caller import SYSTEM
+from tms.core.values.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
-from tms.registry.checker import ThreadChecker
-from tms.registry.log import SCHEMAS_TOPIC, SchemaLog, WayToLog
+from tms.registry.checking.checker import ThreadChecker
+from tms.registry.log.schema_log import SCHEMAS_TOPIC, SchemaLog, WayToLog
+from tms.registry.log.service import Registry
 from tms.registry.payload_values import RegistryValues
-from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
-from tms.registry.schema import Schema
-from tms.registry.service import Registry
 from tms.registry.sources import submitted_in
-from tms.registry.state import Version
+from tms.registry.state.refusal import STORE_FAILED, TIMED_OUT, RegistryError
+from tms.registry.state.registry_state import Version
+from tms.registry.state.schema import Schema
 
 T = TypeVar("T")
 

@@ -3,8 +3,8 @@
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from tms.core.schema_types import type_of
-from tms.core.schemas import SubmittedSchema
+from tms.core.services.schemas import SubmittedSchema
+from tms.core.values.schema_types import type_of
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
     NOTHING,
@@ -17,18 +17,18 @@ from tms.registry.contracts import (
     unnumbered,
 )
 from tms.registry.deletion import LATEST, parse_version
-from tms.registry.knowledge import Knowledge
-from tms.registry.questions import InForm, Tags, TagsFound, TextInForm, WhichTags
-from tms.registry.refusal import (
+from tms.registry.questions.questions import InForm, Tags, TagsFound, TextInForm, WhichTags
+from tms.registry.sources import schema_of, source_of, versions_of_text
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.refusal import (
     SCHEMA_NOT_FOUND,
     SUBJECT_NOT_FOUND,
     VERSION_NOT_FOUND,
     RegistryError,
 )
-from tms.registry.schema import Schema
-from tms.registry.sources import schema_of, source_of, versions_of_text
-from tms.registry.state import State, Version
-from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.schema import Schema
+from tms.registry.state.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
 ALL_TAGS = "*"
 """Stands for all tags where some are asked for."""

@@ -1,4 +1,4 @@
-"""Payloads and keys by the schemas of the registry (`tms.core.payload_values.PayloadValues`).
+"""Payloads and keys by the schemas of the registry (`payload_values.PayloadValues`).
 
 1. Which schema a payload names is looked up in memory, and if it is not there, in the log.
 2. Whatever bytes and texts say is found out by the checker, in processes of its own: a hostile one
@@ -16,15 +16,16 @@ from typing import TypeVar
 
 from cachetools import LRUCache
 
-from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import NotPermitted, PayloadRefused, SchemasUnavailable
-from tms.core.frame import encode_body, framed_of, read_frame
-from tms.core.message import Message
-from tms.core.payload_values import GivenValue, ToldValue
-from tms.core.topic_schemas import SchemaCheck, TopicSchemas
+from tms.core.services.payload_values import GivenValue, ToldValue
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.frame import encode_body, framed_of, read_frame
+from tms.core.values.message import Message
+from tms.core.values.topic_schemas import SchemaCheck, TopicSchemas
 from tms.registry import lookup
-from tms.registry.checker import Checker
-from tms.registry.questions import (
+from tms.registry.checking.checker import Checker
+from tms.registry.log.service import Registry
+from tms.registry.questions.questions import (
     Answer,
     Converted,
     Decodes,
@@ -37,12 +38,11 @@ from tms.registry.questions import (
     RecordName,
     Source,
 )
-from tms.registry.readers import READ, WRITE, SchemaReader, reader_of
-from tms.registry.refusal import SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND, RegistryError
-from tms.registry.service import Registry
 from tms.registry.sources import source_of
-from tms.registry.state import State, Version
-from tms.registry.subjects import context_of
+from tms.registry.state.readers import READ, WRITE, SchemaReader, reader_of
+from tms.registry.state.refusal import SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND, RegistryError
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.subjects import context_of
 from tms.serdes.serde import Undecodable
 from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
 

@@ -6,7 +6,7 @@ already, may it be registered now, does it fit earlier versions.
 
 from dataclasses import dataclass, replace
 
-from tms.core.schemas import NUMBER_MAX, SubmittedSchema
+from tms.core.services.schemas import NUMBER_MAX, SubmittedSchema
 from tms.registry.compatibility import check_fits
 from tms.registry.contracts import (
     NOTHING,
@@ -18,10 +18,11 @@ from tms.registry.contracts import (
     numbered,
     unnumbered,
 )
-from tms.registry.decision import Decided
-from tms.registry.knowledge import Knowledge
-from tms.registry.records import Purged, SchemaWritten
-from tms.registry.refusal import (
+from tms.registry.sources import schema_of, versions_of_text
+from tms.registry.state.decision import Decided
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.records import Purged, SchemaWritten
+from tms.registry.state.refusal import (
     INVALID_SCHEMA,
     INVALID_VERSION,
     NOT_PERMITTED,
@@ -29,11 +30,10 @@ from tms.registry.refusal import (
     TOO_LARGE,
     RegistryError,
 )
-from tms.registry.schema import Schema, is_number
-from tms.registry.settings import Mode
-from tms.registry.sources import schema_of, versions_of_text
-from tms.registry.state import State, Version
-from tms.registry.subjects import check_subject, context_of
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.schema import Schema, is_number
+from tms.registry.state.settings import Mode
+from tms.registry.state.subjects import check_subject, context_of
 
 NEXT_VERSION = -1
 

@@ -8,11 +8,16 @@ from typing import Any
 
 import msgspec
 
-from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, ordered_metadata, ordered_rules
+from tms.core.values.schema_contracts import (
+    SchemaMetadata,
+    SchemaRuleSet,
+    ordered_metadata,
+    ordered_rules,
+)
 from tms.registry.contracts import Contract, kept
-from tms.registry.decision import Decided, Part
 from tms.registry.deletion import check_writable, purge
-from tms.registry.records import (
+from tms.registry.state.decision import Decided, Part
+from tms.registry.state.records import (
     CONFIG,
     MODE,
     ConfigWritten,
@@ -21,16 +26,16 @@ from tms.registry.records import (
     Purged,
     Record,
 )
-from tms.registry.refusal import (
+from tms.registry.state.refusal import (
     NO_SUBJECT_CONFIG,
     NO_SUBJECT_MODE,
     NOT_PERMITTED,
     SUBJECT_NOT_FOUND,
     RegistryError,
 )
-from tms.registry.settings import Config, Level, Mode, parse_level, parse_mode
-from tms.registry.state import State, Written
-from tms.registry.subjects import (
+from tms.registry.state.registry_state import State, Written
+from tms.registry.state.settings import Config, Level, Mode, parse_level, parse_mode
+from tms.registry.state.subjects import (
     DEFAULT_SCOPE,
     EVERYWHERE,
     check_scope,

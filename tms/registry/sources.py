@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tms.core.credentials import shortened
-from tms.core.schema_types import SCHEMA_TYPES, type_of
-from tms.core.schemas import SchemaReference, SubmittedSchema
+from tms.core.services.schemas import SchemaReference, SubmittedSchema
+from tms.core.text.credentials import shortened
+from tms.core.values.schema_types import SCHEMA_TYPES, type_of
 from tms.registry.contracts import NOTHING, Contract, told_in_order
-from tms.registry.knowledge import Knowledge
-from tms.registry.questions import InForm, NoSchema, Parsed, Source, TextInForm
-from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
-from tms.registry.schema import Schema
-from tms.registry.state import State, Version
-from tms.registry.subjects import context_of, resolved_in
+from tms.registry.questions.questions import InForm, NoSchema, Parsed, Source, TextInForm
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.schema import Schema
+from tms.registry.state.subjects import context_of, resolved_in
 
 LATEST = -1
 _ORDERED, _NORMALIZED = "resolved_ordered", "resolved_normalized"

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass, replace
 
-from tms.core.schema_contracts import SchemaRuleSet, merged_rules, without_rules
-from tms.core.schemas import SubmittedSchema
+from tms.core.services.schemas import SubmittedSchema
+from tms.core.values.schema_contracts import SchemaRuleSet, merged_rules, without_rules
 from tms.registry import lookup
 from tms.registry.contracts import Contract, contract_of
-from tms.registry.decision import Decided
-from tms.registry.knowledge import Knowledge
-from tms.registry.questions import Tagged, Tags, TextInForm
+from tms.registry.questions.questions import Tagged, Tags, TextInForm
 from tms.registry.registration import Registered, SchemaToRegister, register
-from tms.registry.schema import Schema
 from tms.registry.sources import schema_of, source_of
-from tms.registry.subjects import check_subject
+from tms.registry.state.decision import Decided
+from tms.registry.state.knowledge import Knowledge
+from tms.registry.state.schema import Schema
+from tms.registry.state.subjects import check_subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from tms.core.clock import Clock
 from tms.core.limits import MS_PER_S
+from tms.core.runtime.clock import Clock
 from tms.security.audit_record import AuditRecord
 from tms.security.audit_refusals import Refusals
 from tms.security.resources import Action

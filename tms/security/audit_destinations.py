@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from logging.handlers import QueueHandler, QueueListener
 from queue import Empty, Queue
 
-from tms.core.clock import Clock
 from tms.core.errors import Unavailable
-from tms.core.supervision import supervised
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.supervision import supervised
 from tms.security.audit import QUEUE_MAX, Audit, Drops
 from tms.security.audit_file import AuditFile
 

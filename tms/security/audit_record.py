@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Final
 
-from tms.core.credentials import shortened
+from tms.core.text.credentials import shortened
 from tms.security.credentials import Scheme
 from tms.security.rules import Effect
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tms.core.clock import Clock
-from tms.core.hosts import network_of
+from tms.core.runtime.clock import Clock
+from tms.core.text.hosts import network_of
 from tms.security.audit_record import AuditRecord
 
 KINDS_MAX = 500

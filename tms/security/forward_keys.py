@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tms.core.clock import Clock
 from tms.core.errors import BadVersion, ValueUnreadable
+from tms.core.runtime.clock import Clock
 from tms.metadata.following import Following
 from tms.metadata.interface import NEW, MetadataStore
 from tms.metadata.patience import once_reached

@@ -31,8 +31,8 @@ from itertools import count
 from typing import Never, Protocol
 from urllib.parse import quote, unquote
 
-from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated
+from tms.core.runtime.clock import Clock
 from tms.security.principals import SERVER
 from tms.security.replays import Replays
 from tms.security.rules import Identity

@@ -19,9 +19,9 @@ from typing import TypeVar
 
 import msgspec
 
-from tms.core.clock import Clock
 from tms.core.errors import GrantNotFound, NoMetadataStore, PathNotFound, TooLarge
 from tms.core.limits import MS_PER_S
+from tms.core.runtime.clock import Clock
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore
 from tms.metadata.live_values import LiveValues

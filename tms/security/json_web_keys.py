@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tms.core.clock import Clock
-from tms.core.credentials import without_credentials
-from tms.core.http_connections import close_quietly, guard
-from tms.core.shared_work import shared
-from tms.core.supervision import supervised
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.http_connections import close_quietly, guard
+from tms.core.runtime.shared_work import shared
+from tms.core.runtime.supervision import supervised
+from tms.core.text.credentials import without_credentials
 from tms.security.watched_file import WatchedFile
 
 BYTES_MAX = 1024 * 1024

@@ -11,9 +11,9 @@ from typing import Any, Never
 
 import jwt
 
-from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated
 from tms.core.limits import MS_PER_S
+from tms.core.runtime.clock import Clock
 from tms.security.credentials import HEADER_BYTES_MAX, Scheme, Verified
 from tms.security.json_web_keys import WebKey, WebKeys
 from tms.security.principals import checked_identity

@@ -27,11 +27,11 @@ from typing import Never
 import argon2
 from cachetools import LRUCache, TTLCache
 
-from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated, RateExceeded
-from tms.core.hosts import network_of
-from tms.core.rates import Rate, in_seconds
-from tms.core.shared_work import shared
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.rates import Rate, in_seconds
+from tms.core.runtime.shared_work import shared
+from tms.core.text.hosts import network_of
 from tms.security.credentials import Scheme, Verified
 from tms.security.principals import checked_identity
 from tms.security.rules import Identity

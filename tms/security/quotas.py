@@ -1,11 +1,11 @@
 """The limits of one principal: rates, and things at one moment. Pure.
 
-1. Rates (`tms.core.rates`): requests, messages and bytes published, topics created. The amount of a
-   whole second may be used at once; for topics, that of a whole hour.
+1. Rates (`tms.core.runtime.rates`): requests, messages and bytes published, topics created. The
+   amount of a whole second may be used at once; for topics, that of a whole hour.
 2. At one moment: connections, waiting polls, bytes of arriving bodies. A single body over the limit
    may arrive if no other body does. If no number is set, each principal has its share
-   (`tms.core.shares`). Transactions in progress, and requests that wait to be written, are counted
-   in `tms.transactions` and `tms.messaging`.
+   (`tms.core.runtime.shares`). Transactions in progress, and requests that wait to be written, are
+   counted in `tms.transactions` and `tms.messaging`.
 3. A refused request costs nothing. A rate of 0 means no limit, and nothing is counted for it.
 4. The rates of `PRINCIPALS_MAX` principals are remembered. When full, first drop principals with
    full budgets, then the least recently used ones. Open things are counted separately, as long as
@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from tms.core.clock import Clock
 from tms.core.errors import RateExceeded
 from tms.core.limits import Limits, PrincipalLimits
-from tms.core.rates import Rate, in_seconds
-from tms.core.shares import Shares
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.rates import Rate, in_seconds
+from tms.core.runtime.shares import Shares
 
 PRINCIPALS_MAX = 10_000
 RETRY_AFTER_S = 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
-from tms.core.caller import SYSTEM
+from tms.core.values.caller import SYSTEM
 from tms.security.resources import ACTIONS_OF, Action, Kind, Resource
 from tms.security.rules import ANY, OWN, Effect, Identity, Rule, is_topic_of_service
 

@@ -15,7 +15,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tms.core.caller import SYSTEM
+from tms.core.values.caller import SYSTEM
 from tms.security.resources import ACTIONS_OF, Action, Kind, Resource
 
 EVERYBODY = "*"

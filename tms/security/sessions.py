@@ -14,8 +14,8 @@ Used on one event loop.
 import hashlib
 from collections.abc import Awaitable, Callable
 
-from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated
+from tms.core.runtime.clock import Clock
 from tms.security.credentials import Credential, Scheme, Verified, credential_of, header_of
 from tms.security.grants import Grants
 from tms.security.principals import checked_identity

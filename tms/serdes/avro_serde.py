@@ -20,8 +20,8 @@ from fastavro import _validation_py, _write_py
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.validation import ValidationError
 
-from tms.core.credentials import shortened
-from tms.core.schema_types import AVRO
+from tms.core.text.credentials import shortened
+from tms.core.values.schema_types import AVRO
 from tms.serdes.avro_bounds import read_nested
 from tms.serdes.avro_json import AvroJson, copied
 from tms.serdes.avro_shape import AvroShape

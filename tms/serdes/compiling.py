@@ -5,7 +5,7 @@ The library of a type is loaded when it is used for the first time.
 
 from collections.abc import Callable, Mapping
 
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 

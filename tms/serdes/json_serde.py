@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from tms.core.credentials import shortened
-from tms.core.schema_types import JSON
+from tms.core.text.credentials import shortened
+from tms.core.values.schema_types import JSON
 from tms.serdes.json_references import resources_of
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 

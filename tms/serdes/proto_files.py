@@ -9,9 +9,9 @@ from typing import Any
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import Message
 
-from tms.core.records import SchemaText
-from tms.core.schema_types import PROTOBUF
-from tms.core.schemas import AsyncSchemas, SchemaReference
+from tms.core.services.records import SchemaText
+from tms.core.services.schemas import AsyncSchemas, SchemaReference
+from tms.core.values.schema_types import PROTOBUF
 from tms.serdes.standard_protos import STANDARD_FILES
 
 

@@ -15,9 +15,9 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from tms.core.credentials import shortened
-from tms.core.schema_types import PROTOBUF
-from tms.core.varints import varint
+from tms.core.text.credentials import shortened
+from tms.core.values.schema_types import PROTOBUF
+from tms.core.values.varints import varint
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.standard_protos import STANDARD_FILES
 from tms.serdes.wire_format import encode_path, read_path

@@ -12,13 +12,13 @@ from cachetools import LRUCache, TTLCache
 from google.protobuf.message import Message as ProtoMessage
 
 from tms.core.errors import PayloadRefused, PayloadUndecodable, SchemaRefused
-from tms.core.frame import bodies_of, encode_body
-from tms.core.message import Message
-from tms.core.records import Decoding, Encoding, GivenSchema, JsonText, Record, SchemaText
-from tms.core.schemas import LATEST, AsyncSchemas, SchemaVersion
-from tms.core.services import Services
-from tms.core.topic import TopicId
-from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.core.services.records import Decoding, Encoding, GivenSchema, JsonText, Record, SchemaText
+from tms.core.services.schemas import LATEST, AsyncSchemas, SchemaVersion
+from tms.core.services.server_services import Services
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import Message
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_schemas import TopicSchemas, schemas_of
 from tms.serdes.compiling import compiled
 from tms.serdes.proto_files import registered_file
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema

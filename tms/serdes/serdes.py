@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from cachetools import LRUCache
 
-from tms.core.schema_types import type_of
-from tms.core.schemas import AsyncSchemas, SchemaReference, SchemaVersion
+from tms.core.services.schemas import AsyncSchemas, SchemaReference, SchemaVersion
+from tms.core.values.schema_types import type_of
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 

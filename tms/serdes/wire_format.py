@@ -11,7 +11,7 @@ From Confluent's "Wire format" page and the bytes of its clients (`tests/serdes`
 
 import struct
 
-from tms.core.avro_lengths import avro_length, read_length
+from tms.core.values.avro_lengths import avro_length, read_length
 from tms.serdes.serde import Undecodable
 
 MAGIC = b"\x00"

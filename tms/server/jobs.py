@@ -10,13 +10,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from tms.core.clock import SystemClock
 from tms.core.errors import Unavailable
-from tms.core.mark import ClockElsewhere, carry_mark, latest_mark
-from tms.core.shards import EVERY_ID, OneShard, OwnIds
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import LEVELDB, folder_of, url_of_shard
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import SystemClock
+from tms.core.services.mark import ClockElsewhere, carry_mark, latest_mark
+from tms.core.text.store_url import LEVELDB, folder_of, url_of_shard
+from tms.core.values.shards import EVERY_ID, OneShard, OwnIds
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.topic import TopicId
 from tms.server.stores import hbase_options, open_tables, sharding_of
 from tms.settings import Settings
 from tms.transactions.copied_state import CopiedTransactions, TargetHas, carry, read_source

@@ -14,20 +14,20 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 from prometheus_client import CollectorRegistry
 
-from tms.core.clock import Clock
-from tms.core.findings import Finding, FindingKind
-from tms.core.held_lease import HeldLease
-from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
-from tms.core.payload_values import PayloadValues
-from tms.core.room import Room
-from tms.core.shards import check_shard
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import folder_of
-from tms.core.tables import Tables
-from tms.core.topic import TopicId
-from tms.core.transactions import AsyncTransactions
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.services.findings import Finding, FindingKind
+from tms.core.services.payload_values import PayloadValues
+from tms.core.services.tables import Tables
+from tms.core.services.transactions import AsyncTransactions
+from tms.core.text.store_url import folder_of
+from tms.core.values.lags import ReaderLag
+from tms.core.values.room import Room
+from tms.core.values.shards import check_shard
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.topic import TopicId
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService
 from tms.messaging.ranges.service import RangeService
@@ -37,7 +37,7 @@ from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.namespaces.store import UndeclaredNamespaces
 from tms.registry.in_process import LocalSchemas
-from tms.registry.log import WayToLog
+from tms.registry.log.schema_log import WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import importing, open_metadata, open_tables
 from tms.settings import Settings
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OpenServices:
-    """All services of a process (`tms.core.services.ServerServices`): of its shard, and beside."""
+    """All services of a process (`services.ServerServices`): of its shard, and beside."""
 
     shard: Shard
     messaging: Service

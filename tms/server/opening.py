@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from tms.core.payload_values import PayloadValues
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.payload_values import PayloadValues
 from tms.server.node import OpenServices, open_services
 from tms.server.stores import sharding_of
 from tms.settings import Settings

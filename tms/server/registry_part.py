@@ -11,25 +11,25 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from tms.client.access import Access
-from tms.client.credentials import Credentials, credentials_of
-from tms.client.remote_services import RemoteServices
-from tms.core.clock import Clock
+from tms.client.remote.access import Access
+from tms.client.remote.credentials import Credentials, credentials_of
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.errors import NoLeader
-from tms.core.extras import install_command
-from tms.core.messaging import Messaging
-from tms.core.supervision import supervised
-from tms.registry.checker import ProcessChecker
-from tms.registry.ids import StoreIds
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.extras import install_command
+from tms.core.runtime.supervision import supervised
+from tms.core.services.messaging import Messaging
+from tms.registry.checking.checker import ProcessChecker
 from tms.registry.in_process import RegistrySchemas
-from tms.registry.log import REACHED_S_MAX, SchemaLog, WayToLog
-from tms.registry.mastership import RETRY_S, Election, Mastership
-from tms.registry.members import Announcement, MembersElection
-from tms.registry.metrics import SchemaMetrics
+from tms.registry.log.mastership import RETRY_S, Election, Mastership
+from tms.registry.log.members import Announcement, MembersElection
+from tms.registry.log.metrics import SchemaMetrics
+from tms.registry.log.schema_log import REACHED_S_MAX, SchemaLog, WayToLog
+from tms.registry.log.service import Registry
+from tms.registry.log.store_election import StoreElection
 from tms.registry.payload_values import RegistryValues
-from tms.registry.refusal import RegistryError
-from tms.registry.service import Registry
-from tms.registry.store_election import StoreElection
+from tms.registry.state.ids import StoreIds
+from tms.registry.state.refusal import RegistryError
 from tms.server.security_part import Security, Signing
 from tms.server.stores import importing, open_metadata
 from tms.settings import Settings
@@ -37,9 +37,9 @@ from tms.settings import Settings
 with importing("api"):
     from api.cluster.forwarding import Forwarder
     from api.http.application import Application
-    from api.http.callers import Callers
+    from api.http.door.callers import Callers
+    from api.http.listener.server import ListeningAddress
     from api.http.metrics import RestMetrics
-    from api.http.server import ListeningAddress
     from api.registry.application import create_registry_app
     from api.registry.forwarding import PREFIX, MasterForwarding
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
-from tms.core.clock import Clock
 from tms.core.errors import TopicExists, TopicNotFound
-from tms.core.extras import install_command
-from tms.core.tls import TlsFiles
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.extras import install_command
+from tms.core.runtime.tls import TlsFiles
+from tms.core.values.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.metadata.interface import MetadataStore
-from tms.registry.log import WayToLog
+from tms.registry.log.schema_log import WayToLog
 from tms.security.audit_destinations import open_audit
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot, server_identity
@@ -33,9 +33,9 @@ from tms.server.stores import importing
 from tms.settings import Settings
 
 with importing("api"):
-    from api.http.access_control import AccessControl
-    from api.http.server import connections_max
-    from api.http.tls import ServerTls
+    from api.http.door.access_control import AccessControl
+    from api.http.listener.server import connections_max
+    from api.http.listener.tls import ServerTls
 
 _PUBLISHES = Caller(part=AUDIT)
 

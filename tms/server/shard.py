@@ -17,20 +17,20 @@ from typing import Any, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry
 
-from tms.core.clock import SessionTime
-from tms.core.commits import Carrier
 from tms.core.errors import Stopping, Unavailable
-from tms.core.findings import Finding, FindingKind, writes_refused
-from tms.core.held_lease import HeldLease
-from tms.core.lags import ReaderLag
 from tms.core.limits import Limits
-from tms.core.payload_values import PayloadValues
-from tms.core.shards import EVERY_ID, OwnIds
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import HBASE, has_scheme
-from tms.core.tables import Tables
-from tms.core.transactions import AsyncTransactions
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.clock import SessionTime
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.commits import Carrier
+from tms.core.services.findings import Finding, FindingKind, writes_refused
+from tms.core.services.payload_values import PayloadValues
+from tms.core.services.tables import Tables
+from tms.core.services.transactions import AsyncTransactions
+from tms.core.text.store_url import HBASE, has_scheme
+from tms.core.values.lags import ReaderLag
+from tms.core.values.shards import EVERY_ID, OwnIds
+from tms.core.values.store_access import StoreAccess
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService

@@ -20,32 +20,32 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from tms.core.caller import SYSTEM
-from tms.core.cleanup import Cleanup
 from tms.core.errors import NoLeader
-from tms.core.findings import Finding, FindingKind
-from tms.core.groups import Groups
-from tms.core.held_lease import HeldLease
-from tms.core.inspection import PartwiseInspection
-from tms.core.lags import ReaderLag
-from tms.core.messaging import Messaging, MessagingService
-from tms.core.payload_values import PayloadValues
-from tms.core.ranges import Ranges
-from tms.core.shards import OneShard, OwnIds, Sharding, check_shard
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import url_of_shard
-from tms.core.subscriptions import Subscriptions
-from tms.core.tables import Tables
-from tms.core.topic import TopicId
-from tms.core.transactions import AsyncTransactions
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.findings import Finding, FindingKind
+from tms.core.services.messaging import Messaging, MessagingService
+from tms.core.services.payload_values import PayloadValues
+from tms.core.services.tables import Tables
+from tms.core.services.transactions import AsyncTransactions
+from tms.core.text.store_url import HBASE, has_scheme, url_of_shard
+from tms.core.values.caller import SYSTEM
+from tms.core.values.cleanup import Cleanup
+from tms.core.values.groups import Groups
+from tms.core.values.inspection import PartwiseInspection
+from tms.core.values.lags import ReaderLag
+from tms.core.values.ranges import Ranges
+from tms.core.values.shards import OneShard, OwnIds, Sharding, check_shard
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.subscriptions import Subscriptions
+from tms.core.values.topic import TopicId
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
 from tms.messaging.store_runtime import CACHE_BYTES_TOLD
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
-from tms.registry.log import SCHEMAS_TOPIC, WayToLog
+from tms.registry.log.schema_log import SCHEMAS_TOPIC, WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import hbase_pool, open_metadata, open_tables
 from tms.settings import Settings
@@ -221,7 +221,7 @@ class ShardStores:
 
     def __init__(self, store: str, sharding: Sharding, settings: Settings) -> None:
         """Open shards of `store`, `hbase://…`."""
-        self._pool = hbase_pool(store, settings)
+        self._pool = hbase_pool(store, settings) if has_scheme(store, HBASE) else None
         if sharding.shards > 1:
             part = {
                 "hbase_connections": max(2, 2 * settings.hbase_connections // sharding.shards),

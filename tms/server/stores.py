@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tms.core.clock import SystemClock
-from tms.core.credentials import without_credentials
-from tms.core.held_lease import HeldLease
-from tms.core.shards import Sharding
-from tms.core.store_access import StoreAccess
-from tms.core.store_url import (
+from tms.core.runtime.clock import SystemClock
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.text.credentials import without_credentials
+from tms.core.text.store_url import (
     HBASE,
     LEVELDB,
     MEMORY,
@@ -27,6 +25,8 @@ from tms.core.store_url import (
     kind_of,
     written,
 )
+from tms.core.values.shards import Sharding
+from tms.core.values.store_access import StoreAccess
 from tms.metadata.interface import MetadataStore
 from tms.metadata.opening import Folder, open_store
 from tms.settings import Settings

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
-from tms.core.hosts import Network, is_loopback, networks_of
-from tms.core.tls import client_context
+from tms.core.runtime.tls import client_context
+from tms.core.text.hosts import Network, is_loopback, networks_of
 from tms.settings.fields import seldom, setting
 from tms.settings.limits import LimitSettings
 

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from pydantic import field_validator, model_validator
 
-from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
-from tms.core.metadata_url import is_shared_metadata
-from tms.core.topic import TopicId
+from tms.core.text.metadata_url import is_shared_metadata
+from tms.core.values.caller import REGISTRY, SYSTEM, Caller, check_may_change
+from tms.core.values.topic import TopicId
 from tms.settings.addresses import ADDRESS, PORT_MAX, URL
 from tms.settings.fields import seldom, setting
 from tms.settings.security import SecuritySettings

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
-from tms.core.credentials import without_credentials
+from tms.core.text.credentials import without_credentials
 from tms.settings.fields import SECTION
 from tms.settings.server import ADVANCED, Settings
 from tms.settings.values import ENVIRONMENT_PREFIX

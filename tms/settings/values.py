@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from tms.core.durations import seconds_of
-from tms.core.metadata_url import KEPT_WRITTEN, METADATA_URL, SERVERS, is_shared_metadata
-from tms.core.store_url import HBASE, has_scheme, kind_of, written
+from tms.core.text.durations import seconds_of
+from tms.core.text.metadata_url import KEPT_WRITTEN, METADATA_URL, SERVERS, is_shared_metadata
+from tms.core.text.store_url import HBASE, has_scheme, kind_of, written
 from tms.settings.addresses import ADDRESS, PORT_MAX, URL
 from tms.settings.fields import seldom, setting
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import OtherShard, Stopping, Unavailable
-from tms.core.messaging import AllPublished, Messaging, MessagingService
-from tms.core.payload_values import PayloadValues
-from tms.core.shards import Sharding
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.services.commits import NOTHING, CommitRequest
+from tms.core.services.messaging import AllPublished, Messaging, MessagingService
+from tms.core.services.payload_values import PayloadValues
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.shards import Sharding
+from tms.core.values.topic import TopicId, TopicMetadata
 
 
 class ShardedMessaging:

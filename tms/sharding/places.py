@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Never, Protocol, TypeVar, cast, overload
 
 from tms.core.errors import InvalidRequest, NoLeader
-from tms.core.held_lease import HeldLease
-from tms.core.messaging import MessagingService
-from tms.core.services import StoreServices
+from tms.core.runtime.held_lease import HeldLease
+from tms.core.services.messaging import MessagingService
+from tms.core.services.server_services import StoreServices
 
 P = TypeVar("P")
 S = TypeVar("S")

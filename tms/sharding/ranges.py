@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 
-from tms.core.ranges import Ranges, TopicRanges
-from tms.core.reading import Isolation
-from tms.core.shards import Sharding
-from tms.core.topic import TopicId
+from tms.core.values.ranges import Ranges, TopicRanges
+from tms.core.values.reading import Isolation
+from tms.core.values.shards import Sharding
+from tms.core.values.topic import TopicId
 
 
 class ShardedRanges:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import islice
 
-from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, OwnerNotFound
-from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
-from tms.core.transactions import AsyncTransactions, TransactionInfo
+from tms.core.services.transactions import AsyncTransactions, TransactionInfo
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
 
 
 class ShardedTransactions:

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tms.core.credentials import shortened
+from tms.core.text.credentials import shortened
 from tms.spark.option_values import refuse
 from tms.spark.rows import DEFAULT_COLUMNS, HEADERS, TYPES
 

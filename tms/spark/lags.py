@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tms.core.message import published_ms
+from tms.core.values.message import published_ms
 from tms.spark.offsets import Offset, read_back
 from tms.spark.options import stream_read
 from tms.spark.plan import plan

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
-from tms.core.message import FIRST_ID, first_id_at, parse_id
+from tms.core.text.credentials import shortened
+from tms.core.values.message import FIRST_ID, first_id_at, parse_id
 
 _OFFSET = re.compile(r"([0-9A-Fa-f]{40})(?:@([1-9][0-9]{0,9}))?", re.ASCII)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from tms.client.access import Access, access_of
-from tms.core.reading import Isolation
+from tms.client.remote.access import Access, access_of
+from tms.core.values.reading import Isolation
 from tms.spark.offsets import Edge, Offset, RangeBounds, Since, Standing, start_of
 from tms.spark.option_values import refuse
 

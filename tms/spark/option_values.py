@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
 
-from tms.client.start import ms_of
-from tms.core.credentials import shortened
+from tms.client.reading.start import ms_of
 from tms.core.errors import InvalidRequest
+from tms.core.text.credentials import shortened
 from tms.spark.offsets import Bound, at_time, parse_offset
 
 _SHOWN_CHARS_MAX = 100

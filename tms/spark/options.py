@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tms.core.errors import InvalidRequest
-from tms.core.reading import Isolation
-from tms.core.schemas import LATEST
-from tms.core.topic import TopicId, check_namespace
-from tms.core.transactions import check_owner
+from tms.core.services.schemas import LATEST
+from tms.core.services.transactions import check_owner
+from tms.core.values.reading import Isolation
+from tms.core.values.topic import TopicId, check_namespace
 from tms.spark.offsets import (
     Edge,
     RangeBounds,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tms.core.message import FIRST_ID
+from tms.core.values.message import FIRST_ID
 from tms.spark.offsets import Offset, Offsets, Standings
 
 PARTITION_BYTES = 32 * 1024 * 1024

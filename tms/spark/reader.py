@@ -24,9 +24,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from tms.client.start import ms_of
+from tms.client.reading.start import ms_of
 from tms.core.errors import DataLost, TopicNotFound
-from tms.core.message import FIRST_ID, LAST_ID, first_id_at
+from tms.core.values.message import FIRST_ID, LAST_ID, first_id_at
 from tms.spark.offsets import Offset, Offsets, Standings, end_of
 from tms.spark.option_types import ReadOptions
 from tms.spark.option_values import ceiling_ms

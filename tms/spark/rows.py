@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
-from tms.core.message import ID_BYTES
+from tms.core.text.credentials import shortened
+from tms.core.values.message import ID_BYTES
 
 _TIME = pa.timestamp("us", tz="UTC")
 HEADERS = pa.map_(pa.string(), pa.binary())

@@ -25,26 +25,26 @@ import msgspec
 import pyarrow as pa
 from tenacity import Retrying
 
-from tms.client.bridge import Bridge
-from tms.client.calls import JSON, Calls
-from tms.client.http import Http
-from tms.client.remote import RemoteMessaging, topic_path
-from tms.client.remote_ranges import RemoteRanges
-from tms.client.remote_transactions import RemoteTransactions
-from tms.client.retry import again, may_pass
-from tms.core.commits import CommitRequest, Stored
-from tms.core.credentials import without_credentials
+from tms.client.remote.calls import JSON, Calls
+from tms.client.remote.http import Http
+from tms.client.remote.remote_messaging import RemoteMessaging, topic_path
+from tms.client.remote.remote_ranges import RemoteRanges
+from tms.client.remote.remote_transactions import RemoteTransactions
+from tms.client.remote.retry import again, may_pass
+from tms.client.threads.bridge import Bridge
 from tms.core.errors import (
     NotTms,
     OwnerBusy,
     TransactionNotInProgress,
 )
 from tms.core.limits import LIMIT_MAX
-from tms.core.message import ID_BYTES, id_after
-from tms.core.ranges import Reach
-from tms.core.reading import Isolation
-from tms.core.topic import TopicId
-from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.text.credentials import without_credentials
+from tms.core.values.message import ID_BYTES, id_after
+from tms.core.values.ranges import Reach
+from tms.core.values.reading import Isolation
+from tms.core.values.topic import TopicId
 from tms.spark.arrow_stream import ARROW, ARROW_FRAMES, batches_of, stream_of
 from tms.spark.offsets import Standing, Standings
 from tms.spark.option_types import ServerOptions

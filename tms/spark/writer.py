@@ -27,8 +27,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from tms.core.commits import Stored
 from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
+from tms.core.services.commits import Stored
 from tms.spark.batch_owner import BATCH_ORIGIN, BatchOwner, check_is_last, named_owner, start
 from tms.spark.option_types import WriteOptions
 from tms.spark.rows import by_topic, check_written, requests_of

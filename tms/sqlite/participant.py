@@ -5,8 +5,8 @@ from contextlib import closing
 from enum import Enum
 from pathlib import Path
 
-from tms.client.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
-from tms.core.transaction import Transaction
+from tms.client.groups.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
+from tms.core.values.transaction import Transaction
 from tms.sqlite.changes import (
     begin_recording,
     check_recordable,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tms.core.errors import TooLarge, TooManyTransactions
 from tms.core.limits import Limits
-from tms.core.shares import Shares
+from tms.core.runtime.shares import Shares
 
 _CHANGE_OVERHEAD_BYTES = 150
 """About what Python's objects and the index by key take for a change, besides its bytes."""

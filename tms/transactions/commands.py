@@ -10,7 +10,6 @@ Time, in milliseconds since 1970, is always an argument; it may go backwards, wr
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import (
     InvalidRequest,
     InvalidTruncateTime,
@@ -23,12 +22,13 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, WRITE_POINTERS_PER_MS
-from tms.core.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType
-from tms.core.transactions import (
+from tms.core.services.transactions import (
     IfOpen,
     StartRequest,
     check_owner,
 )
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType
 from tms.transactions.change_sets import checked_changes
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import Open

@@ -18,9 +18,9 @@ from typing import Literal
 
 from tms.core.errors import CopyRefused
 from tms.core.limits import Limits
-from tms.core.repeatable import repeatable
-from tms.core.shards import EVERY_ID, OwnIds
-from tms.core.tables import TransactionTable
+from tms.core.runtime.repeatable import repeatable
+from tms.core.services.tables import TransactionTable
+from tms.core.values.shards import EVERY_ID, OwnIds
 from tms.transactions.commands import TransactionState
 from tms.transactions.invalids import Invalids
 from tms.transactions.owners import LastCommit

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
-from tms.core.transaction import TransactionType
+from tms.core.values.transaction import TransactionType
 
 
 class EditKind(IntEnum):

@@ -7,7 +7,7 @@ from tms.core.errors import TransactionsElsewhere
 
 
 class TransactionsOfOthers:
-    """Refuses each call of `tms.core.transactions.AsyncTransactions`."""
+    """Refuses each call of `tms.core.services.transactions.AsyncTransactions`."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a coroutine function that raises `TransactionsElsewhere`."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from tms.core.limits import MS_PER_S
-from tms.core.shares import Shares
-from tms.core.transaction import NO_TX_IN_PROGRESS, TransactionType
-from tms.core.transactions import TransactionStatus
+from tms.core.runtime.shares import Shares
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.transaction import NO_TX_IN_PROGRESS, TransactionType
 from tms.transactions.change_sets import weight_of
 
 _STALE_DEADLINES_MIN = 1_000

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, cast
 
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.transaction import TransactionType
+from tms.core.values.transaction import TransactionType
 
 _SETTLE_MIN = 1_000
 _DETAILS_MIN = 1_000

@@ -1,8 +1,9 @@
 """The state of transactions and its log: how a transition becomes durable.
 
 What the order of the steps is for:
-1. A transition is decided within a flush of the writer (`tms.core.group_commit`), from the state
-   that all before it have left, also those of the same flush. What is refused changes nothing.
+1. A transition is decided within a flush of the writer (`tms.core.services.group_commit`), from the
+   state that all before it have left, also those of the same flush. What is refused changes
+   nothing.
 2. It takes effect in the state at once, and its edits go into one row of the log, which is part of
    the flush's batch. So messages, positions and edits share one fsync, and one fate.
 3. Only when that is durable is its caller answered, and do readers see it: `latest` and
@@ -12,8 +13,8 @@ What the order of the steps is for:
    Until then readers are given what was durable before the flush. What the flush has begun, or
    ended by a timeout, they are refused.
 
-Messaging asks it (`tms.core.transactions.OpenTransactions`). Used from the event loop's thread
-alone.
+Messaging asks it (`tms.core.services.transactions.OpenTransactions`). Used from the event loop's
+thread alone.
 """
 
 import asyncio
@@ -24,21 +25,21 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.clock import SessionTime
-from tms.core.commits import Carried, JointWrite
 from tms.core.errors import (
     Stopping,
     StoreUnavailable,
     TmsError,
     TransactionUnknown,
 )
-from tms.core.group_commit import BlockingCalls, Participant
 from tms.core.limits import MS_PER_S
-from tms.core.supervision import supervised
-from tms.core.tables import Batch, Tables
-from tms.core.transaction import Transaction
-from tms.core.transactions import Publications, TransactionStatus
+from tms.core.runtime.clock import SessionTime
+from tms.core.runtime.supervision import supervised
+from tms.core.services.commits import Carried, JointWrite
+from tms.core.services.group_commit import BlockingCalls, Participant
+from tms.core.services.tables import Batch, Tables
+from tms.core.services.transactions import Publications, TransactionStatus
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.transaction import Transaction
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState

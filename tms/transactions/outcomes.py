@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tms.core.transaction import TransactionType
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.transaction import TransactionType
 
 
 class Outcome(NamedTuple):

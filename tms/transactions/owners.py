@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from tms.core.errors import OwnerElsewhere, TooLarge, TransactionDuplicate
-from tms.core.shares import Shares
+from tms.core.runtime.shares import Shares
 
 _TOLD_FROM = 0.8
 """The part of the bound from which on it is told that there are many."""

@@ -8,8 +8,8 @@ not checked.
 
 from collections.abc import Mapping
 
-from tms.core.caller import Caller
 from tms.core.errors import NotPermitted
+from tms.core.values.caller import Caller
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 from tms.transactions.owners import LastCommit

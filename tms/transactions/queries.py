@@ -3,12 +3,12 @@
 from dataclasses import replace
 from itertools import islice
 
-from tms.core.caller import Caller
 from tms.core.errors import TransactionUnknown
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.owners import OWNERS_LISTED_MAX, OwnerInfo
-from tms.core.transaction import Transaction
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.services.transactions import TransactionInfo, TransactionStatus
+from tms.core.values.caller import Caller
+from tms.core.values.owners import OWNERS_LISTED_MAX, OwnerInfo
+from tms.core.values.transaction import Transaction
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 from tms.transactions.ownership import check_own

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
-from tms.core.repeatable import repeatable
-from tms.core.shards import EVERY_ID, OwnIds
-from tms.core.store_access import StoreAccess
-from tms.core.tables import TransactionTable
+from tms.core.runtime.repeatable import repeatable
+from tms.core.services.tables import TransactionTable
+from tms.core.values.shards import EVERY_ID, OwnIds
+from tms.core.values.store_access import StoreAccess
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import decode_row
 from tms.transactions.segments import (

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.tables import TransactionTable
+from tms.core.services.tables import TransactionTable
 
 _BITS = 40
 _START = struct.Struct(">BI")

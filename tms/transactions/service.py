@@ -2,7 +2,8 @@
 
 Transitions are made through the journal (`tms.transactions.journal`), durable when they are
 answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
-waiting. Fulfils `tms.core.transactions.AsyncTransactions`. Used from the event loop's thread alone.
+waiting. Fulfils `tms.core.services.transactions.AsyncTransactions`. Used from the event loop's
+thread alone.
 
 An abort says that all a transaction wrote was undone. Where messaging knows better, the transaction
 becomes invalid first, because its messages would be seen otherwise, and then what it published is
@@ -17,24 +18,24 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import NOTHING, Carried, Carrier, CommitRequest, submit_carried
 from tms.core.errors import (
     OutcomeUnknown,
     RollbackRefused,
     StoreUnavailable,
     TmsError,
 )
-from tms.core.group_commit import GroupCommit
-from tms.core.owners import OWNERS_LISTED, OwnerInfo
-from tms.core.supervision import supervised
-from tms.core.transaction import Transaction
-from tms.core.transactions import (
+from tms.core.runtime.supervision import supervised
+from tms.core.services.commits import NOTHING, Carried, Carrier, CommitRequest, submit_carried
+from tms.core.services.group_commit import GroupCommit
+from tms.core.services.transactions import (
     Publications,
     StartRequest,
     TransactionInfo,
     TransactionStatus,
 )
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.owners import OWNERS_LISTED, OwnerInfo
+from tms.core.values.transaction import Transaction
 from tms.transactions.commands import TransactionState
 from tms.transactions.journal import (
     Decide,

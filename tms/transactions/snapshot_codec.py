@@ -20,8 +20,8 @@ from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
-from tms.core.shards import EVERY_ID, OwnIds
-from tms.core.transaction import TransactionType
+from tms.core.values.shards import EVERY_ID, OwnIds
+from tms.core.values.transaction import TransactionType
 from tms.transactions.change_sets import CommittedSet
 from tms.transactions.commands import TransactionState
 from tms.transactions.in_progress import Open

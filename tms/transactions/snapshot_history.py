@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tms.core.transaction import Transaction
+from tms.core.values.transaction import Transaction
 from tms.transactions.in_progress import InProgress, Open
 from tms.transactions.invalids import Invalids
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 
 from tms.core.errors import StoreUnavailable
-from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.limits import Limits
-from tms.core.repeatable import repeatable
-from tms.core.tables import Tables
+from tms.core.runtime.repeatable import repeatable
+from tms.core.services.group_commit import BlockingCalls, GroupCommit
+from tms.core.services.tables import Tables
 from tms.transactions.journal import TransactionJournal, Transition
 from tms.transactions.snapshot_codec import begin_snapshot
 

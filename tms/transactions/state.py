@@ -12,10 +12,10 @@ order; ours are in the order in which they were made.
 from collections.abc import Callable
 
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
-from tms.core.shards import EVERY_ID, OwnIds
-from tms.core.shares import Shares
-from tms.core.transaction import TransactionType
-from tms.core.transactions import TransactionStatus
+from tms.core.runtime.shares import Shares
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.shards import EVERY_ID, OwnIds
+from tms.core.values.transaction import TransactionType
 from tms.transactions.change_sets import ChangeSets, CommittedSet
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import InProgress, Open

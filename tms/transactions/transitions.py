@@ -7,7 +7,7 @@ The state diagram in `docs/transactions.md` is made from this table (`diagram`),
 from enum import StrEnum
 
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
 
 IN_PROGRESS = TransactionStatus.IN_PROGRESS
 COMMITTING = TransactionStatus.COMMITTING

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from tms.core.varints import LOW, MORE_FOLLOWS, read_varint, varint
+from tms.core.values.varints import LOW, MORE_FOLLOWS, read_varint, varint
 
 _PAIR = (1 << 14) - 1
 _PAIRS = [(i & LOW | MORE_FOLLOWS) | (i >> 7 | MORE_FOLLOWS) << 8 for i in range(_PAIR + 1)]

@@ -6,7 +6,7 @@ from heapq import nlargest
 from math import isnan, nan
 from typing import NamedTuple
 
-from tms.core.lags import ReaderLag
+from tms.core.values.lags import ReaderLag
 
 EVERY_S = 60
 POINTS = 60

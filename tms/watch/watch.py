@@ -15,18 +15,18 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from tms.core.cleanup import CleanupState
-from tms.core.clock import Clock
-from tms.core.cluster import Cluster
 from tms.core.errors import TmsError
-from tms.core.findings import REFUSED_MIN, Ending, Facts, findings, full_in_s
-from tms.core.lags import ReaderLag
 from tms.core.limits import MS_PER_S
-from tms.core.room import Room
-from tms.core.services import ServerServices
-from tms.core.status import Disk, Rates, ServerStatus
-from tms.core.supervision import failing, supervised
-from tms.core.transactions import TransactionInfo
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.supervision import failing, supervised
+from tms.core.services.cluster import Cluster
+from tms.core.services.findings import REFUSED_MIN, Ending, Facts, findings, full_in_s
+from tms.core.services.server_services import ServerServices
+from tms.core.services.status import Disk, Rates, ServerStatus
+from tms.core.services.transactions import TransactionInfo
+from tms.core.values.cleanup import CleanupState
+from tms.core.values.lags import ReaderLag
+from tms.core.values.room import Room
 from tms.watch.figures import Figures, quantile, taken
 from tms.watch.history import STEP_S, History
 from tms.watch.lag_history import EVERY_S, LagHistory

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 
-from tms.core.avro_lengths import avro_length
 from tms.core.errors import InvalidRequest
-from tms.core.varints import MORE_FOLLOWS, varint
+from tms.core.values.avro_lengths import avro_length
+from tms.core.values.varints import MORE_FOLLOWS, varint
 from tms.wire.bodies import too_many_messages
 
 INT_BOUND = 1 << 31

@@ -8,12 +8,12 @@ to several topics: its two schemas are our own. `docs/formats.md` has all schema
 from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
-from tms.core.avro_lengths import LENGTHS, avro_length, read_length
-from tms.core.commits import NOTHING
 from tms.core.errors import InvalidRequest
 from tms.core.limits import UINT16_COUNT
-from tms.core.message import ID_BYTES, KEY, MessageBlock
-from tms.core.messaging import AllPublished, Published, RollbackRange
+from tms.core.services.commits import NOTHING
+from tms.core.services.messaging import AllPublished, Published, RollbackRange
+from tms.core.values.avro_lengths import LENGTHS, avro_length, read_length
+from tms.core.values.message import ID_BYTES, KEY, MessageBlock
 from tms.wire.avro import (
     END,
     INT_BOUND,

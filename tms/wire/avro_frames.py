@@ -3,16 +3,16 @@
 What a publish sends, and what a poll answers, have schemas of their own; the rest is as in
 `avro/binary`. The answer to a poll is an array of runs. A run has messages with payloads alone, in
 the very bytes that `avro/binary` has, and then messages with a key or headers. So what has no frame
-costs nothing more, and a frame's fields are a part of what is sent (`tms.core.frame`).
+costs nothing more, and a frame's fields are a part of what is sent (`tms.core.values.frame`).
 """
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from tms.core.avro_lengths import avro_length
-from tms.core.frame import framed_of
-from tms.core.framed_items import framed_item
-from tms.core.message import MessageBlock
+from tms.core.values.avro_lengths import avro_length
+from tms.core.values.frame import framed_of
+from tms.core.values.framed_items import framed_item
+from tms.core.values.message import MessageBlock
 from tms.wire.avro import END, array
 from tms.wire.avro_bodies import (
     CONSUME_RESPONSE_SCHEMA,

@@ -3,13 +3,13 @@
     message := key union (null, bytes), headers map of bytes, payload union (null, bytes)
 
 If its headers are in one block, as they mostly are, key and headers are the very bytes of a frame's
-fields (`tms.core.frame`).
+fields (`tms.core.values.frame`).
 """
 
 from typing import NamedTuple
 
-from tms.core.avro_lengths import read_length
-from tms.core.frame import flags_of, frame_start
+from tms.core.values.avro_lengths import read_length
+from tms.core.values.frame import flags_of, frame_start
 
 
 class MessageSpans(NamedTuple):

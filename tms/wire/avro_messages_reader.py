@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from struct import Struct
 
-from tms.core.frame import (
+from tms.core.values.frame import (
     HEADERS_FLAG,
     KEY_FLAG,
     FramedBody,

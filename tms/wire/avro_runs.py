@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from tms.core.avro_lengths import read_length
-from tms.core.message import ID_BYTES, ITEM_START, MessageBlock
+from tms.core.values.avro_lengths import read_length
+from tms.core.values.message import ID_BYTES, ITEM_START, MessageBlock
 from tms.wire.avro import invalid
 from tms.wire.avro_bodies import plain_run
 from tms.wire.avro_message import OtherForm, spans_of

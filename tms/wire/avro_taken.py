@@ -12,7 +12,7 @@ Attempts are empty if all are 1.
 
 from typing import Any, Final, TypeVar
 
-from tms.core.groups import LimitedBy, Refusal, RefusedMessage, Settled, Taken
+from tms.core.values.groups import LimitedBy, Refusal, RefusedMessage, Settled, Taken
 from tms.wire.avro import AvroReader, array, invalid, number, optional, sized
 from tms.wire.avro_frames import AVRO_FRAMES, CONSUME_FRAMES_SCHEMA
 from tms.wire.avro_runs import AvroRunsDecoder

@@ -8,11 +8,11 @@ from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
-from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import TooLarge
-from tms.core.message import MessageBlock
-from tms.core.messaging import AllPublished, Published, RollbackRange
-from tms.core.payload_values import GivenValue
+from tms.core.services.commits import NOTHING, CommitRequest
+from tms.core.services.messaging import AllPublished, Published, RollbackRange
+from tms.core.services.payload_values import GivenValue
+from tms.core.values.message import MessageBlock
 
 MESSAGES_A_STEP = 2_000
 """So many messages are decoded before others have their turn."""

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.message import MessageBlock, check_start_ms, parse_id
-from tms.core.messaging import AllPublished, Published, RollbackRange
-from tms.core.payload_values import GivenValue
+from tms.core.services.messaging import AllPublished, Published, RollbackRange
+from tms.core.services.payload_values import GivenValue
+from tms.core.values.message import MessageBlock, check_start_ms, parse_id
 from tms.wire.bodies import (
     MESSAGES_A_STEP,
     PollRequest,

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.group_settings import DECLARED, SETTABLE, GroupSettings
-from tms.core.groups import (
+from tms.core.values.group_settings import DECLARED, SETTABLE, GroupSettings
+from tms.core.values.groups import (
     Group,
     GroupMember,
     GroupState,
@@ -16,8 +16,8 @@ from tms.core.groups import (
     Position,
     SeekTo,
 )
-from tms.core.message import parse_id
-from tms.core.topic import TopicId
+from tms.core.values.message import parse_id
+from tms.core.values.topic import TopicId
 from tms.wire.json_fields import (
     ID_EXAMPLE,
     Count,

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.frame import FramedBody, bodies_of, encode_body, read_frame
-from tms.core.message import Message, MessageBlock, published_ms
-from tms.core.payload_values import GivenValue
+from tms.core.services.payload_values import GivenValue
+from tms.core.values.frame import FramedBody, bodies_of, encode_body, read_frame
+from tms.core.values.message import Message, MessageBlock, published_ms
 from tms.wire.json_fields import (
     TIME,
     Json,

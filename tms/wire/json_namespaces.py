@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.namespaces import SCHEMAS, Namespace, NamespaceRules, NamespaceSettings
+from tms.core.values.namespaces import SCHEMAS, Namespace, NamespaceRules, NamespaceSettings
 from tms.wire.json_fields import COUNT, NULL, described_by, one_of
 from tms.wire.json_values import decode, decode_answer
 

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tms.core.message import parse_id
-from tms.core.ranges import Reach, Split, TopicRange, TopicRanges
-from tms.core.reading import Isolation
-from tms.core.topic import TopicId
+from tms.core.values.message import parse_id
+from tms.core.values.ranges import Reach, Split, TopicRange, TopicRanges
+from tms.core.values.reading import Isolation
+from tms.core.values.topic import TopicId
 from tms.wire.json_fields import (
     COUNT,
     MESSAGE_ID,

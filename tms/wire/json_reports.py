@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.owners import OwnerInfo
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.services.transactions import TransactionInfo, TransactionStatus
+from tms.core.values.owners import OwnerInfo
 from tms.wire.json_fields import BASE64_TEXT, Count, TimeMs, described_by
 from tms.wire.json_ids import ToldPointer, pointer_of
 from tms.wire.json_transactions import TYPE_NAMES, TYPES, Kind

@@ -1,16 +1,16 @@
 """How cleanup stands, in JSON, and the step of a clock that is accepted.
 
-The fields are those of `tms.core.cleanup`. Write pointers are text (`json_ids`), as which the
-decoder takes them too. The states of the cluster and the clock are JSON as they are.
+The fields are those of `tms.core.values.cleanup`. Write pointers are text (`json_ids`), as which
+the decoder takes them too. The states of the cluster and the clock are JSON as they are.
 """
 
 from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.cleanup import CleanupState
-from tms.core.inspection import Bounds
 from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.values.cleanup import CleanupState
+from tms.core.values.inspection import Bounds
 from tms.wire.json_values import decode_answer
 
 

@@ -1,9 +1,9 @@
-"""How a server does, in JSON: the fields of `tms.core.status`. A transaction's id is text."""
+"""How a server does, in JSON: the fields of `status`. A transaction's id is text."""
 
 import msgspec
 
 from tms.core.errors import InternalError
-from tms.core.status import ServerStatus
+from tms.core.services.status import ServerStatus
 from tms.wire.json_values import encode
 
 _decoder = msgspec.json.Decoder(ServerStatus, strict=False)

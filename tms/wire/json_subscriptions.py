@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tms.core.message import parse_id
-from tms.core.subscriptions import Advance, SubscriptionKind, SubscriptionPosition
-from tms.core.topic import TopicId
+from tms.core.values.message import parse_id
+from tms.core.values.subscriptions import Advance, SubscriptionKind, SubscriptionPosition
+from tms.core.values.topic import TopicId
 from tms.wire.json_fields import MessageIdText, Version
 from tms.wire.json_values import decode, decode_answer, encode
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.group_settings import DELAY_S_MAX, LEASE_S_MAX
-from tms.core.groups import (
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.values.group_settings import DELAY_S_MAX, LEASE_S_MAX
+from tms.core.values.groups import (
     MEMBER_CHARS_MAX,
     SETTLED_IDS_MAX,
     TAKE_MESSAGES_MAX,
@@ -26,9 +27,8 @@ from tms.core.groups import (
     Taken,
     kept_of,
 )
-from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.message import parse_id
-from tms.core.topic import TopicId
+from tms.core.values.message import parse_id
+from tms.core.values.topic import TopicId
 from tms.wire.json_fields import (
     COUNT,
     Count,

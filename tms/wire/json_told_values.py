@@ -5,8 +5,8 @@ from typing import Annotated
 
 import msgspec
 
-from tms.core.message import Message
-from tms.core.payload_values import ToldValue
+from tms.core.services.payload_values import ToldValue
+from tms.core.values.message import Message
 from tms.wire.json_fields import COUNT, MessageIdText, described_by, reference
 from tms.wire.json_values import JsonBytes, encode, json_of
 

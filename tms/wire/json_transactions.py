@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tms.core.commits import NOTHING, CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import parse_id
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transaction import Transaction, TransactionType
-from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.services.commits import NOTHING, CommitRequest, Stored
+from tms.core.services.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.core.values.message import parse_id
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction, TransactionType
 from tms.wire.json_fields import (
     BASE64_TEXT,
     Count,

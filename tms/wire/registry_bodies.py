@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schemas import NUMBER_MAX, SchemaReference
+from tms.core.services.schemas import NUMBER_MAX, SchemaReference
+from tms.core.values.schema_contracts import SchemaMetadata, SchemaRuleSet
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 """The usual type of bodies; plain `application/json` is accepted and given too."""

@@ -22,7 +22,12 @@ from struct import Struct
 from threading import Lock
 
 from tms.core.errors import InvalidRequest
-from tms.core.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType, VisibilityLevel
+from tms.core.values.transaction import (
+    NO_TX_IN_PROGRESS,
+    Transaction,
+    TransactionType,
+    VisibilityLevel,
+)
 
 # Ids of transaction.thrift, and types of TBinaryProtocol. DO NOT CHANGE: on the wire.
 _TRANSACTION_ID, _READ_POINTER, _INVALIDS, _IN_PROGRESS, _FIRST_SHORT = 1, 2, 3, 4, 5

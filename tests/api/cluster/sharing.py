@@ -11,16 +11,16 @@ from api.app import create_app
 from api.cluster.forwarding import Forwarder
 from api.cluster.routing import ShardRouting
 from api.console.application import beside
-from api.http.access_control import AccessControl
 from api.http.context import Options
+from api.http.door.access_control import AccessControl
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.api.rest import serving
 from tests.sharding.three_shards import SHARDS, new_process
-from tms.client.remote_services import RemoteServices
-from tms.core.clock import SystemClock
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.limits import Limits
-from tms.core.shards import ShardBy, Sharding
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.shards import ShardBy, Sharding
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import Opener, Sealer
 from tms.server.shard import Upkeep

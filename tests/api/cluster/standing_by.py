@@ -13,16 +13,16 @@ from api.cluster.forwarding import Forwarder
 from api.cluster.routing import ShardRouting
 from api.console.application import beside
 from api.http.application import Application
-from api.http.callers import Callers
 from api.http.context import Options
+from api.http.door.callers import Callers
 from tests.api.rest import Live, Wire, live, serving
-from tms.client.remote_services import RemoteServices
-from tms.core.cluster import ClusterState, Instance, Role
-from tms.core.findings import Finding
-from tms.core.hosts import networks_of
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.limits import Limits
-from tms.core.shards import Sharding
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.services.cluster import ClusterState, Instance, Role
+from tms.core.services.findings import Finding
+from tms.core.text.hosts import networks_of
+from tms.core.values.shards import Sharding
 from tms.namespaces.store import UndeclaredNamespaces
 from tms.server.shard import Process
 from tms.server.sharded import ShardedServices, services_of_shards

@@ -10,7 +10,7 @@ import tms
 import tms.aio
 from tests.api.cluster.sharing import NAMESPACES, SharingServer, shared
 from tests.waiting import until
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from api.cluster.forwarding import Forwarder
 from api.http.context import Options
 from tests.api.cluster.standing_by import LIMITS, Following
 from tests.api.rest import serving
-from tms.core.cluster import Instance
+from tms.core.services.cluster import Instance
 from tms.server.serving.parts import Peers
 
 pytestmark = pytest.mark.anyio

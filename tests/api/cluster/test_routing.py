@@ -15,8 +15,8 @@ from tests.api.cluster.sharing import (
     topic,
 )
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
-from tms.core.shards import ShardBy, Sharding
-from tms.core.topic import TopicId
+from tms.core.values.shards import ShardBy, Sharding
+from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 

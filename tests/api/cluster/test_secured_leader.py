@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.cluster.forwarding import Forwarder
-from api.http.tls import ServerTls
+from api.http.listener.tls import ServerTls
 from tests.api.cluster.standing_by import ID, LIMITS, Following, Known
 from tests.api.rest import TOPICS, refusal, serving
 from tests.servers.authority import Authority
-from tms.core.tls import TlsFiles
+from tms.core.runtime.tls import TlsFiles
 from tms.server.node import open_services
 from tms.settings import Settings
 

@@ -11,7 +11,7 @@ from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, way_
 from tests.api.cluster.peers import OK, Talk, answer_all, answering, peer_that
 from tests.servers.authority import Authority
 from tests.waiting import turns, until
-from tms.core.tls import TlsFiles, server_context
+from tms.core.runtime.tls import TlsFiles, server_context
 
 __all__ = ["anyio_backend"]
 

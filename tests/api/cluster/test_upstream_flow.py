@@ -13,7 +13,7 @@ from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, way_
 from tests.api.cluster.peers import OK, Talk, answer_all, peer_that
 from tests.servers.authority import Authority
 from tests.waiting import turns, until
-from tms.core.tls import TlsFiles, client_context, server_context
+from tms.core.runtime.tls import TlsFiles, client_context, server_context
 
 __all__ = ["anyio_backend"]
 

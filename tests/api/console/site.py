@@ -12,18 +12,18 @@ from api.app import create_app
 from api.cluster.routing import route_alone
 from api.console.application import beside
 from api.http.application import Application
-from api.http.callers import Callers
 from api.http.context import Options
+from api.http.door.callers import Callers
 from tests.api.doors import Doors
 from tests.api.rest import serving, settings_of
 from tests.sharding.three_shards import open_three
-from tms.core.clock import Clock, SystemClock
-from tms.core.cluster import Cluster
-from tms.core.hosts import networks_of
 from tms.core.limits import Limits
-from tms.core.shards import ShardBy
-from tms.core.topic import TopicId
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.clock import Clock, SystemClock
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.services.cluster import Cluster
+from tms.core.text.hosts import networks_of
+from tms.core.values.shards import ShardBy
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, open_services
 from tms.server.sharded import ShardedServices
 

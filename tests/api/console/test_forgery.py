@@ -7,9 +7,9 @@ import pytest
 
 from tests.api.console.site import NS, PAGE, TOPIC, Browser, Site, site
 from tests.api.doors import ROOT, Doors
-from tms.core.message import FIRST_ID
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
+from tms.core.values.message import FIRST_ID
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

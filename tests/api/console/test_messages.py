@@ -8,11 +8,11 @@ import pytest
 from api.console.payload_forms import in_lines
 from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tests.work import lines_of
-from tms.core.frame import bodies_of, encode_body
-from tms.core.message import Message
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.message import Message
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

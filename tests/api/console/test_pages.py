@@ -12,7 +12,7 @@ from tests.api.console.records import FIRST, SECOND
 from tests.api.console.site import NS, PAGE, TOPIC, Browser, Site
 from tests.api.doors import ROOT
 from tests.docs.markdown import ROOT as PROJECT
-from tms.core.namespaces import NamespaceSettings
+from tms.core.values.namespaces import NamespaceSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -6,10 +6,10 @@ import pytest
 from tests.api.console.site import TOPIC
 from tests.api.console.watched import Watched, charts_of, watched
 from tests.api.doors import Doors
-from tms.core.caller import Caller
-from tms.core.groups import Acks, Nacks, Settle, Take
-from tms.core.message import id_after, published_ms
-from tms.core.topic import TopicId
+from tms.core.values.caller import Caller
+from tms.core.values.groups import Acks, Nacks, Settle, Take
+from tms.core.values.message import id_after, published_ms
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

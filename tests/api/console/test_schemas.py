@@ -9,7 +9,7 @@ import pytest
 from tests.api.console.records import FIELD, FIRST, SECOND, avro
 from tests.api.console.site import PAGE, TOPIC, Site, site
 from tests.api.security.secured import rule_of
-from tms.core.schemas import SchemaReference
+from tms.core.services.schemas import SchemaReference
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

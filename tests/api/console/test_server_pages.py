@@ -9,11 +9,11 @@ from tests.api.cluster.standing_by import STATE, Known
 from tests.api.console.site import NS, PAGE, TOPIC, Site, site
 from tests.api.doors import ROOT, Doors
 from tests.sharding.three_shards import home_of
-from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
-from tms.core.cluster import ClusterState, ShardStanding, ShardState
-from tms.core.findings import Finding
-from tms.core.namespaces import NamespaceSettings
-from tms.core.shards import ShardBy
+from tms.core.services.cluster import ClusterState, ShardStanding, ShardState
+from tms.core.services.findings import Finding
+from tms.core.values.caller import AUDIT, AUDIT_TOPIC, Caller
+from tms.core.values.namespaces import NamespaceSettings
+from tms.core.values.shards import ShardBy
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

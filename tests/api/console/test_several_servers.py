@@ -11,7 +11,7 @@ from tests.api.rest import NOW_MS
 from tests.api.security.secured import ROOT, Pair, opened_server, pair
 from tests.manual_clock import ManualClock
 from tests.waiting import until
-from tms.core.shards import ShardBy
+from tms.core.values.shards import ShardBy
 from tms.security.tokens import new_token
 
 __all__ = ["leader", "pair", "second"]

@@ -12,11 +12,11 @@ from tests.api.console.watched import Watched, watched
 from tests.api.doors import ROOT, Doors, bearer
 from tests.servers.authority import Authority
 from tests.waiting import until
-from tms.core.groups import Acks, Settle, Take
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance
-from tms.core.supervision import supervised
-from tms.core.transactions import StartRequest
+from tms.core.runtime.supervision import supervised
+from tms.core.services.transactions import StartRequest
+from tms.core.values.groups import Acks, Settle, Take
+from tms.core.values.subscriptions import Advance
 from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,10 @@ from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.console.watched import Watched
 from tests.api.doors import ROOT, Doors
 from tms.core.errors import TopicNotFound
-from tms.core.group_settings import GroupSettings
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

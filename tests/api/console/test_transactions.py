@@ -5,8 +5,8 @@ import pytest
 from tests.api.console.site import TOPIC
 from tests.api.console.watched import Watched, watched
 from tests.api.doors import ROOT, Doors, bearer
-from tms.core.groups import Take
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.groups import Take
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from tests.api.rest import NOW_MS
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX
 from tms.core.limits import Limits
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
 from tms.server.node import OpenServices
 from tms.watch import watch
 

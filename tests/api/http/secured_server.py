@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.http.exchange import Exchange
-from api.http.peer import Peer
-from api.http.tls import ServerTls
+from api.http.listener.tls import ServerTls
+from api.http.protocol.peer import Peer
 from tests.api.rest import Wire, serving
 from tests.servers.authority import Authority, Issued
 from tms.core.limits import Limits
-from tms.core.tls import TlsFiles, client_context
+from tms.core.runtime.tls import TlsFiles, client_context
 from tms.server.node import open_services
 
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from api.http.callers import Callers
-from api.http.head import parse_head
+from api.http.door.callers import Callers
+from api.http.protocol.head import parse_head
 from tms.core.errors import InvalidRequest
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.http.connection_state import AT_WORK, ENDING, FOLLOWERS, ConnectionState
+from api.http.protocol.connection_state import AT_WORK, ENDING, FOLLOWERS, ConnectionState
 from tests.api.http.odd_requests import PING
 from tests.api.http.wires import Wires
 from tests.api.rest import Live

@@ -12,10 +12,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from api.http import connections as connections_module
-from api.http.connections import SURPLUS_MAX
-from api.http.eviction import eviction_order
-from api.http.server import connections_max
+from api.http.listener.server import connections_max
+from api.http.protocol import connections as connections_module
+from api.http.protocol.connections import SURPLUS_MAX
+from api.http.protocol.eviction import eviction_order
 from tests.api.cluster.standing_by import Known
 from tests.api.http.odd_requests import HOST, JSON, PING, request
 from tests.api.http.wires import Wires

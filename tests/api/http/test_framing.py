@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.framing import Chunked, Counted, Framing
+from api.http.protocol.framing import Chunked, Counted, Framing
 from tms.core.errors import InvalidRequest
 
 

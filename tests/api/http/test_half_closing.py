@@ -15,7 +15,7 @@ from tests.api.rest import JSON_TYPE, Live, Wire, live
 from tests.api.rest import TOPIC as TOPIC_PATH
 from tests.servers.authority import Authority
 from tms.core.limits import Limits
-from tms.core.tls import client_context
+from tms.core.runtime.tls import client_context
 
 pytestmark = pytest.mark.anyio
 POLL = request(b"POST", TOPIC + b"/poll?wait=60", HOST + JSON + b"content-length: 2\r\n", b"{}")

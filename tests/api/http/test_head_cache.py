@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http import head_cache
-from api.http.head import Head, parse_head
-from api.http.head_cache import HeadCache
+from api.http.protocol import head_cache
+from api.http.protocol.head import Head, parse_head
+from api.http.protocol.head_cache import HeadCache
 from tms.core.errors import InvalidRequest
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.header_values import KEPT_BYTES_MAX, kept, media_type_of
-from api.http.media_types import (
+from api.http.protocol.header_values import KEPT_BYTES_MAX, kept, media_type_of
+from api.http.protocol.media_types import (
     answer_format_of,
     arrow_decoder_of,
     check_json,

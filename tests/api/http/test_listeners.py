@@ -14,9 +14,9 @@ from api.http.application import Application
 from api.http.context import context_of
 from api.http.errors import ErrorAnswer
 from api.http.exchange import Exchange
+from api.http.listener.server import ListeningAddress, serve
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
-from api.http.server import ListeningAddress, serve
 from tests.api.rest import Live, Wire, serving
 from tests.waiting import until
 from tms.core.errors import TmsError

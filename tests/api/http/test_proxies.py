@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from api.http.proxies import UNKNOWN, TrustedProxies
+from api.http.door.proxies import UNKNOWN, TrustedProxies
 from tests.work import lines_of
-from tms.core.hosts import networks_of
+from tms.core.text.hosts import networks_of
 
 PROXIES = TrustedProxies(networks_of("10.0.0.0/8, 127.0.0.1, fd00::/8"))
 XFF, FORWARDED = b"x-forwarded-for", b"forwarded"

@@ -6,7 +6,7 @@ from api.app import OPERATIONS
 from api.http.operation import Operation
 from api.http.query_parameters import PARAMETERS_MAX
 from tests.api.rest import JSON_TYPE, NOW_MS, POINTER, TOPIC, TOPICS, Rest, refusal
-from tms.core.message import FIRST_ID, first_id_at
+from tms.core.values.message import FIRST_ID, first_id_at
 
 pytestmark = pytest.mark.anyio
 

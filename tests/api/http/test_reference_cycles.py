@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from api.app import OPERATIONS
-from api.http.connection import HttpConnection
+from api.http.listener.connection import HttpConnection
 from tests.api.http.cycles import collected
 from tests.api.http.odd_requests import HOST, JSON, ODD, PING, TOPIC, chunked, publish, request
 from tests.api.http.wires import Wires

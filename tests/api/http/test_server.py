@@ -10,12 +10,12 @@ import pytest
 
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
-from api.http.server import ListeningAddress, serve
+from api.http.listener.server import ListeningAddress, serve
 from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
 from tests.waiting import WAIT_S_MAX, in_time, until
 from tms.core.limits import Limits
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
 
 pytestmark = pytest.mark.anyio
 AVRO = {"content-type": AVRO_TYPE}
@@ -24,9 +24,9 @@ PROGRAM = """
 import asyncio, uvloop
 from prometheus_client import CollectorRegistry
 from api.app import create_app
-from api.http.server import ListeningAddress, serve
+from api.http.listener.server import ListeningAddress, serve
 from tms.core.limits import Limits
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.server.node import open_services
 
 async def main():

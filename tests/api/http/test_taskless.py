@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from api.http.taskless import TasklessCall
+from api.http.protocol.taskless import TasklessCall
 from tests.taskless_guard import AskedForTask
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from api.http.timeouts import Timeouts
+from api.http.protocol.timeouts import Timeouts
 from tests.waiting import turns
 
 pytestmark = pytest.mark.anyio

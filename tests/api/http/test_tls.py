@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from api.http.peer import Peer
+from api.http.protocol.peer import Peer
 from tests.api.http.odd_requests import PING
 from tests.api.http.secured_server import Secured, secured
 from tests.api.rest import Wire
 from tests.servers.authority import Authority
 from tests.waiting import until
 from tms.core.limits import Limits
-from tms.core.tls import client_context
+from tms.core.runtime.tls import client_context
 
 pytestmark = pytest.mark.anyio
 

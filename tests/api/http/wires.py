@@ -4,9 +4,9 @@ import asyncio
 import re
 from typing import NamedTuple
 
-from api.http.app import App
-from api.http.connection import HttpConnection
-from api.http.connections import Connections
+from api.http.listener.app import App
+from api.http.listener.connection import HttpConnection
+from api.http.protocol.connections import Connections
 from tests.waiting import turns, until
 from tms.core.limits import Limits
 

@@ -11,7 +11,7 @@ from api.registry.application import create_registry_app
 from tests.api.rest import serving
 from tests.registry.registries import Registries, opened
 from tms.core.limits import Limits, SchemaLimits
-from tms.registry.service import Registry
+from tms.registry.log.service import Registry
 from tms.wire.registry_bodies import CONTENT_TYPE
 
 LIMITS = SchemaLimits(schema_bytes_max=20_000, references_depth_max=3, references_max=5)

@@ -12,7 +12,7 @@ from tests.api.rest import NOW_MS
 from tests.api.security.secured import LIMITS, ROOT, Server, opened_server, rule_of, serving_server
 from tests.manual_clock import ManualClock
 from tests.registry.registries import Registries, fixed, opened
-from tms.registry.service import Registry
+from tms.registry.log.service import Registry
 from tms.security.passwords import PasswordVerifier, hash_password
 from tms.security.resources import Action
 from tms.security.tokens import new_token

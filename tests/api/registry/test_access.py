@@ -15,7 +15,7 @@ from tests.api.registry.secured_registry import Secured
 from tests.api.security.asking import TIMES, statuses
 from tests.api.security.secured import ROOT
 from tests.registry.registries import fixed, record
-from tms.core.caller import ASKING
+from tms.core.values.caller import ASKING
 from tms.registry.setting_commands import set_config
 from tms.security.resources import Action
 

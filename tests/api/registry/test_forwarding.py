@@ -13,7 +13,7 @@ from tests.api.rest import serving
 from tests.registry.elected_by_hand import Server
 from tests.registry.registries import opened
 from tms.core.limits import Limits
-from tms.registry.mastership import Elected
+from tms.registry.log.mastership import Elected
 
 pytestmark = pytest.mark.anyio
 

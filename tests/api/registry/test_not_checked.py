@@ -8,7 +8,7 @@ import pytest
 from tests.api.registry.live import Api, refused
 from tests.registry.registries import record
 from tms.core.errors import SchemasUnavailable
-from tms.registry.questions import Answer, Question
+from tms.registry.questions.questions import Answer, Question
 
 pytestmark = pytest.mark.anyio
 

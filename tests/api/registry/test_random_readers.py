@@ -30,15 +30,15 @@ from tests.manual_clock import ManualClock
 from tests.registry.registries import opened
 from tests.scale import scaled
 from tests.security.drawn_rules import SUBJECT_PATTERNS, naive
-from tms.core.caller import Caller
 from tms.core.errors import NotPermitted, PayloadRefused
-from tms.core.message import Message
-from tms.core.payload_values import GivenValue
-from tms.core.topic import TopicId
-from tms.core.topic_schemas import SchemaCheck, SubjectStrategy, TopicSchemas
-from tms.registry.checker import ThreadChecker
+from tms.core.services.payload_values import GivenValue
+from tms.core.values.caller import Caller
+from tms.core.values.message import Message
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_schemas import SchemaCheck, SubjectStrategy, TopicSchemas
+from tms.registry.checking.checker import ThreadChecker
 from tms.registry.payload_values import RegistryValues
-from tms.registry.subjects import context_of, scope_of_context
+from tms.registry.state.subjects import context_of, scope_of_context
 from tms.security.resources import ACTIONS_OF, Action, Kind, subject_resource
 from tms.security.rules import Effect, Identity, Rule
 from tms.serdes.wire_format import start_of

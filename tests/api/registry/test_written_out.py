@@ -9,7 +9,7 @@ from tests.api.registry.live import LIMITS, Api, refused
 from tests.api.registry.secured_registry import Secured
 from tests.api.security.secured import ROOT
 from tms.core.limits import SchemaLimits
-from tms.core.schemas import SchemaReference
+from tms.core.services.schemas import SchemaReference
 from tms.registry.registration import Registered
 from tms.security.resources import Action
 

@@ -12,7 +12,7 @@ from tests.api.transactions import started
 from tests.arrow.bodies import encode_batches, encode_payloads
 from tms.arrow.polled import SCHEMA
 from tms.core.limits import Limits
-from tms.core.message import MessageId
+from tms.core.values.message import MessageId
 from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ import pytest
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, Rest, live, refusal
 from tests.arrow.bodies import encode_batches
 from tests.wire.poll_decoder import AvroPollDecoder
-from tms.core.frame import bodies_of
 from tms.core.limits import Limits
-from tms.core.message import Message, published_ms, tombstone
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import Message, published_ms, tombstone
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.avro_runs import AvroRunsDecoder
 from tms.wire.bodies import PollRequest, PublishRequest

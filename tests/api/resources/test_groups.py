@@ -8,8 +8,8 @@ import pytest
 
 from tests.api.rest import NOW_MS, TOPIC, Rest, refusal
 from tests.api.transactions import started
-from tms.core.groups import Take
-from tms.core.topic import TopicId
+from tms.core.values.groups import Take
+from tms.core.values.topic import TopicId
 from tms.wire.avro_taken import decode_taken
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, TOPICS, Rest, avro_publish, refusal
 from tms import __version__
-from tms.core.clock import SystemClock
-from tms.core.supervision import failing, supervised
+from tms.core.runtime.clock import SystemClock
+from tms.core.runtime.supervision import failing, supervised
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from tests.api.rest import (
 )
 from tests.waiting import turns
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange
+from tms.core.services.messaging import RollbackRange
 from tms.wire.avro_bodies import AVRO
 from tms.wire.json_bodies import JSON
 

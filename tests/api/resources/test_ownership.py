@@ -15,8 +15,8 @@ from api.http.metrics import RestMetrics
 from api.http.operation import Handler
 from tests.api.rest import JSON_TYPE, TOPIC, Live, live, refusal, serving
 from tests.api.transactions import TRANSACTIONS
-from tms.core.caller import Caller
 from tms.core.limits import Limits
+from tms.core.values.caller import Caller
 
 pytestmark = pytest.mark.anyio
 

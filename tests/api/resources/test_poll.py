@@ -23,8 +23,8 @@ from tests.api.rest import (
 from tests.waiting import in_time
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
-from tms.core.message import MessageId
-from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
+from tms.core.values.message import MessageId
+from tms.core.values.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.wire.transaction_codec import encode_transaction
 
 pytestmark = pytest.mark.anyio

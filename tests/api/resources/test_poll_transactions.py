@@ -15,7 +15,7 @@ from tests.api.transactions import started
 from tests.waiting import in_time
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
-from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.core.values.transaction import ALL_VISIBLE_LATEST
 from tms.messaging import waiting_reader
 from tms.wire.transaction_codec import encode_transaction
 

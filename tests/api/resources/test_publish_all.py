@@ -8,7 +8,7 @@ import pytest
 from tests.api.rest import AVRO_TYPE, TOPICS, Rest, live, refusal
 from tests.api.transactions import HOME
 from tms.core.limits import Limits
-from tms.core.messaging import AllPublished
+from tms.core.services.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PublishAllRequest
 

@@ -8,8 +8,8 @@ from tests.api.rest import NOW_MS, TOPIC, TOPICS, Live, Rest, avro_publish, refu
 from tests.api.transactions import started
 from tests.waiting import in_time
 from tms.core.limits import TTL_S_DEFAULT
-from tms.core.message import first_id_at
-from tms.core.topic import TopicId
+from tms.core.values.message import first_id_at
+from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.api.rest import TOPICS, Rest, live, refusal
 from tests.cli.conftest import run_command
-from tms.core.shards import ShardBy, Sharding
-from tms.core.topic import TopicId
+from tms.core.values.shards import ShardBy, Sharding
+from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 from tests.api.rest import JSON_TYPE, NOW_MS, TOPIC, TOPICS, Rest, live, refusal
 from tests.api.transactions import started
 from tms.core.limits import Limits
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
 from tms.wire import json_subscriptions
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import pytest
 
 from tests.api.rest import NOW_MS, Rest, refusal
 from tests.api.transactions import TRANSACTIONS, ask, invalid_size, started
-from tms.core.transaction import Transaction
-from tms.core.transactions import TransactionStatus
+from tms.core.services.transactions import TransactionStatus
+from tms.core.values.transaction import Transaction
 from tms.wire import json_reports
 from tms.wire.transaction_codec import decode_transaction
 

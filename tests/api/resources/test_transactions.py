@@ -18,8 +18,8 @@ from tests.api.rest import (
 from tests.api.transactions import TRANSACTIONS, ask, invalid_size, shown, started
 from tests.waiting import until
 from tms.core.limits import Limits
-from tms.core.transaction import TransactionType
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.transaction import TransactionType
 from tms.wire.json_transactions import (
     decode_ended,
     decode_started,

@@ -9,7 +9,7 @@ import pytest
 from tests.api.rest import TOPIC, Wire
 from tests.api.security.secured import Pair, Server
 from tests.waiting import until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 T = TopicId("ns", "t")
 TIMES = 3

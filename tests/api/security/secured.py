@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.cluster.forwarding import Forwarder
 from api.console.application import beside
-from api.http.access_control import AccessControl
+from api.http.door.access_control import AccessControl
 from tests.api.cluster.standing_by import ID, Following, Known
 from tests.api.rest import NOW_MS, Wire, serving, settings_of
 from tests.manual_clock import ManualClock

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from api.http.guarded import DecidedBy
+from api.http.door.guarded import DecidedBy
 from api.http.operation import Operation
 from tests.api.rest import TOPIC, TOPICS
 from tests.api.security.secured import OPEN, Pair, Server, pair_of_servers
 from tests.api.security.targets import FOR_SUPERUSERS, targets
 from tests.api.security.things import make_things
 from tms.core.limits import PrincipalLimits
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.resources import ACTIONS_OF, Action, Kind
 
 pytestmark = pytest.mark.anyio

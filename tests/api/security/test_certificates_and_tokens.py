@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from api.app import create_app
-from api.http.tls import ServerTls
+from api.http.listener.tls import ServerTls
 from tests.api.rest import NOW_MS, TOPIC, refusal, settings_of
 from tests.api.security.secured import LIMITS, Server, opened_server, rule_of, serving_server
 from tests.manual_clock import ManualClock
 from tests.servers.authority import Authority
-from tms.core.tls import TlsFiles
-from tms.core.topic import TopicId
+from tms.core.runtime.tls import TlsFiles
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 from tms.security.tokens import new_token
 from tms.server.node import open_services

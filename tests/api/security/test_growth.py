@@ -32,7 +32,7 @@ from tests.api.security.things import make_things
 from tests.registry.registries import record
 from tests.waiting import in_time
 from tests.work import counted
-from tms.core.clock import SystemClock
+from tms.core.runtime.clock import SystemClock
 from tms.security.resources import Action
 from tms.server.loop_steps import LoopSteps
 from tms.server.node import OpenServices

@@ -7,19 +7,19 @@ import pytest
 
 from api.http import query_parameters
 from api.http.errors import answer_of
-from api.http.media_types import check_type
+from api.http.protocol.media_types import check_type
 from api.http.router import Route, Router
 from api.registry.errors import refusal_of
 from api.registry.requests import TYPES_TAKEN, best_type
 from tests.api.security.hostile import KINDS, SECRET, hostile, is_linear
-from tms.core.durations import seconds_of
 from tms.core.errors import TmsError, error_of
 from tms.core.errors.catalogue import CATALOGUE
-from tms.core.message import parse_id
-from tms.core.subscriptions import check_subscription_name
-from tms.core.topic import TopicId, check_namespace, parse_properties, parse_ttl
-from tms.registry.refusal import TEXTS, RegistryError
-from tms.registry.subjects import check_scope
+from tms.core.text.durations import seconds_of
+from tms.core.values.message import parse_id
+from tms.core.values.subscriptions import check_subscription_name
+from tms.core.values.topic import TopicId, check_namespace, parse_properties, parse_ttl
+from tms.registry.state.refusal import TEXTS, RegistryError
+from tms.registry.state.subjects import check_scope
 from tms.security.principals import checked_identity
 
 ROUTER = Router([Route("GET", "/v1/namespaces/{namespace}/topics/{topic}", None)])

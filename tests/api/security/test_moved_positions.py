@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.rest import refusal
 from tests.api.security.secured import Pair
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from tests.api.doors import bearer
 from tests.api.rest import TOPIC, Live
 from tests.api.security.hostile import FLOOR_S, GROWTH_MAX
 from tests.waiting import in_time
-from tms.core.topic import TopicId
-from tms.core.transaction import Transaction
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction
 from tms.messaging.visibility import View
 from tms.security.resources import Action
 from tms.wire.json_names import check_names

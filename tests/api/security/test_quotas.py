@@ -15,7 +15,7 @@ from tests.api.security.asking import waiting, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers
 from tests.waiting import turns, until
 from tms.core.limits import PrincipalLimits
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.quotas import SharedBounds
 from tms.security.resources import Action
 

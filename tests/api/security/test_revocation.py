@@ -15,7 +15,7 @@ from tests.api.security.asking import TIMES, quick, statuses, take_away, waiting
 from tests.api.security.secured import Pair, pair_of_servers
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.credentials import Verified
 from tms.security.passwords import REMEMBERED_MS, PasswordVerifier, hash_password
 from tms.security.resources import Action

@@ -14,7 +14,7 @@ from tests.api.security.secured import OPEN, Pair
 from tests.api.security.targets import targets
 from tests.api.security.things import make_things
 from tests.waiting import WAIT_S_MAX, until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 from tms.security.tokens import new_token
 

@@ -11,7 +11,7 @@ import pytest
 from tests.api.rest import TOPIC, refusal
 from tests.api.security.secured import Pair
 from tests.waiting import turns, until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.forwards import HEADER, Sealer, server_identity
 from tms.security.resources import Action
 from tms.security.rules import Identity

@@ -16,7 +16,7 @@ from tests.api.security.asking import waiting
 from tests.api.security.secured import Pair
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
 from tms.security.resources import Action
 from tms.security.rules import Identity

@@ -21,7 +21,7 @@ from tests.api.rest import TOPIC
 from tests.security.web_keys import ALL, EC
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tests.waiting import wait_until
-from tms.core.clock import SystemClock
+from tms.core.runtime.clock import SystemClock
 from tms.security.credentials import Credential, Scheme
 from tms.security.passwords import hash_password, names_of
 from tms.security.sessions import Session

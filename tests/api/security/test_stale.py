@@ -9,7 +9,7 @@ from tests.api.rest import TOPIC, refusal
 from tests.api.security.asking import quick, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers
 from tests.waiting import WAIT_S_MAX, until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.metadata.local import LocalSession
 from tms.security.resources import Action
 

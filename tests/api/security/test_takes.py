@@ -9,7 +9,7 @@ from tests.api.rest import TOPIC
 from tests.api.security.asking import quick, take_away
 from tests.api.security.secured import Pair, Server
 from tests.waiting import WAIT_S_MAX, until
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.service import GroupService
 from tms.security.resources import Action
 

@@ -8,11 +8,11 @@ import pytest
 from tests.api.rest import TOPIC, refusal
 from tests.api.security.secured import Pair, Server
 from tests.registry.registries import Registries, fixed
-from tms.client.access import Access
-from tms.client.remote_services import RemoteServices
-from tms.core.caller import REGISTRY, Caller
+from tms.client.remote.access import Access
+from tms.client.remote.remote_services import RemoteServices
 from tms.core.errors import TopicNotFound
-from tms.core.topic import TopicId
+from tms.core.values.caller import REGISTRY, Caller
+from tms.core.values.topic import TopicId
 from tms.registry.registration import Registered
 from tms.security.forwards import Sealer
 from tms.security.resources import Action

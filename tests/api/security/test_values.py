@@ -8,9 +8,9 @@ import pytest
 
 from tests.api.security.secured import Pair
 from tests.waiting import turns
-from tms.core.caller import Caller
-from tms.core.schemas import SchemaReference
-from tms.core.transactions import StartRequest
+from tms.core.services.schemas import SchemaReference
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import Caller
 from tms.security.resources import Action
 from tms.serdes.wire_format import start_of
 from tms.wire.media_types import DECODED_TYPE

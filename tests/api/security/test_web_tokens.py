@@ -14,7 +14,7 @@ from tests.api.security.secured import Pair, pair_of_servers
 from tests.manual_clock import ManualClock
 from tests.security.web_keys import EC, ED, KEYS, RSA, KeyServer, jwk, key_set
 from tests.waiting import WAIT_S_MAX
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.security.json_web_keys import UNKNOWN_EVERY_MS, WebKeys
 from tms.security.json_web_tokens import WebTokenVerifier
 from tms.security.resources import Action

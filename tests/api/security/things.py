@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.api.rest import TOPIC
 from tests.api.security.secured import Pair
-from tms.core.caller import Caller
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import Caller
+from tms.core.values.topic import TopicId
 
 T = TopicId("ns", "t")
 ANN = Caller("ann")

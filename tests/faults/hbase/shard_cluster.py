@@ -16,7 +16,7 @@ from tests.faults.hbase.takeovers import LEASE_S
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.shards import ShardBy, Sharding
+from tms.core.values.shards import ShardBy, Sharding
 from tms.server.stores import create_tables
 from tms.settings import Settings
 

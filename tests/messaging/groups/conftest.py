@@ -13,14 +13,14 @@ from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.waiting import until
 from tms.core.errors import StoreUnavailable
-from tms.core.groups import (
+from tms.core.limits import Limits
+from tms.core.values.groups import (
     Refusal,
     Settle,
     Take,
     Taken,
 )
-from tms.core.limits import Limits
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.service import GroupService
 from tms.server.node import OpenServices, services_on
 

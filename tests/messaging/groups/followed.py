@@ -11,8 +11,8 @@ No exact model: `group_machine.py` has that of the rules.
 from collections.abc import Collection, Container, Iterable
 from typing import NamedTuple
 
-from tms.core.groups import Refusal, Settled, Taken
-from tms.core.message import Message
+from tms.core.values.groups import Refusal, Settled, Taken
+from tms.core.values.message import Message
 
 
 class Given(NamedTuple):

@@ -12,8 +12,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Nacks,
@@ -21,7 +21,7 @@ from tms.core.groups import (
     Releases,
     Settle,
 )
-from tms.core.message import MessageId
+from tms.core.values.message import MessageId
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import (
     decode_row,

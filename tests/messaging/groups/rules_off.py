@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tms.core.groups import Refusal
+from tms.core.values.groups import Refusal
 from tms.messaging.groups import acks, commands, state
 from tms.messaging.groups.open_entries import Taker
 

@@ -21,11 +21,13 @@ from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.groups.followed import Followed, Given
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import turns, until
-from tms.core.commits import CommitRequest
 from tms.core.errors import AckRefused, Stopping, SubscriptionNotFound, TmsError
-from tms.core.frame import bodies_of, encode_body
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.limits import Limits
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Nacks,
@@ -34,9 +36,7 @@ from tms.core.groups import (
     Take,
     Taken,
 )
-from tms.core.limits import Limits
-from tms.core.message import Message
-from tms.core.transactions import StartRequest
+from tms.core.values.message import Message
 from tms.messaging.store_threads import OnDone, StoreThread
 from tms.server.node import OpenServices, services_on
 

@@ -7,7 +7,7 @@ import pytest
 from tests.messaging.groups.conftest import World, number
 from tests.waiting import turns
 from tms.core.errors import Stopping
-from tms.core.groups import Acks, Taken
+from tms.core.values.groups import Acks, Taken
 from tms.messaging.groups.service import GroupService
 
 pytestmark = pytest.mark.anyio

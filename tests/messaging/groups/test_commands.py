@@ -2,16 +2,16 @@
 
 import pytest
 
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Refusal,
     RefusedMessage,
     Settle,
 )
-from tms.core.message import MessageId
-from tms.core.topic import TopicId
+from tms.core.values.message import MessageId
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.commands import GroupCommands, Reservation
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.state import OpenMessages

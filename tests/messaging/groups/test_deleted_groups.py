@@ -11,17 +11,17 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import TOPIC, FaultyStore
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import turns
-from tms.core.commits import CommitRequest
 from tms.core.errors import SubscriptionNotFound, TmsError
-from tms.core.group_settings import GroupSettings
-from tms.core.groups import (
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Groups,
     Settle,
     Take,
 )
-from tms.core.transactions import StartRequest
 from tms.messaging.groups.service import GroupService
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import pytest
 
 from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import World
-from tms.core.groups import Settle
+from tms.core.values.groups import Settle
 
 pytestmark = pytest.mark.anyio
 

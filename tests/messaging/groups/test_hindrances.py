@@ -4,10 +4,10 @@ import pytest
 
 from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import World, ids, number
-from tms.core.findings import Facts, FindingKind, findings
-from tms.core.frame import bodies_of, encode_body
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.services.findings import Facts, FindingKind, findings
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Nacks,
     Take,
 )

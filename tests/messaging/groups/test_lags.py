@@ -5,8 +5,8 @@ from prometheus_client import CollectorRegistry
 
 from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
-from tms.core.tables import StoredPosition
-from tms.core.topic import TopicId
+from tms.core.services.tables import StoredPosition
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.lags import SECONDS_MAX
 from tms.messaging.lags import Lag, SubscriptionLags
 from tms.server.node import open_services

@@ -10,7 +10,7 @@ from hypothesis.stateful import (
 from tests.messaging.groups.group_machine import ByKey, GroupMachine, T, Unordered
 from tests.scale import scaled
 from tms.core.errors import StoreCorrupt
-from tms.core.message import MessageId
+from tms.core.values.message import MessageId
 from tms.messaging.groups.edits import (
     FailedEdit,
     How,

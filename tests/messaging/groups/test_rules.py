@@ -18,8 +18,8 @@ from tests.messaging.groups.rules_off import (
     without_release_behind,
     without_wait,
 )
-from tms.core.group_settings import Order
-from tms.core.groups import (
+from tms.core.values.group_settings import Order
+from tms.core.values.groups import (
     Acks,
     Nacks,
     Refusal,

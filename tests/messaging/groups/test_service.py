@@ -10,8 +10,6 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import until
-from tms.core.caller import Caller
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import (
     AckRefused,
     InvalidRequest,
@@ -22,9 +20,12 @@ from tms.core.errors import (
     SubscriptionNotFound,
     TmsError,
 )
-from tms.core.frame import bodies_of
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import Caller
+from tms.core.values.frame import bodies_of
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     LimitedBy,
@@ -35,9 +36,8 @@ from tms.core.groups import (
     Settle,
     Take,
 )
-from tms.core.message import Message
-from tms.core.subscriptions import Advance
-from tms.core.transactions import StartRequest
+from tms.core.values.message import Message
+from tms.core.values.subscriptions import Advance
 from tms.messaging.groups import feed, loaded, takes
 
 pytestmark = pytest.mark.anyio

@@ -9,13 +9,13 @@ import pytest
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.groups.conftest import World, ids, number, payloads
 from tests.waiting import turns
-from tms.core.caller import Caller
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest
-from tms.core.groups import Acks, LimitedBy, Nacks, Position, Refusal, SeekTo, Settle, Take
 from tms.core.limits import Limits
-from tms.core.message import first_id_at
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import Caller
+from tms.core.values.groups import Acks, LimitedBy, Nacks, Position, Refusal, SeekTo, Settle, Take
+from tms.core.values.message import first_id_at
 from tms.messaging.groups.service import GroupService
 
 pytestmark = pytest.mark.anyio

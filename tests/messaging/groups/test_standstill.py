@@ -12,13 +12,13 @@ from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import number, payloads
 from tests.virtual_loop import VIRTUAL, VirtualClock, VirtualLoop
 from tests.waiting import passes, turns
-from tms.core.group_settings import GroupSettings
-from tms.core.groups import (
+from tms.core.limits import Limits
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.groups import (
     Acks,
     Settle,
     Take,
 )
-from tms.core.limits import Limits
 from tms.server.node import services_on
 
 pytestmark = pytest.mark.anyio

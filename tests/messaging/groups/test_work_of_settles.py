@@ -7,8 +7,8 @@ import pytest
 
 from tests.work import lines_of
 from tms.core.errors import InvalidRequest
-from tms.core.group_settings import OPEN_MAX, GroupSettings, Order
-from tms.core.groups import (
+from tms.core.values.group_settings import OPEN_MAX, GroupSettings, Order
+from tms.core.values.groups import (
     SETTLED_IDS_MAX,
     Acks,
     CommitAcks,
@@ -16,8 +16,8 @@ from tms.core.groups import (
     Releases,
     Settle,
 )
-from tms.core.message import MessageId
-from tms.core.topic import TopicId
+from tms.core.values.message import MessageId
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.checks import check_commit_acks, check_settle
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.open_entries import Taker

@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
-from tms.core.commits import CommitRequest, Stored
 from tms.core.limits import TTL_S_MAX, Limits
-from tms.core.message import FIRST_ID, Message
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import RollbackRange
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID, Message
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, services_on
 
 NOW_MS = 1_800_000_000_000

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import WAIT_S_MAX
-from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, LAST_ID
-from tms.core.ranges import Split
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import FIRST_ID, LAST_ID
+from tms.core.values.ranges import Split
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.messaging.ranges.splits import _grouped, _Placed
 from tms.server.node import OpenServices, open_services
 from tms.settings import Settings

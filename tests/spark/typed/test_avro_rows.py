@@ -15,7 +15,7 @@ from tests.serdes.avro_evolution import evolved
 from tests.serdes.avro_samples import TREE, samples, trees
 from tests.serdes.compiling import avro, record
 from tests.spark.typed.typed_values import avro_source, decoded, encoded, one, payload
-from tms.core.schema_types import AVRO
+from tms.core.values.schema_types import AVRO
 from tms.serdes.serde import SchemaSource, Unencodable, UnusableSchema
 from tms.spark.typed.forms import form_of
 

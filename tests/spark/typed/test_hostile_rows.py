@@ -16,7 +16,7 @@ from tests.spark.typed.typed_values import (
     payload,
     proto_source,
 )
-from tms.core.avro_lengths import avro_length
+from tms.core.values.avro_lengths import avro_length
 from tms.serdes.serde import SchemaSource
 
 FLAT = record("R", id="string", count="int", tags={"type": "array", "items": "long"})

@@ -9,7 +9,7 @@ from pyspark.sql.types import IntegerType, StructType
 from tests.serdes.compiling import record
 from tests.spark.typed.typed_values import avro_source
 from tms.core.errors import InvalidRequest
-from tms.core.schemas import LATEST
+from tms.core.services.schemas import LATEST
 from tms.spark.columns import typed_arrow_schema, typed_schema
 from tms.spark.options import batch_read, batch_write, stream_read
 from tms.spark.reader import PushdownReader

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.serdes.compiling import descriptor
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
 from tms.serdes.serde import SchemaSource, Undecodable
 from tms.serdes.wire_format import start_of
 from tms.spark.typed.decoding import Decoded, PayloadDecoder

@@ -19,9 +19,9 @@ from tables.keys import prefix
 from tables.store import MESSAGE
 from tests.contracts.store_contract import empty
 from tests.waiting import wait_until
-from tms.core.clock import SystemClock
-from tms.core.message import KEY
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
 
 BUCKETS = 3
 QUICK = "quick-gateway"

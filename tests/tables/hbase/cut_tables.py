@@ -14,8 +14,8 @@ from tests.cleanup.twins import NOW_MS as TWINS_NOW_MS
 from tests.cleanup.twins_machine import TOPICS
 from tests.contracts.invalid_contract import TOPIC
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
-from tms.core.message import KEY
-from tms.core.topic import TopicId
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
 
 
 @pytest.fixture(scope="module")

@@ -49,11 +49,11 @@ from tests.scale import scaled
 from tests.tables.hbase.conftest import gateway_to
 from tests.tables.hbase.cut_tables import cut_place  # noqa: F401  a fixture
 from tests.tables.hbase.twins import WORKERS, HBaseTwin
-from tms.core.clock import SystemClock
-from tms.core.message import KEY
-from tms.core.store_features import GROUPS
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.runtime.clock import SystemClock
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import KEY
+from tms.core.values.store_features import GROUPS
+from tms.core.values.topic import TopicId
 from tms.server.jobs import open_pruning, prune_region, regions
 from tms.settings import Settings
 

@@ -20,9 +20,9 @@ from tests.cli.conftest import run_command
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess
 from tests.tables.hbase.conftest import put_old
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.clock import SystemClock
-from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId, TopicMetadata
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from tables.hbase.writes import Run
 from tables.metadata_table import StoreMetadataTable
 from tables.store import GROUP, METADATA
 from tests.tables.hbase.conftest import gateway_to
-from tms.core.store_features import GROUPS
+from tms.core.values.store_features import GROUPS
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tests.waiting import WAIT_S_MAX
-from tms.core.group_settings import Order
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
+from tms.core.values.group_settings import Order
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from tables.hbase.creation import Created
 from tables.hbase.layout import Place
 from tests.cli.conftest import run_command
 from tms.cli.init import _of_memory
-from tms.core.shards import Sharding
+from tms.core.values.shards import Sharding
 
 
 @pytest.mark.slow

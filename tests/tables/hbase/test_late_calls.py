@@ -28,8 +28,8 @@ from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.clock import SystemClock
 from tms.core.limits import Limits
+from tms.core.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix, topic_start
 from tables.store import ALL_TABLES, BOUND, MESSAGE, METADATA, TRANSACTION
 from tms.core.errors import StoreFormatUnknown, StoreSharded
-from tms.core.shards import OneShard, ShardBy, Sharding
-from tms.core.store_url import url_of_shard
-from tms.core.topic import TopicId
+from tms.core.text.store_url import url_of_shard
+from tms.core.values.shards import OneShard, ShardBy, Sharding
+from tms.core.values.topic import TopicId
 
 KEYS = st.binary(min_size=1, max_size=6) | st.sampled_from([b"a:b:c", b"a:b:d", b"a:c:", b"::"])
 TOPICS = st.sampled_from([TopicId("a", "b"), TopicId("a", "bb"), TopicId("default", "x-1")])

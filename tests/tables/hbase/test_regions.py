@@ -26,11 +26,11 @@ from tables.store import MESSAGE
 from tests.manual_clock import ManualClock
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tests.waiting import wait_until
-from tms.core.clock import SystemClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
-from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.runtime.clock import SystemClock
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 NOW_MS = 1_800_000_000_000

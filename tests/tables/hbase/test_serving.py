@@ -15,7 +15,7 @@ from tests.messaging.service_machine import ServiceMachine
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.messaging import cache
 
 pytestmark = pytest.mark.slow

@@ -24,9 +24,9 @@ from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 from tests.tables.copies import copy
 from tests.waiting import WAIT_S_MAX, wait_until
-from tms.core.shards import ShardBy, Sharding
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.shards import ShardBy, Sharding
+from tms.core.values.topic import TopicId
 from tms.security.tokens import new_token
 from tms.server.jobs import prune_region, regions
 from tms.server.node import open_services

@@ -15,7 +15,7 @@ from tables.store import MESSAGE, PAYLOAD
 from tests.servers.server_process import ServerProcess
 from tests.spark.conftest import spark  # noqa: F401  made as there
 from tests.tables.hbase.conftest import put_old
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 from tms.spark.jobs import prune
 
 pytestmark = pytest.mark.slow

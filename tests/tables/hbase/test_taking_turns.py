@@ -27,11 +27,11 @@ from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, until, wait_until
 from tms.cluster.lease import Lease, SteadySeconds, ceiling_ms
-from tms.core.clock import SystemClock
-from tms.core.message import position_of
-from tms.core.reading import Reading, isolation_of
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.runtime.clock import SystemClock
+from tms.core.services.transactions import StartRequest
+from tms.core.values.message import position_of
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, open_services
 from tms.server.stores import release_store
 from tms.settings import Settings

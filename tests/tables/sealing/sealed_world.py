@@ -10,8 +10,8 @@ from tables.sealing.tables import SealedTables
 from tables.store import MESSAGE, METADATA
 from tests.contracts.store_contract import put, rows_of
 from tests.tables.sealing.reign import Reign
-from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 ROW = metadata_key(TOPIC)

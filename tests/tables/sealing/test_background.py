@@ -10,7 +10,7 @@ from tables.store import METADATA
 from tests.tables.sealing.reign import Reign
 from tests.waiting import WAIT_S_MAX
 from tms.core.errors import StoreUnavailable
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPICS = [TopicMetadata(TopicId("default", f"t{number}"), 1, 60, {}) for number in range(5)]
 

@@ -13,11 +13,11 @@ from tests.contracts.store_contract import put, rows_of
 from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import append
 from tms.core.errors import StoreUnavailable
-from tms.core.group_log import GroupLog, StoredGroup
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.store_features import GROUPS
-from tms.core.subscriptions import SharedSubscription
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.group_log import GroupLog, StoredGroup
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.store_features import GROUPS
+from tms.core.values.subscriptions import SharedSubscription
+from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 START = prefix(TOPIC, 1)

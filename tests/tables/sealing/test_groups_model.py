@@ -18,8 +18,8 @@ from tests.scale import scaled
 from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import CREATED, ORDERS, create_group, create_topic
 from tms.core.errors import OutcomeUnknown
-from tms.core.group_log import GroupLog, StoredGroup
-from tms.core.tables import Batch
+from tms.core.services.tables import Batch
+from tms.core.values.group_log import GroupLog, StoredGroup
 
 START = prefix(ORDERS, 1)
 END = b";"

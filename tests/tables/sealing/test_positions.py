@@ -11,8 +11,8 @@ from tables.store import METADATA, SUBSCRIPTION, Row
 from tests.contracts.store_contract import put, rows_of
 from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 START = prefix(TOPIC, 1)

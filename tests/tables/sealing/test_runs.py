@@ -19,9 +19,9 @@ from tables.store import PAYLOAD, Row
 from tests.contracts.store_contract import rows_of
 from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreUnavailable
-from tms.core.message import KEY
-from tms.core.stored_runs import Reference
-from tms.core.topic import TopicId, TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.stored_runs import Reference
+from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 START = prefix(TOPIC, 1)

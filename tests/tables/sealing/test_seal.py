@@ -8,8 +8,8 @@ from tables.keys import metadata_key
 from tables.metadata_table import decoded
 from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tms.core.errors import StoreCorrupt
-from tms.core.message import KEY
-from tms.core.topic import TopicId
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicId
 
 ROW = b'{"generation":"1","owner":"a\\nb","ttl":"5"}'
 MS = st.integers(0, 12)

@@ -25,8 +25,8 @@ from tests.tables.sealing.sealed_world import (
     with_topic,
 )
 from tms.core.errors import NoLeader, StoreUnavailable
-from tms.core.message import KEY
-from tms.core.topic import TopicMetadata
+from tms.core.values.message import KEY
+from tms.core.values.topic import TopicMetadata
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tms.core.credentials import fit_to_be_shown
-from tms.core.printable import printable
+from tms.core.text.credentials import fit_to_be_shown
+from tms.core.text.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

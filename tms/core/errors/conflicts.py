@@ -208,7 +208,7 @@ class AckRefused(Conflict):
 class LeaseLost(Conflict):
     """Raised by a client when a message cannot be acknowledged: its member does not have it now.
 
-    `detail` has `id`, `delivery` and `reason`, as `tms.core.groups.Refusal` names them.
+    `detail` has `id`, `delivery` and `reason`, as `tms.core.values.groups.Refusal` names them.
     """
 
     problems = at(

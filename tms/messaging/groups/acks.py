@@ -9,7 +9,7 @@
 
 from typing import NamedTuple
 
-from tms.core.groups import Refusal
+from tms.core.values.groups import Refusal
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.state import OpenMessages
 

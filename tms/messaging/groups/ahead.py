@@ -7,7 +7,7 @@ took away within that second may still be given. One that has expired, or was tr
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tms.core.message import ID_BYTES, MessageBlock
+from tms.core.values.message import ID_BYTES, MessageBlock
 
 READ_MIN: Final = 100
 """So many messages are read on at a time. By key it must not be few, because messages may be of

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from tms.core.errors import InvalidRequest
-from tms.core.group_settings import LEASE_S_MAX, OPEN_MAX, check_number
-from tms.core.groups import (
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.values.group_settings import LEASE_S_MAX, OPEN_MAX, check_number
+from tms.core.values.groups import (
     SETTLED_IDS_MAX,
     TAKE_MESSAGES_MAX,
     Acks,
@@ -16,8 +17,7 @@ from tms.core.groups import (
     check_delay,
     check_member,
 )
-from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.message import check_id
+from tms.core.values.message import check_id
 
 
 def check_take(take: Take, wait_s: float) -> None:

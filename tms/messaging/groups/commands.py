@@ -12,8 +12,9 @@ bodies are read, then `lease` follows.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tms.core.group_settings import GroupSettings
-from tms.core.groups import (
+from tms.core.limits import MS_PER_S
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     LimitedBy,
@@ -25,7 +26,6 @@ from tms.core.groups import (
     Settled,
     kept_of,
 )
-from tms.core.limits import MS_PER_S
 from tms.messaging.groups.acks import AckCheck, UnwrittenTakes
 from tms.messaging.groups.edits import (
     Edit,

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
-from tms.core.message import ID_BYTES
+from tms.core.values.message import ID_BYTES
 from tms.messaging.groups.varints import GroupReader, ids_bytes, number_bytes, text_bytes
 
 DIGEST_BYTES: Final = 8

@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tms.core.groups import LimitedBy
-from tms.core.message import (
+from tms.core.services.messaging import Page
+from tms.core.values.groups import LimitedBy
+from tms.core.values.message import (
     FIRST_ID,
     Message,
     MessageBlock,
     id_after,
     id_before,
 )
-from tms.core.messaging import Page
-from tms.core.reading import Isolation, Reading
+from tms.core.values.reading import Isolation, Reading
 from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
 from tms.messaging.groups.loaded_group import LoadedGroup

@@ -7,7 +7,7 @@ to count anew. Used from the event loop's thread alone.
 import asyncio
 from typing import Final
 
-from tms.core.clock import Clock
+from tms.core.runtime.clock import Clock
 
 STOOD_STILL_MS: Final = 1_000
 """A process that did nothing for so long stood still."""

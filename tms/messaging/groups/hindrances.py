@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from tms.core.group_settings import GroupSettings
-from tms.core.lags import Hindrance
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.lags import Hindrance
 from tms.messaging.groups.state import OpenMessages
 
 ATTEMPTS_MIN: Final = 10

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tms.core.errors import TmsError
-from tms.core.lags import Hindrance, ReaderLag
 from tms.core.limits import MS_PER_S
-from tms.core.message import published_ms
-from tms.core.shares import share_of
-from tms.core.subscriptions import SharedSubscription
-from tms.core.tables import StoredPosition
-from tms.core.topic import TopicId
+from tms.core.runtime.shares import share_of
+from tms.core.services.tables import StoredPosition
+from tms.core.values.lags import Hindrance, ReaderLag
+from tms.core.values.message import published_ms
+from tms.core.values.subscriptions import SharedSubscription
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.hindrances import hindrances_of
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
 from tms.messaging.lags import Lag, SubscriptionLags, told

@@ -18,20 +18,20 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
-from tms.core.clock import SessionTime
 from tms.core.errors import (
     Stopping,
     StoreUnavailable,
     TmsError,
 )
-from tms.core.group_commit import Participant, Write
-from tms.core.group_log import StoredGroup
-from tms.core.group_settings import OPEN_MAX, Order
-from tms.core.message import first_id_at
-from tms.core.shared_work import shared
-from tms.core.store_access import StoreAccess
-from tms.core.tables import Batch
-from tms.core.topic import TopicId
+from tms.core.runtime.clock import SessionTime
+from tms.core.runtime.shared_work import shared
+from tms.core.services.group_commit import Participant, Write
+from tms.core.services.tables import Batch
+from tms.core.values.group_log import StoredGroup
+from tms.core.values.group_settings import OPEN_MAX, Order
+from tms.core.values.message import first_id_at
+from tms.core.values.store_access import StoreAccess
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row, ids_in
 from tms.messaging.groups.heartbeat import Heartbeat

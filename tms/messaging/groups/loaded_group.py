@@ -10,10 +10,10 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from tms.core.commits import CarryAgain
-from tms.core.group_log import GroupLog
-from tms.core.groups import GroupMember, Take, Taken
-from tms.core.subscriptions import SharedSubscription
+from tms.core.services.commits import CarryAgain
+from tms.core.values.group_log import GroupLog
+from tms.core.values.groups import GroupMember, Take, Taken
+from tms.core.values.subscriptions import SharedSubscription
 from tms.messaging.groups.ahead import ReadAhead
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.open_entries import Taker

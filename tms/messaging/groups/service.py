@@ -1,4 +1,4 @@
-"""Groups (`tms.core.groups.Groups`), over the tables of one store.
+"""Groups (`tms.core.values.groups.Groups`), over the tables of one store.
 
 A take waits for no disk: the group reads on in its topic as far as it needs, leases in memory, and
 answers. A settle waits for its flush. Takes that find nothing wait in a row, and are served in turn
@@ -18,16 +18,17 @@ from functools import wraps
 from time import monotonic
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from tms.core.caller import ANYBODY, Caller
-from tms.core.commits import CommitRequest
 from tms.core.errors import (
     InvalidRequest,
     SubscriptionExists,
     SubscriptionNotFound,
     TransactionsElsewhere,
 )
-from tms.core.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
-from tms.core.groups import (
+from tms.core.services.commits import CommitRequest
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
+from tms.core.values.groups import (
     NO_SETTLE,
     CommitAcks,
     Group,
@@ -41,18 +42,17 @@ from tms.core.groups import (
     Taken,
     check_member,
 )
-from tms.core.lags import ReaderLag
-from tms.core.message import (
+from tms.core.values.lags import ReaderLag
+from tms.core.values.message import (
     NO_PAYLOAD_KEY,
     check_id,
     first_id_at,
     id_before,
     published_ms,
 )
-from tms.core.store_features import GROUPS
-from tms.core.subscriptions import SharedSubscription, check_subscription_name
-from tms.core.topic import TopicId
-from tms.core.transactions import OpenTransactions
+from tms.core.values.store_features import GROUPS
+from tms.core.values.subscriptions import SharedSubscription, check_subscription_name
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.checks import check_commit_acks, check_settle, check_take
 from tms.messaging.groups.lags import GroupLags
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
@@ -307,7 +307,7 @@ class GroupService:
     def carry(
         self, request: CommitRequest, caller: Caller
     ) -> AbstractAsyncContextManager[CarriedAcks] | None:
-        """Give the acks that a commit carries (`tms.core.commits.Carrier`)."""
+        """Give the acks that a commit carries (`tms.core.services.commits.Carrier`)."""
         return self._carried(request.acks, caller) if request.acks else None
 
     @asynccontextmanager

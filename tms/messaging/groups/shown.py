@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from tms.core.groups import Group, GroupState, LimitedBy, OpenMessage
-from tms.core.message import FIRST_ID, id_after, published_ms
-from tms.core.reading import Isolation, Reading
+from tms.core.values.groups import Group, GroupState, LimitedBy, OpenMessage
+from tms.core.values.message import FIRST_ID, id_after, published_ms
+from tms.core.values.reading import Isolation, Reading
 from tms.messaging.groups.feed import ReadPage
 from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.open_entries import Taker

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tms.core.errors import TmsError, TransactionsElsewhere
-from tms.core.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
-from tms.core.message import first_id_at
-from tms.core.messaging import Page
-from tms.core.reading import Reading
-from tms.core.shared_work import shared
-from tms.core.shares import share_of
-from tms.core.transactions import OpenTransactions
+from tms.core.runtime.shared_work import shared
+from tms.core.runtime.shares import share_of
+from tms.core.services.messaging import Page
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
+from tms.core.values.message import first_id_at
+from tms.core.values.reading import Reading
 from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
 from tms.messaging.groups.loaded import LoadedGroups
 from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake

@@ -13,8 +13,8 @@ DO NOT CHANGE: on disk. What is read is what was written, or `ValueError` or `In
 from collections.abc import Sequence
 from struct import Struct
 
-from tms.core.message import ID_BYTES, KEY, KEY_BYTES, NO_PAYLOAD_KEY
-from tms.core.varints import LOW, read_varint, varint
+from tms.core.values.message import ID_BYTES, KEY, KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.values.varints import LOW, read_varint, varint
 
 _BYTES_MAX = 9
 _MS_BITS_MAX = 63

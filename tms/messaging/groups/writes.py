@@ -4,15 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tms.core.commits import Carried
 from tms.core.errors import (
     AckRefused,
     StoreUnavailable,
     SubscriptionMoved,
 )
-from tms.core.group_commit import Write
-from tms.core.group_settings import GroupSettings, Order
-from tms.core.groups import (
+from tms.core.services.commits import Carried
+from tms.core.services.group_commit import Write
+from tms.core.services.tables import Batch, Tables
+from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.groups import (
     Acks,
     CommitAcks,
     Nacks,
@@ -20,8 +21,7 @@ from tms.core.groups import (
     Settle,
     Settled,
 )
-from tms.core.subscriptions import SharedSubscription, SubscriptionPosition
-from tms.core.tables import Batch, Tables
+from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.messaging.groups.loaded import LoadedGroups
 from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.open_entries import Taker

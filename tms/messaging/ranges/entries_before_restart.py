@@ -12,9 +12,9 @@ Used from the event loop's thread alone.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tms.core.entries import Entries
-from tms.core.message import KEY_BYTES, first_id_at
-from tms.core.tables import Tables
+from tms.core.services.tables import Tables
+from tms.core.values.entries import Entries
+from tms.core.values.message import KEY_BYTES, first_id_at
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_threads import StoreThreads
 

@@ -1,4 +1,4 @@
-"""Ranges of topics (`tms.core.ranges.Ranges`), told from keys: messages are not read for them.
+"""Ranges of topics (`ranges.Ranges`), told from keys: messages are not read for them.
 
 Why nothing is ever added below an end:
 1. Keys ascend, so what comes is above all durable entries (`TopicState.end`).
@@ -14,8 +14,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tms.core.errors import TopicNotFound, TransactionsElsewhere
-from tms.core.loop_turns import LoopTurns
-from tms.core.message import (
+from tms.core.runtime.loop_turns import LoopTurns
+from tms.core.services.messaging import Page
+from tms.core.services.transactions import OpenTransactions
+from tms.core.values.message import (
     ID_BYTES,
     KEY_BYTES,
     LAST_ID,
@@ -24,8 +26,7 @@ from tms.core.message import (
     first_id_at,
     id_after,
 )
-from tms.core.messaging import Page
-from tms.core.ranges import (
+from tms.core.values.ranges import (
     Reach,
     Split,
     TopicRange,
@@ -34,9 +35,8 @@ from tms.core.ranges import (
     check_range,
     check_topics_asked,
 )
-from tms.core.reading import Isolation, Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import OpenTransactions
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.ranges.entries_before_restart import PAGES_AT_ONCE, EntriesBeforeRestart
 from tms.messaging.ranges.splits import PARTS_MAX, Splitting

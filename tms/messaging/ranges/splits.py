@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import NamedTuple
 
-from tms.core.entries import Entries
-from tms.core.message import (
+from tms.core.services.tables import Tables
+from tms.core.values.entries import Entries
+from tms.core.values.message import (
     ID_BYTES,
     KEY_BYTES,
     LAST_ID,
@@ -28,8 +29,7 @@ from tms.core.message import (
     MessageBlock,
     key_after,
 )
-from tms.core.ranges import Split
-from tms.core.tables import Tables
+from tms.core.values.ranges import Split
 from tms.messaging.cache import Piece
 from tms.messaging.recent_store_sizes import StoredRun
 

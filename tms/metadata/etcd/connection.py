@@ -20,7 +20,7 @@ import grpc
 from aetcd import rpc
 
 from tms.core.errors import MetadataUnavailable
-from tms.core.supervision import is_cancelled, supervised
+from tms.core.runtime.supervision import is_cancelled, supervised
 from tms.metadata.address import Address
 from tms.metadata.etcd.thread import Home
 from tms.metadata.etcd.writes import Keys, connect_of, together

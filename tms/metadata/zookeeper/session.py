@@ -30,8 +30,8 @@ from tms.core.errors import (
     PathHasChildren,
     PathNotFound,
 )
-from tms.core.shared_work import shared
-from tms.core.supervision import supervised
+from tms.core.runtime.shared_work import shared
+from tms.core.runtime.supervision import supervised
 from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
 from tms.metadata.interface import NEW, Change, Stat, Value

@@ -24,10 +24,10 @@ from tms.cluster.lease import Lease
 from tms.cluster.presence import Presence
 from tms.cluster.shard_members import MoveCause, ShardMembers
 from tms.cluster.store_watch import look_s_max
-from tms.core.caller import AUDIT_TOPIC
-from tms.core.cluster import Instance, ShardStanding
-from tms.core.shards import Sharding
-from tms.core.store_features import FEATURES
+from tms.core.services.cluster import Instance, ShardStanding
+from tms.core.values.caller import AUDIT_TOPIC
+from tms.core.values.shards import Sharding
+from tms.core.values.store_features import FEATURES
 from tms.metadata.patience import once_reached
 from tms.server.registry_part import open_registry
 from tms.server.serving.parts import (
@@ -49,7 +49,7 @@ from tms.server.stores import importing, look_at, open_metadata, sharding_of
 with importing("api"):
     from api.app import create_app
     from api.cluster.routing import ShardRouting
-    from api.http.server import serve as serve_app
+    from api.http.listener.server import serve as serve_app
 
 
 _log = logging.getLogger(__name__)

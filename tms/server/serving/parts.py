@@ -18,11 +18,11 @@ from prometheus_client import (
 from tms.cluster.agreement import COMPARED, REFUSED
 from tms.cluster.presence import Presence
 from tms.cluster.store_watch import look_s_max
-from tms.core.cluster import INSTANCE, Cluster, Instance
-from tms.core.messaging import Messaging
-from tms.core.payload_values import PayloadValues
-from tms.core.shards import Sharding
-from tms.core.trusted_clock import TrustedClock
+from tms.core.runtime.trusted_clock import TrustedClock
+from tms.core.services.cluster import INSTANCE, Cluster, Instance
+from tms.core.services.messaging import Messaging
+from tms.core.services.payload_values import PayloadValues
+from tms.core.values.shards import Sharding
 from tms.metadata.interface import MetadataStore
 from tms.server.loop_steps import OF_PROCESS
 from tms.server.registry_part import OpenRegistry, RegistryPart
@@ -34,11 +34,11 @@ with importing("api"):
     from api.cluster.forwarding import Forwarder
     from api.cluster.upstream import Upstream
     from api.console.browser_sessions import BrowserSessions
-    from api.http.app import App
     from api.http.application import Application
-    from api.http.callers import Callers
     from api.http.context import Options
-    from api.http.server import ListeningAddress
+    from api.http.door.callers import Callers
+    from api.http.listener.app import App
+    from api.http.listener.server import ListeningAddress
 
 _OK = 200
 OnStarted = Callable[..., None]

@@ -16,8 +16,8 @@ from typing import Any
 import uvloop
 
 from tms.cluster.instances import next_instance_id
-from tms.core.caller import AUDIT_TOPIC
-from tms.core.trusted_clock import trusted
+from tms.core.runtime.trusted_clock import trusted
+from tms.core.values.caller import AUDIT_TOPIC
 from tms.metadata.interface import MetadataStore
 from tms.metadata.patience import once_reached
 from tms.server.gc_schedule import collected_by_clock
@@ -33,7 +33,7 @@ from tms.settings import Settings
 with importing("api"):
     from api.app import create_app, create_storeless
     from api.cluster.routing import route_alone
-    from api.http.server import serve as serve_app
+    from api.http.listener.server import serve as serve_app
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in

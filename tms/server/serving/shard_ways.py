@@ -7,10 +7,10 @@ than here. The registry and the audit reach their topics in the name of this ser
 import asyncio
 from collections.abc import Callable
 
-from tms.client.access import Access
-from tms.client.remote_services import RemoteServices
-from tms.core.caller import ASKING
-from tms.registry.log import REACHED_S_MAX
+from tms.client.remote.access import Access
+from tms.client.remote.remote_services import RemoteServices
+from tms.core.values.caller import ASKING
+from tms.registry.log.schema_log import REACHED_S_MAX
 from tms.security.rules import Identity
 from tms.server.security_part import Signing
 from tms.server.serving.parts import Joined

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from tms.core.store_url import HBASE, has_scheme
+from tms.core.text.store_url import HBASE, has_scheme
 
 _REGION = "number int, url string, region_table string, first binary, behind binary"
 _DONE = pa.schema([("region", pa.int32()), ("reason", pa.string()),

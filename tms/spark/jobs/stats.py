@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tms.core.reading import Isolation
+from tms.core.values.reading import Isolation
 from tms.spark.offsets import Offset, written
 from tms.spark.options import batch_read
 from tms.spark.server import SparkServer

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import NullType
 
-from tms.core.credentials import shortened
+from tms.core.text.credentials import shortened
 from tms.spark.jobs.running import OnBatch, nothing, run_to_its_end
 from tms.spark.rows import HEADERS
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tms.core.schema_types import AVRO
+from tms.core.values.schema_types import AVRO
 from tms.serdes.avro_serde import AvroSerde
 from tms.serdes.serde import SchemaSource
 from tms.spark.typed.avro_types import AvroTypes

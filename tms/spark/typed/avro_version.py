@@ -8,7 +8,7 @@ are read as they were written, and have the defaults put in. All else is resolve
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tms.core.schema_types import AVRO
+from tms.core.values.schema_types import AVRO
 from tms.serdes.avro_serde import AvroSerde
 from tms.serdes.avro_tree import RECORDS
 from tms.serdes.serde import SchemaSource, Undecodable, UnusableSchema

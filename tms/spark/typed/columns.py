@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from tms.core.credentials import shortened
+from tms.core.text.credentials import shortened
 from tms.serdes.serde import Undecodable, Unencodable
 
 _UNFIT = (

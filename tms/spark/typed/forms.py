@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.core.values.schema_types import AVRO, JSON, PROTOBUF
 from tms.serdes.compiling import compiled
 from tms.serdes.proto_serde import ProtoSerde
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema

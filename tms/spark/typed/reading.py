@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tms.core.errors import PayloadUndecodable, SchemaRefused
-from tms.core.topic_schemas import TopicSchemas
+from tms.core.values.topic_schemas import TopicSchemas
 from tms.serdes.serde import SchemaSource, Undecodable
 from tms.spark.rows import hexadecimal, spark_column
 from tms.spark.typed.decoding import Decoded, PayloadDecoder

@@ -5,14 +5,14 @@ What was found is kept by who asks, for a query: a schema's id means one schema 
 
 from typing import NamedTuple
 
-from tms.client.bridge import Bridge
-from tms.client.calls import Calls
-from tms.client.remote import RemoteMessaging
-from tms.client.remote_schemas import RemoteSchemas
+from tms.client.remote.calls import Calls
+from tms.client.remote.remote_messaging import RemoteMessaging
+from tms.client.remote.remote_schemas import RemoteSchemas
+from tms.client.threads.bridge import Bridge
 from tms.core.errors import PayloadRefused
-from tms.core.schemas import SchemaVersion
-from tms.core.topic import TopicId
-from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.core.services.schemas import SchemaVersion
+from tms.core.values.topic import TopicId
+from tms.core.values.topic_schemas import TopicSchemas, schemas_of
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, UnusableSchema
 from tms.serdes.serdes import Serdes

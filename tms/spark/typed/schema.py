@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from tms.core.errors import PayloadRefused
-from tms.core.schema_types import AVRO, type_of
-from tms.core.schemas import LATEST
+from tms.core.services.schemas import LATEST
+from tms.core.values.schema_types import AVRO, type_of
 from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, UnusableSchema
 from tms.spark.option_values import refuse

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, PayloadRefused
+from tms.core.text.credentials import shortened
 from tms.serdes.serde import Unencodable, UnusableSchema
 from tms.spark.rows import messages_of, parts_of
 from tms.spark.typed.encoding import RowEncoder

@@ -10,15 +10,15 @@ from tests.api.console.records import avro
 from tests.api.console.site import Site
 from tests.manual_clock import ManualClock
 from tests.scale import scaled
-from tms.core.caller import Caller
-from tms.core.cluster import ClusterState, Instance, Role
-from tms.core.findings import Finding
-from tms.core.frame import bodies_of, encode_body
-from tms.core.groups import Nacks, Settle, Take
-from tms.core.namespaces import NamespaceSettings
-from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
+from tms.core.services.cluster import ClusterState, Instance, Role
+from tms.core.services.findings import Finding
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import Caller
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.groups import Nacks, Settle, Take
+from tms.core.values.namespaces import NamespaceSettings
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
 from tms.watch.history import STEP_S
 
 OPENED_MS = 1_792_000_000_000

@@ -9,11 +9,11 @@ from playwright.sync_api import Browser, expect
 from tests.api.console.browser.window import Window
 from tests.api.console.records import FIELD, FIRST, SECOND, avro
 from tests.api.console.site import NS, PAGE, TOPIC, Site, site
-from tms.core.message import Message
-from tms.core.namespaces import NamespaceSettings
-from tms.core.reading import Reading
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest, TransactionStatus
+from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.message import Message
+from tms.core.values.namespaces import NamespaceSettings
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 
 UNFIT = avro(FIELD, {"name": "c", "type": "int"})
 

@@ -9,10 +9,10 @@ from playwright.sync_api import Browser, expect
 
 from tests.api.console.browser.window import Window
 from tests.api.console.site import PAGE, TOPIC, Site
-from tms.core.caller import Caller
-from tms.core.frame import bodies_of, encode_body
-from tms.core.groups import Take
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import Caller
+from tms.core.values.frame import bodies_of, encode_body
+from tms.core.values.groups import Take
 
 TURNED = "\u202e\u2066"
 HARM = (

@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.api.console.browser.window import Window
 from tests.api.console.site import NS, PAGE, TOPIC, Site
-from tms.core.topic import TopicId
+from tms.core.values.topic import TopicId
 
 PRESSES_MAX = 200
 _FOCUSED = """() => {

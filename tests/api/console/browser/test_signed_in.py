@@ -14,8 +14,8 @@ from tests.api.console.browser.other_server import serving
 from tests.api.console.browser.window import WAIT_MS_MAX, Window
 from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.doors import ROOT, Doors
-from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
-from tms.core.transactions import StartRequest
+from tms.core.services.transactions import StartRequest
+from tms.core.values.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.security.resources import Action
 
 """Within this time a page is closed to those whose token is revoked."""

@@ -1,0 +1,1 @@
+"""Who may ask what: callers, access control, and the audit."""

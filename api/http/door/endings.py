@@ -1,0 +1,47 @@
+"""The credentials of a server that end: its certificate, and the tokens that it knows."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from api.http.door.access_control import AccessControl
+from tms.core.services.findings import Ending
+
+
+class Endings:
+    """Certificates in files, and tokens."""
+
+    def __init__(self, access: AccessControl | None, certificates: Sequence[str]) -> None:
+        """Look at files of certificates, and at what `access` knows."""
+        self._access = access
+        self._certificates = certificates if importlib.util.find_spec("cryptography") else ()
+        self._read: dict[str, tuple[int, Ending | None]] = {}
+        """By file: when it was written, and what it says."""
+
+    def __call__(self) -> list[Ending]:
+        """Return them; a certificate is read again once its file has changed."""
+        found = [
+            Ending(f"token {token_id} of {kept.principal}", kept.expires_ms, fails=False)
+            for token_id, kept in (
+                () if self._access is None else self._access.grants.tokens.items()
+            )
+            if kept.expires_ms is not None
+        ]
+        certificates = (self._certificate(file) for file in self._certificates)
+        return [*found, *(each for each in certificates if each is not None)]
+
+    def _certificate(self, file: str) -> Ending | None:
+        from cryptography import x509  # noqa: PLC0415  an extra
+
+        try:
+            written = Path(file).stat().st_mtime_ns
+            known = self._read.get(file)
+            if known is not None and known[0] == written:
+                return known[1]
+            certificates = x509.load_pem_x509_certificates(Path(file).read_bytes())
+        except (OSError, ValueError):
+            return None
+        ends = min(each.not_valid_after_utc for each in certificates)
+        ending = Ending(f"certificate {file}", int(ends.timestamp() * 1000), fails=True)
+        self._read[file] = written, ending
+        return ending

@@ -1,0 +1,75 @@
+"""Whose request a proxy passes on: its address, as proxies that are trusted say it.
+
+1. Only a connection from a trusted proxy is believed, and of what it says only what trusted ones
+   have added: the last address that is not theirs.
+2. It says so by X-Forwarded-For or by Forwarded (RFC 7239). A client may send the one that its
+   proxy does not set. So if they differ, or one cannot be read, the address is `UNKNOWN`.
+3. That is for limits, for the audit, and for what this machine alone may do. Host and Origin are
+   checked as they come.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import IPv6Address, ip_address
+
+from tms.core.text.hosts import Network
+
+UNKNOWN = "unknown"
+_HOPS_MAX = 32
+"""The proxies that a request passes, at most."""
+_FOR = re.compile(rb'(?:^|;)\s*for\s*=\s*(?:"([^"]*)"|([^;\s]*))\s*(?=;|$)', re.IGNORECASE)
+_WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::\d{1,5})?|(\d[\d.]*)(?::\d{1,5})?", re.ASCII)
+
+
+class TrustedProxies:
+    """The proxies whose word counts."""
+
+    def __init__(self, networks: Iterable[Network] = ()) -> None:
+        """Trust the proxies in `networks`."""
+        self._networks = tuple(networks)
+
+    def address_of(self, peer_address: str, headers: Mapping[bytes, bytes]) -> str:
+        """Return the address of who asks, of a connection from `peer_address`."""
+        if not self._networks or not self._trusts(peer_address):
+            return peer_address
+        told = {
+            self._last(header, read, peer_address)
+            for name, read in ((b"x-forwarded-for", _node), (b"forwarded", _node_of_element))
+            if (header := headers.get(name)) is not None
+        }
+        if not told:
+            return peer_address
+        return told.pop() if len(told) == 1 else UNKNOWN
+
+    def _last(self, header: bytes, read: Callable[[bytes], str], peer_address: str) -> str:
+        """Return the last address of a header that is not a trusted proxy's."""
+        address = peer_address
+        for element in reversed(header.rsplit(b",", _HOPS_MAX)[-_HOPS_MAX:]):
+            address = read(element.strip())
+            if not self._trusts(address):
+                break
+        return address
+
+    def _trusts(self, address: str) -> bool:
+        try:
+            found = ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped
+        return any(found in network for network in self._networks)
+
+
+def _node(element: bytes) -> str:
+    """Return the address of a node, without its port; `UNKNOWN` if it is none."""
+    text = element.decode("latin-1")
+    found = _WITH_PORT.fullmatch(text)
+    try:
+        return str(ip_address(text if found is None else found[1] or found[2]))
+    except ValueError:
+        return UNKNOWN
+
+
+def _node_of_element(element: bytes) -> str:
+    found = _FOR.search(element)
+    return UNKNOWN if found is None else _node(found[1] or found[2] or b"")

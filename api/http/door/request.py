@@ -1,0 +1,78 @@
+"""One request, as the door and the audit see it: what came, who asks, and what is told of it.
+
+It has no way to answer: that is the exchange's (`api.http.exchange`), which fills this.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from api.http.door.admitted import Admitted
+from api.http.door.guarded import Guarded
+from api.http.protocol.client_wire import ClientWire
+from api.http.protocol.head import Fields
+from tms.security.rules import Rule
+
+
+class Use(NamedTuple):
+    """Something that was allowed, and is told once it is known how it ended."""
+
+    action: str
+    resource: str
+    rule: Rule | None = None
+    """The rule that allowed it; None if it is a superuser."""
+    about: str | None = None
+
+
+class Request:
+    """A request."""
+
+    __slots__ = (
+        "about",
+        "admission",
+        "authorization",
+        "connection",
+        "fields",
+        "headers",
+        "method",
+        "names",
+        "operation",
+        "path",
+        "query",
+        "refusal",
+        "status",
+        "uses",
+        "whole_body",
+    )
+
+    connection: ClientWire
+    operation: Guarded | None
+    """None if the request leads to none, or elsewhere."""
+    method: str
+    path: str
+    """As it came, not decoded."""
+    query: bytes
+    names: Mapping[str, str]
+    """The decoded parts of the path that have names."""
+    fields: Fields
+    headers: Mapping[bytes, bytes]
+    """The request's headers, by their names in lower case."""
+    authorization: bytes | None
+    """The value of Authorization, which `headers` does not have; None if there is none."""
+    whole_body: bytes | None
+    """None if it has to be received."""
+    status: int
+    """The status of the answer; 0 before there is one."""
+    admission: Admitted | None
+    """How it was let in; None where everybody may do everything."""
+    uses: dict[object, Use] | None
+    """The allowed uses that are not reported to the audit yet, each once, in their order."""
+    refusal: Exception | None
+    """The error that was reported as a refusal."""
+    about: str | None
+    """The thing that the audit reports besides the resource."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """The IP address of the caller, as its connection or a trusted proxy says it."""

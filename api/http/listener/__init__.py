@@ -1,0 +1,1 @@
+"""Sockets and TLS: from a connection to an application."""

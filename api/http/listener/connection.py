@@ -1,0 +1,286 @@
+"""One connection: reads requests, has each answered, and writes the answers in order.
+
+One request is at work at a time. What comes behind it is held until it is answered, so an error
+answer never stands before or within another's. Reading is paused while much is held, or while more
+of a body has come than its handler has taken.
+
+A request begins when its head is there; its handler receives the body as that comes. An answer
+that does not wait for the end of the body ends the connection: it says `connection: close`, and the
+client's side is read for a moment longer, so that a reset does not lose the answer.
+
+A client that ends its side alone gets the answers to all whole requests that it sent. Every wait
+for a client has an end (`api.http.protocol.connections`). The states, and which may follow which,
+are in `api.http.protocol.connection_state`. Used on the event loop's thread alone.
+"""
+
+import asyncio
+import logging
+
+from api.http.endpoint import Endpoint
+from api.http.exchange import Exchange
+from api.http.listener.app import App
+from api.http.protocol.answer import CONTINUE, lines
+from api.http.protocol.client_wire import ClientWire
+from api.http.protocol.connection_state import (
+    CLOSING,
+    END,
+    ENDING,
+    IDLE,
+    LINGERING,
+    LOST,
+    NEXT,
+    RECEIVING,
+    REST,
+    STREAMING,
+    WORKING,
+)
+from api.http.protocol.connections import Connections
+from api.http.protocol.framing import framing_of
+from api.http.protocol.head import Head
+from api.http.protocol.head_cache import HeadReader
+from api.http.protocol.incoming_body import IncomingBody
+from api.http.protocol.taskless import TasklessCall
+from tms.core.errors import InternalError, InvalidRequest, TmsError
+from tms.core.runtime.rare_log import RareLog
+
+_HELD_BYTES_MAX = 64 * 1024
+"""The most bytes after the running request before reading is paused."""
+_REQUESTS_A_TURN = 16
+"""So many of one connection begin before others have their turn."""
+
+_PATH_CHARS_LOGGED = 200
+
+_broken_off = RareLog(logging.getLogger("tms.api"), "answers broken off", logging.ERROR)
+
+
+class HttpConnection(ClientWire):
+    """HTTP/1.1 on one connection."""
+
+    __slots__ = (
+        "_app",
+        "_heads",
+        "_held",
+    )
+
+    def __init__(self, app: App, shared: Connections) -> None:
+        """Answer by `app`."""
+        super().__init__(shared)
+        self._app = app
+        self._heads = HeadReader(shared.heads, shared.head_bytes_max)
+        self._held = b""  # what has come behind the request that is at work
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a new connection, on which there is to be a request in time."""
+        super().connection_made(transport)
+        self._shared.entered(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wake whoever waits for the client: it is gone."""
+        is_at_work = not self.is_idle
+        super().connection_lost(exc)
+        if self._body is not None:
+            self._body.lose()
+            self._body = self._body if is_at_work else None
+
+    def eof_received(self) -> bool:
+        """Take note that the client has ended its side; return whether the connection stays."""
+        if self._state is WORKING or (self._state is IDLE and self._held):
+            if self._then is NEXT:
+                self._then = REST
+            self._wake()
+            return True
+        if self._state is STREAMING:
+            self.abort()
+        return self._state is CLOSING
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what has come."""
+        if self._body is not None:
+            self._take(self._body, data)
+        elif self._state is IDLE and not self._held:
+            self._begin(data)
+        elif self._state not in ENDING:
+            self._hold(data)
+
+    # Requests.
+
+    def _begin(self, data: bytes) -> None:
+        """Begin with the requests that have come, until one is at work or others have a turn."""
+        begun = 0
+        try:
+            while data and self._state is IDLE:
+                if begun == _REQUESTS_A_TURN:
+                    self._shared.loop.call_soon(self._go_on)
+                    break
+                read = self._heads.read(data)
+                if read is None:
+                    return
+                data = self._start(*read)
+                begun += 1
+        except TmsError as error:
+            self.refuse(error)
+        except Exception as error:
+            _broken_off.add("the head of a request", error)
+            self.refuse(InternalError())
+        else:
+            if data and self._state not in ENDING:
+                self._hold(data)
+
+    def _go_on(self) -> None:
+        """Begin with what was held; if nothing more can come behind it, end the connection."""
+        if self._held and self._state is IDLE:
+            data, self._held = self._held, b""
+            self.resume_reading()
+            self._begin(data)
+        if self._then is REST and self._state is IDLE and not self._held:
+            self.close()
+
+    def _start(self, head: Head, data: bytes) -> bytes:
+        """Have a request answered; return what comes behind it."""
+        shared = self._shared
+        method, target, fields, authorization = head
+        target, _, query = target.partition(b"?")
+        path = target.decode("latin-1")
+        endpoint, names = self._app.routes.find(method, path)
+        is_surplus = bool(shared.surplus) and shared.is_surplus(self, is_probe=endpoint.is_probe)
+        shared.idle.leave(self)
+        has_all = self._then is REST
+        if not fields.keep_alive or shared.is_stopping or is_surplus:
+            self._then = END
+        size = fields.body_bytes
+        whole: bytes | None = data[:size]
+        if len(data) >= size and not fields.is_chunked:
+            data = data[size:]
+        else:
+            framing = framing_of(fields)
+            part, data = framing.feed(data)
+            if framing.is_done:
+                whole = part
+            else:
+                whole, expected = None, fields.expects_continue and not part
+                self._body = IncomingBody(framing, part, self, expected=expected)
+                shared.bodies.enter(self, shared.loop)
+                if has_all:
+                    self._body.lose()
+        exchange = Exchange(
+            self,
+            endpoint,
+            method=method,
+            path=path,
+            query=query,
+            names=names,
+            fields=fields,
+            authorization=authorization,
+            whole_body=whole,
+        )
+        self._become(RECEIVING if whole is None else WORKING)
+        running = self._run(exchange, endpoint)
+        if whole is not None and endpoint.is_taskless:
+            TasklessCall(running, shared.loop, shared.tasks, shared.calls).start()
+        else:
+            task = shared.loop.create_task(running)
+            shared.tasks.add(task)
+            task.add_done_callback(shared.tasks.discard)
+        return data
+
+    async def _run(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Have the endpoint answer; if it does not, close the connection."""
+        try:
+            await endpoint.serve(exchange)
+        except Exception as error:
+            _broken_off.add(exchange.path[:_PATH_CHARS_LOGGED], error)
+        finally:
+            if not exchange.is_answered:
+                self.close()
+            if self.is_lost:
+                self._body = None  # which knows the connection
+
+    def refuse(self, error: TmsError) -> None:
+        """Answer what is no request. It is the last answer."""
+        self._shared.awaits_no_head(self)
+        self._shared.malformed.add(error)
+        self._heads.forget()
+        self._then = END
+        status, body, content_type, headers, _ = self._app.error(error)
+        head = self.head_start(status, content_type, lines(headers))
+        self._write(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
+        self._linger()
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what comes behind the request that is at work."""
+        self._held += data
+        if len(self._held) > _HELD_BYTES_MAX:
+            self.pause_reading()
+
+    # The body of the request that is at work.
+
+    def _take(self, body: IncomingBody, data: bytes) -> None:
+        """Take in a part of the body."""
+        try:
+            behind = data if body.is_complete else body.feed(data)
+        except InvalidRequest as error:
+            self.fail_body(error)
+            return
+        if body.is_complete:
+            self._shared.bodies.leave(self)
+            if self._state is RECEIVING:
+                self._become(WORKING)
+            if self._state in ENDING:
+                self.close()
+            elif behind:
+                self._hold(behind)
+
+    def fail_body(self, error: InvalidRequest) -> None:
+        """Have whoever receives the body get `error`: no more of it is taken."""
+        self._shared.bodies.leave(self)
+        if self._state in ENDING:
+            self.close()
+        elif self._body is not None:
+            self._body.fail(error)
+
+    def write_continue(self) -> None:
+        """Tell the client to send the body."""
+        self._write(CONTINUE)
+
+    # Answers.
+
+    def write_last(self, data: bytes) -> None:
+        """Write the end of an answer, and go on with the next request."""
+        if self._head_written:
+            data, self._head_written = self._head_written + data, b""
+        if data and self._state is not LOST:
+            self._transport.write(data)
+        self._shared.requests += 1
+        if self._state in ENDING or self._transport.is_closing():
+            return
+        body = self._body
+        if body is not None and body.is_complete:
+            if not body.is_received:
+                body.discard()  # it may have paused reading, and the next request is to come
+            self._body = body = None
+        if body is not None or (self._held and self._then is END):
+            self._linger()
+            return
+        if self._then is END:
+            self.close()
+            return
+        self._become(IDLE)
+        self._shared.idle.enter(self, self._shared.loop)
+        if self._held:
+            self._go_on()
+        elif self._then is REST:
+            self._shared.loop.call_soon(self._go_on)
+
+    def _linger(self) -> None:
+        """End the connection once the client has closed its side, or some time has passed."""
+        self._become(LINGERING)
+        self._held = b""
+        if self._body is not None:
+            self._body.discard()
+        self._shared.bodies.leave(self)
+        self.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._shared.lingering.enter(self, self._shared.loop)

@@ -1,0 +1,75 @@
+"""The server's certificate and key, which may be changed while it serves.
+
+Guarantees that there is always a context to serve by: one that cannot be made of the files as they
+are now is logged, and the last good one stays. Connections that are open keep theirs. Used on the
+event loop's thread; a look is a `stat` of each file.
+"""
+
+import logging
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
+from tms.core.runtime.tls import TlsFiles, is_read_by_others, server_context
+
+_log = logging.getLogger("tms.api")
+
+
+class ServerTls:
+    """The newest context that could be made of the files."""
+
+    def __init__(self, files: TlsFiles, to_others: ssl.SSLContext | None = None) -> None:
+        """Read the files. Raises `ValueError`, which names the setting of what is wrong.
+
+        `to_others`, by which this server reaches others, gets each new certificate too.
+        """
+        self._to_others = to_others
+        self._files = files
+        self._seen = _state_of(files)
+        self._context = server_context(files)
+        if is_read_by_others(files.key):
+            _log.warning(
+                "tls_key: other users of this machine may read %s: chmod 600 it", files.key
+            )
+
+    @property
+    def certificates(self) -> Sequence[str]:
+        """The files that have certificates."""
+        return tuple(each for each in (self._files.cert, self._files.client_ca) if each)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context for new connections."""
+        return self._context
+
+    def look(self) -> None:
+        """Read the files again if one of them has changed since they were read."""
+        if _state_of(self._files) != self._seen:
+            self.reload()
+
+    def reload(self) -> None:
+        """Read the files again. If something is wrong with them, log it and go on as before."""
+        self._seen = _state_of(self._files)
+        try:
+            self._context = server_context(self._files)
+        except ValueError as error:
+            _log.error(
+                "the changed certificate is not valid, so the last one stays in use: %s", error
+            )
+        else:
+            if self._to_others is not None:
+                self._to_others.load_cert_chain(self._files.cert, self._files.key)
+            _log.info("new connections use the certificate in %s from now on", self._files.cert)
+
+
+def _state_of(files: TlsFiles) -> list[tuple[int, int, int] | None]:
+    """Return what changes with each of the files; None for one that is not there."""
+    return [_state(Path(each)) for each in files.all]
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    try:
+        now = file.stat()
+    except OSError:
+        return None
+    return now.st_mtime_ns, now.st_size, now.st_ino

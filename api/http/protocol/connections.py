@@ -1,0 +1,216 @@
+"""The shared parts of a server's connections: bounds, timers, known heads, the date, and the list.
+
+Guarantees:
+
+1. There are at most `connections_max` at a time, so that descriptors are left for the store.
+2. Above nine tenths of that, each new connection takes the place of one that waits for its client:
+   for a request, or for its client to read. `api.http.protocol.eviction` says which. One whose
+   request is at work stays, and so does one of a server of the cluster.
+3. If there is no place, `SURPLUS_MAX` more are accepted for the operations by which others look
+   after this server (`Operation.is_probe`), and are closed behind the answer. All else is refused
+   there. Of too many, the one that came first is refused.
+4. Each wait for a client ends: for a head, a body, the reading of an answer, the end of its side.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from email.utils import formatdate
+from typing import Any, Protocol
+
+from api.http.protocol.eviction import Evictions
+from api.http.protocol.head_cache import HeadCache
+from api.http.protocol.slow_readers import SlowReaders, UnreadOutput
+from api.http.protocol.taskless import TasklessCall
+from api.http.protocol.timeouts import Timeouts
+from tms.core.errors import InvalidRequest, TmsError, TooManyConnections
+from tms.core.limits import Limits
+from tms.core.runtime.rare_log import RareLog
+
+_log = logging.getLogger("tms.api")
+
+LINGER_S = 2.0
+"""How long a client is listened to after the last answer."""
+SURPLUS_MAX = 32
+SURPLUS_HEAD_S_MAX = 2.0
+"""How long the head of a request may take on a connection beyond `connections_max`."""
+_UNREAD_S_MIN = 1.0
+"""Who reads in that time is not taken for one that does not read."""
+
+
+class OpenConnection(UnreadOutput, Protocol):
+    """A connection, as others see it."""
+
+    is_of_server: bool
+    """Whether a server of the cluster has made it."""
+
+    @property
+    def address(self) -> str:
+        """The IP address of its other end."""
+        ...
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a request is at work that does not wait for the client to read."""
+        ...
+
+    def close(self) -> None:
+        """Close it at once."""
+        ...
+
+    def refuse(self, error: TmsError) -> None:
+        """Answer an error, and close it."""
+        ...
+
+    def fail_body(self, error: InvalidRequest) -> None:
+        """Have whoever receives the body get `error`: no more of it is taken."""
+        ...
+
+    def finish(self) -> None:
+        """Close it once what is at work is answered."""
+        ...
+
+
+class Connections:
+    """The connections of one server. Made within its event loop."""
+
+    def __init__(self, limits: Limits, connections_max: int) -> None:
+        """Allow `connections_max` connections at a time."""
+        self.loop = asyncio.get_running_loop()
+        self.head_bytes_max = limits.request_head_bytes_max
+        self.heads = HeadCache()
+        self.open: set[OpenConnection] = set()
+        self.surplus: dict[OpenConnection, None] = {}
+        """Those of them that are beyond `connections_max`, the first one first."""
+        self.tasks: set[asyncio.Task[Any]] = set()
+        """Requests that are at work in a task."""
+        self.calls: set[TasklessCall] = set()
+        """Requests that wait without a task."""
+        self.idle: Timeouts[OpenConnection] = Timeouts(limits.request_head_s_max, _close)
+        """Connections without a whole head."""
+        self.bodies: Timeouts[OpenConnection] = Timeouts(limits.request_body_s_max, self._too_slow)
+        """Connections whose request's body has not all come."""
+        self.unread: SlowReaders[OpenConnection] = SlowReaders(limits.request_body_s_max, self.loop)
+        """Connections whose client has to read."""
+        self.lingering: Timeouts[OpenConnection] = Timeouts(LINGER_S, _close)
+        """Connections whose last answer was written."""
+        surplus_s = min(SURPLUS_HEAD_S_MAX, limits.request_head_s_max)
+        self._surplus_idle: Timeouts[OpenConnection] = Timeouts(surplus_s, self._refuse)
+        self.malformed = RareLog(_log, "requests that are malformed")
+        self.requests = 0
+        """How many were answered."""
+        self.is_stopping = False
+        self.date = b""
+        """The line of an answer's head that tells the time."""
+        self._connections_max = connections_max
+        self._crowded_from = -(-connections_max * 9 // 10)
+        self._evictions = Evictions(self._waiting, self._waits_since)
+        self.tell_time()
+
+    def tell_time(self) -> None:
+        """Have answers tell the present time; to be called each second."""
+        self.date = b"date: %s\r\n" % formatdate(usegmt=True).encode()
+
+    # Who comes and goes.
+
+    def entered(self, connection: OpenConnection) -> None:
+        """Count a new connection in, and start the time in which its first head has to come."""
+        if self._places_taken >= self._crowded_from:
+            self._evict()
+        has_place = self._places_taken < self._connections_max
+        self.open.add(connection)
+        self._evictions.enter(connection.address)
+        if has_place:
+            self.idle.enter(connection, self.loop)
+            return
+        self.surplus[connection] = None
+        self._surplus_idle.enter(connection, self.loop)
+        if len(self.surplus) > SURPLUS_MAX:
+            self._refuse_first()
+
+    def left(self, connection: OpenConnection) -> None:
+        """Count a connection out, if it is not yet."""
+        self.awaits_no_head(connection)
+        self.bodies.leave(connection)
+        self.lingering.leave(connection)
+        self.unread.leave(connection)
+        if connection not in self.open:
+            return
+        self.open.discard(connection)
+        self.surplus.pop(connection, None)
+        self._evictions.leave(connection.address)
+
+    def awaits_no_head(self, connection: OpenConnection) -> None:
+        """End the time in which a head has to come."""
+        self.idle.leave(connection)
+        self._surplus_idle.leave(connection)
+
+    def is_surplus(self, connection: OpenConnection, *, is_probe: bool) -> bool:
+        """Whether a connection that has a request is to be closed behind the answer: it is surplus.
+
+        Where there is a place again, it is an ordinary one from now on. Raises `TooManyConnections`
+        if there is none, and the request is no probe.
+        """
+        if connection not in self.surplus:
+            return False
+        self._surplus_idle.leave(connection)
+        if self._places_taken < self._connections_max:
+            del self.surplus[connection]
+            return False
+        if not is_probe:
+            raise self._too_many
+        return True
+
+    @property
+    def _places_taken(self) -> int:
+        return len(self.open) - len(self.surplus)
+
+    @property
+    def _too_many(self) -> TooManyConnections:
+        return TooManyConnections(connections_max=self._connections_max)
+
+    def _refuse(self, connection: OpenConnection) -> None:
+        connection.refuse(self._too_many)
+
+    def _refuse_first(self) -> None:
+        """Close the first surplus connection that has no request at work."""
+        first = next(each for each in self.surplus if not each.is_at_work)
+        if self._surplus_idle.since(first) is not None:
+            first.refuse(self._too_many)
+        first.close()
+        self.left(first)
+
+    # Who makes way.
+
+    def _evict(self) -> None:
+        """Cut off the connection that is to go first, if any may."""
+        found = self._evictions.next(self.loop.time())
+        if found is not None:
+            self.left(found)
+            found.abort()  # over TLS, one that is closed may take its time
+
+    def _waiting(self) -> Iterator[tuple[OpenConnection, str, float]]:
+        """Give the connections that may go, each with its address and since when it waits."""
+        for timeouts in (self.idle, self.lingering, self.unread.since):
+            for each in list(timeouts):
+                since_s = self._waits_since(each)
+                if since_s is not None:
+                    yield each, each.address, since_s
+
+    def _waits_since(self, connection: OpenConnection) -> float | None:
+        """Return since when a connection waits for its client; None if it may not go."""
+        if connection.is_of_server or connection.is_at_work or connection in self.surplus:
+            return None
+        since_s = self.unread.since.since(connection)
+        if since_s is not None:
+            return since_s if since_s + _UNREAD_S_MIN <= self.loop.time() else None
+        idle_s = self.idle.since(connection)
+        return self.lingering.since(connection) if idle_s is None else idle_s
+
+    def _too_slow(self, connection: OpenConnection) -> None:
+        seconds = self.bodies.seconds
+        connection.fail_body(InvalidRequest("body_too_slow", request_body_s_max=seconds))
+
+
+def _close(connection: OpenConnection) -> None:
+    connection.close()

@@ -1,0 +1,204 @@
+"""The formats of bodies, as the headers say them: of a request's, and of what the client takes.
+
+Headers repeat, so what each short value says is kept.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib.util import find_spec
+
+from api.http.protocol.header_values import MediaType, kept, media_type_of, media_types_of
+from tms.core.errors import InvalidRequest
+from tms.core.text.credentials import shortened
+from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_frames import AVRO_FRAMES
+from tms.wire.bodies import BodyFormat, MessagesFormat
+from tms.wire.json_bodies import JSON
+from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE
+
+_HEADER_CHARS_SHOWN = 100
+_JSON_OR_FORM = (JSON.content_type, "application/x-www-form-urlencoded")
+_EXTRA = "tms-messaging[arrow]"
+_AVRO_VERSIONS = {"1": AVRO, "2": AVRO_FRAMES}
+_ARROW_VERSION = "2"
+ArrowDecoder = Callable[[bytes, int], list[bytes]]
+"""`tms.arrow.published.decode_bodies`."""
+
+
+def _parse(value: bytes) -> MediaType:
+    return media_type_of(value.decode("latin-1"))
+
+
+@kept
+def _name_of(content_type: bytes) -> str:
+    return _parse(content_type).name
+
+
+@kept
+def format_of(content_type: bytes) -> BodyFormat:
+    """Return the format that a Content-Type names. Raises `InvalidRequest`."""
+    media_type, parameters = _parse(content_type)
+    if media_type == AVRO.content_type:
+        avro = _AVRO_VERSIONS.get(parameters.get("version", "1"))
+        if avro is None:
+            raise _unsupported(content_type)
+        return avro
+    charset = parameters.get("charset", "utf-8").lower()
+    is_text = "encoding" not in parameters and charset in ("utf-8", "us-ascii")
+    if media_type == JSON.content_type and is_text:
+        return JSON
+    raise _unsupported(content_type)
+
+
+def check_only_json(headers: Mapping[bytes, bytes], body: bytes | None) -> None:
+    """Raise `InvalidRequest` on headers that do not take and give JSON: `Exchange`'s."""
+    content_type, accept = headers.get(b"content-type"), headers.get(b"accept")
+    if accept is not None:
+        _check_takes_json(accept)
+    if content_type is not None:
+        _check_names_json(content_type)
+    elif body != b"":
+        raise InvalidRequest(
+            "unsupported_content_type", content_type=None, expected=JSON.content_type
+        )
+
+
+@kept
+def _check_names_json(content_type: bytes) -> None:
+    if format_of(content_type) is not JSON:
+        raise _unsupported(content_type, expected=JSON.content_type)
+
+
+@kept
+def _check_takes_json(accept: bytes) -> None:
+    best_type_of(accept, (JSON.content_type,))
+
+
+@kept
+def check_json(content_type: bytes) -> None:
+    """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
+
+    Java's HttpURLConnection and curl say "form" of each body of which they are told nothing.
+    """
+    if content_type:
+        check_type(content_type, _JSON_OR_FORM)
+
+
+def check_type(content_type: bytes, taken: Collection[str]) -> None:
+    """Raise `InvalidRequest` (unsupported_content_type) on a type that is not `taken`."""
+    if _name_of(content_type) not in taken:
+        raise _unsupported(content_type)
+
+
+def _unsupported(content_type: bytes, **detail: str) -> InvalidRequest:
+    return InvalidRequest("unsupported_content_type", content_type=_shown(content_type), **detail)
+
+
+def _shown(value: bytes) -> str:
+    return shortened(value.decode("latin-1"), _HEADER_CHARS_SHOWN)
+
+
+def best_type_of(accept: bytes, given: Sequence[str]) -> str:
+    """Return which of the types `given` an Accept likes best; of equals, the first.
+
+    Raises `InvalidRequest` (not_acceptable).
+    """
+    wanted = list(media_types_of(accept))
+    liked = {each: _liked(each, wanted) for each in given}
+    best = max(given, key=lambda each: liked[each])
+    if not liked[best] and wanted:
+        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=" or ".join(given))
+    return best
+
+
+def _liked(given: str, wanted: Sequence[MediaType]) -> float:
+    """Return how much a type is liked: as the item says that names it most closely."""
+    main = given.partition("/")[0]
+    for name in (given, f"{main}/*", "*/*"):
+        named = [item for item in wanted if item.name == name]
+        if named:
+            return max(_quality(item.parameters) for item in named)
+    return 0.0
+
+
+def _quality(parameters: Mapping[str, str]) -> float:
+    """Return how much an item of a field that lists what a client takes is liked; 0: not at all."""
+    try:
+        return float(parameters.get("q", "1"))
+    except ValueError:
+        return 1.0
+
+
+def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
+    """Return the format that Accept asks a poll's answer in: Arrow, or else that of the body.
+
+    Raises `InvalidRequest` (not_acceptable) if it is Arrow, and that is not installed, or is not
+    known in that version.
+    """
+    version = _arrow_version(accept)
+    if version is None:
+        return body_format
+    try:
+        from tms.arrow.polled import ARROW  # noqa: PLC0415  an extra
+    except ImportError:
+        raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
+    if version != _ARROW_VERSION:
+        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=POLLED_ARROW_TYPE)
+    return ARROW
+
+
+def has_arrow() -> bool:
+    """Whether messages may travel as Arrow, without loading it."""
+    return find_spec("pyarrow") is not None
+
+
+@kept
+def wants_decoded(accept: bytes) -> bool:
+    """Whether an Accept asks for JSON of what messages say by their schemas."""
+    for media_type, parameters in media_types_of(accept):
+        if media_type == JSON.content_type and parameters.get("decode", "").lower() == "true":
+            return _quality(parameters) != 0
+    return False
+
+
+def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
+    """Return what decodes messages from Arrow, where a Content-Type names that.
+
+    Raises `InvalidRequest` (unsupported_content_type) where it is not installed.
+    """
+    if _name_of(content_type) != ARROW_TYPE:
+        return None
+    try:
+        from tms.arrow.published import decode_bodies  # noqa: PLC0415  an extra
+    except ImportError:
+        raise InvalidRequest(
+            "unsupported_content_type", content_type=ARROW_TYPE, needs=_EXTRA
+        ) from None
+    return decode_bodies
+
+
+@kept
+def _arrow_version(accept: bytes) -> str | None:
+    """Return the version of Arrow's streams that an Accept asks for; None for other types."""
+    for media_type, parameters in media_types_of(accept):
+        if media_type == ARROW_TYPE and _quality(parameters) != 0:
+            return parameters.get("version", _ARROW_VERSION)
+    return None
+
+
+def is_gzip(content_encoding: bytes) -> bool:
+    """Whether a Content-Encoding says gzip, not none. Raises `InvalidRequest` on any other."""
+    encoding = content_encoding.strip().lower()
+    if encoding in (b"gzip", b"x-gzip"):
+        return True
+    if encoding in (b"", b"identity"):
+        return False
+    raise InvalidRequest("unsupported_content_encoding", content_encoding=_shown(content_encoding))
+
+
+@kept
+def takes_gzip(accept_encoding: bytes) -> bool:
+    """Whether an Accept-Encoding lists gzip, and not with a quality of zero."""
+    for item in accept_encoding.decode("latin-1").lower().split(","):
+        if "gzip" in item and (coding := media_type_of(item)).name in ("gzip", "x-gzip"):
+            return _quality(coding.parameters) != 0
+    return False

@@ -1,0 +1,1 @@
+"""Groups of a topic: takes, leases, settles and workers."""

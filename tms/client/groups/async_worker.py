@@ -1,0 +1,235 @@
+"""A worker: calls a function with each message that a group gives it, several at a time.
+
+It takes before it begins a transaction, so that the transaction sees the message. However a
+function ends, its message is acknowledged, nacked or given back: what it raises is logged, and
+nacks its message; `SystemExit` and `KeyboardInterrupt` stop the worker too, and `run` raises them.
+When it stops, it takes no more, waits for what is worked on, and gives the rest back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tms.client.groups.async_group_message import (
+    UNSETTLED,
+    AsyncGroupMessage,
+    Retry,
+    Settling,
+    reason_of,
+)
+from tms.client.groups.held_messages import HeldMessages
+from tms.client.groups.take_settings import HOLD_S_MAX, TakeSettings
+from tms.client.groups.worker_recovery import WorkerRecovery
+from tms.client.threads.sigterm import stopping_at_sigterm
+from tms.client.transactions.async_transaction import AsyncTransactionContext
+from tms.client.transactions.participants import TransactionAware
+from tms.core.errors import AckRefused, InvalidRequest, LeaseLost, TransactionNotInProgress
+from tms.core.text.durations import Duration, whole_seconds_of
+from tms.core.values.groups import TAKE_MESSAGES_MAX
+
+PREFETCH_EACH = 2
+"""How many messages are taken ahead for each that is worked on."""
+CONCURRENCY_MAX = TAKE_MESSAGES_MAX // PREFETCH_EACH
+_TOO_LONG = "the work took longer than its transaction may: give the worker transaction_timeout_s"
+
+_log = logging.getLogger("tms.client")
+
+Handle = Callable[[AsyncGroupMessage], Awaitable[BaseException | None]]
+"""Works on a message, and acknowledges it. Returns or raises why that failed."""
+Begin = Callable[..., AsyncTransactionContext]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker works. Raises `ValueError` and `InvalidRequest`."""
+
+    concurrency: int = 1
+    stop_s: float = 30.0
+    lease_s: int | None = None
+    hold_s_max: float = HOLD_S_MAX
+
+    def __post_init__(self) -> None:
+        """Refuse now what would be refused in the middle of the work."""
+        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
+            raise ValueError(f"concurrency is from 1 to {CONCURRENCY_MAX}")
+        if not self.stop_s >= 0:
+            raise ValueError("stop_s is at least 0")
+        _ = self.take
+
+    @property
+    def take(self) -> TakeSettings:
+        """How the worker takes."""
+        prefetch = PREFETCH_EACH * self.concurrency
+        return TakeSettings(prefetch, self.lease_s, self.hold_s_max, one_of_a_key=True)
+
+
+def transactions_of(begin: Begin, timeout_s: Duration | None, *, transaction: bool) -> Begin | None:
+    """Return what begins a worker's transactions, None if it has none.
+
+    Raises `ValueError` for a timeout that cannot be, or without transactions.
+    """
+    if not transaction:
+        if timeout_s is not None:
+            raise ValueError("transaction_timeout_s needs transaction=True")
+        return None
+    if timeout_s is None:
+        return begin
+    whole_s = whole_seconds_of(timeout_s)
+    if whole_s < 1:
+        raise ValueError("transaction_timeout_s is at least 1")
+    return partial(begin, timeout_s=whole_s)
+
+
+def handling(
+    function: Callable[..., Awaitable[Any]],
+    begin: Begin | None,
+    participants: Callable[[], Iterable[TransactionAware]],
+    recovery: WorkerRecovery | None,
+) -> Handle:
+    """Return what calls `function` with a message, in a transaction of `begin` if that is given."""
+
+    async def handle(message: AsyncGroupMessage) -> None:
+        if begin is None:
+            await function(message)
+            if message.settling in UNSETTLED:
+                await message.ack()
+            return
+        async with begin(participants=participants()) as tx:
+            await function(message, tx)
+            if message.settling in UNSETTLED:
+                await message.ack(tx)
+        if tx.suppressed and recovery is not None:  # rows that are still prepared, perhaps
+            recovery.want()
+
+    return handle
+
+
+class AsyncGroupWorker:
+    """A function that works on a group's messages. Made by `AsyncTopicGroup.worker`."""
+
+    def __init__(
+        self,
+        hold: Callable[[TakeSettings], Awaitable[HeldMessages]],
+        handle: Handle,
+        settings: WorkerSettings,
+        recovery: WorkerRecovery | None,
+    ) -> None:
+        """Take nothing yet. A worker with transactions has a `recovery`."""
+        self._hold = hold
+        self._handle = handle
+        self._settings = settings
+        self._recovery = recovery
+        self._stop = asyncio.Event()
+        self._is_giving_back = False
+        self._exit: BaseException | None = None
+
+    def stop(self) -> None:
+        """Have `run` end: it takes no more, and waits for what is worked on."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Work until `stop` is called or SIGTERM comes.
+
+        Raises what a take raises, and what ended the worker's function if it was to end the
+        program. SIGTERM stops all workers of the program, and calls its own handler too.
+        """
+        loop = asyncio.get_running_loop()
+        with stopping_at_sigterm(partial(loop.call_soon_threadsafe, self.stop)):
+            await self.run_on()
+
+    async def run_on(self) -> None:
+        """Work until `stop` is called."""
+        held = await self._hold(self._settings.take)
+        working: set[asyncio.Task[None]] = set()
+        self._is_giving_back, self._exit = False, None
+        recovering: asyncio.Task[None] | None = None
+        if self._recovery is not None:
+            recovering = asyncio.create_task(self._recovery.run(lambda: {*working}))
+        try:
+            await self._take_until_stopped(held, working)
+            await held.stop_taking()
+            if working:
+                await asyncio.wait(working, timeout=self._settings.stop_s)
+        finally:
+            left = list(working)
+            self._is_giving_back = True
+            for task in (*left, *filter(None, [recovering])):
+                task.cancel()
+            await held.close(leave=True)
+            self._stop.clear()
+        if left:
+            _log.warning("%d messages are given back: their work took too long", len(left))
+        error, self._exit = self._exit, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # else it would hold itself, by its traceback
+
+    async def _take_until_stopped(
+        self, held: HeldMessages, working: set[asyncio.Task[None]]
+    ) -> None:
+        stopping = asyncio.create_task(self._stop.wait())
+        coming: asyncio.Task[AsyncGroupMessage] | None = None
+        try:
+            while not self._stop.is_set():
+                if len(working) >= self._settings.concurrency:
+                    await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                    continue
+                coming = coming or asyncio.create_task(held.next())
+                await asyncio.wait({coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if coming.done() and not self._stop.is_set():
+                    task = asyncio.create_task(self._work(held, coming.result()))
+                    coming = None
+                    working.add(task)
+                    task.add_done_callback(working.discard)
+        finally:
+            stopping.cancel()
+            if coming is not None:
+                coming.cancel()
+
+    async def _work(self, held: HeldMessages, message: AsyncGroupMessage) -> None:
+        try:
+            try:
+                error = await self._handle(message)
+            except GeneratorExit:  # nothing can be awaited any more
+                raise
+            except asyncio.CancelledError as cancelled:
+                if self._is_giving_back:
+                    raise
+                error = cancelled
+            except BaseException as raised:
+                error = raised
+            if error is not None:
+                await self._fail(message, error)
+        finally:
+            if message.settling is Settling.HELD:
+                held.give_up(message)
+            held.worked(message)
+
+    async def _fail(self, message: AsyncGroupMessage, error: BaseException) -> None:
+        delay_s, reason = None, reason_of(error)
+        if self._recovery is not None:
+            self._recovery.want()
+        if isinstance(error, SystemExit | KeyboardInterrupt):
+            self._exit = error
+            self.stop()
+        if isinstance(error, Retry):
+            delay_s, reason = error.delay_s, error.reason
+        elif isinstance(error, AckRefused | LeaseLost) and message.settling is not Settling.HELD:
+            _log.warning("Another member has %s now: %s", message, error)
+        else:
+            if isinstance(error, TransactionNotInProgress):
+                error.add_note(_TOO_LONG)
+                reason = f"{_TOO_LONG}: {reason}"
+            _log.error("The work on %s failed", message, exc_info=error)
+        try:
+            try:
+                await message.nack(delay_s, reason)
+            except (InvalidRequest, TypeError):  # a subclass of `Retry` may have anything
+                await message.nack(reason=reason_of(error))
+        except Exception as failed:
+            _log.warning("%s is given again when its lease ends: %s", message, failed)

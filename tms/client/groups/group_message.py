@@ -1,0 +1,113 @@
+"""`GroupMessage` for threads, made from `tms.client.groups.async_group_message`.
+
+Do not edit it: change that, and run `python -m dev.sync_client`.
+"""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from tms.client.groups.async_group_message import AsyncGroupMessage, Settling
+from tms.client.threads.bridge import Bridge
+from tms.client.transactions.transaction_work import OpenTransaction
+from tms.core.values.message import Message
+
+
+class GroupMessage:
+    """A message of a group, leased to the member that took it. Given by `TopicGroup.take`.
+
+    Used by `with`, it is acknowledged at the end. An exception within nacks it, with itself as the
+    reason; a cancellation gives it back, and no attempt is counted.
+    """
+
+    def __init__(self, taken: AsyncGroupMessage, bridge: Bridge) -> None:
+        """Stand on `taken`, called through `bridge`."""
+        self._taken = taken
+        self._bridge = bridge
+
+    def __repr__(self) -> str:
+        """Return the class, the message, and the number of the attempt."""
+        return repr(self._taken).replace("Async", "", 1)
+
+    @property
+    def message(self) -> Message:
+        """The message, as a poll gives it."""
+        return self._taken.message
+
+    @property
+    def id(self) -> bytes:
+        """Its id of 20 bytes."""
+        return self._taken.id
+
+    @property
+    def payload(self) -> bytes:
+        """Its payload."""
+        return self._taken.payload
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key, if it has one."""
+        return self._taken.key
+
+    @property
+    def headers(self) -> Mapping[str, bytes]:
+        """Its headers by their names."""
+        return self._taken.headers
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._taken.attempt
+
+    @property
+    def delivery(self) -> int:
+        """The number of the take that got it."""
+        return self._taken.delivery
+
+    @property
+    def taken(self) -> "AsyncGroupMessage":
+        """The message as the client has it, in whatever form the program does."""
+        return self._taken.taken
+
+    @property
+    def settling(self) -> Settling:
+        """Where it stands."""
+        return self._taken.settling
+
+    def ack(self, tx: OpenTransaction | None = None) -> None:
+        """Acknowledge it: nobody gets it again. Durable when it returns.
+
+        With `tx` it is acknowledged if and only if that commits, in the same flush; a rollback
+        nacks it. Raises `LeaseLost` if another member has it now; with `tx` the commit raises
+        `AckRefused` then. If it is settled already, nothing is done.
+        """
+        self._bridge.call(self._taken.ack, tx)
+
+    def nack(self, delay_s: float | None = None, reason: str = "") -> None:
+        """Have it given again, after `delay_s` seconds; by default as the group's settings say.
+
+        Durable when it returns; an attempt is counted. With the order `key` the later messages of
+        its key go back too. If it is settled, or not held any more, nothing is done. Raises
+        `InvalidRequest` (invalid_group) for a delay that cannot be, and `TypeError`.
+        """
+        self._bridge.call(self._taken.nack, delay_s, reason)
+
+    def release(self) -> None:
+        """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
+        self._bridge.call(self._taken.release)
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is.
+
+        Raises `LeaseLost` as `ack` does.
+        """
+        self._bridge.call(self._taken.__aexit__, kind, error, traceback)

@@ -1,0 +1,72 @@
+"""Settles of one member, in batches: what comes while a request is under way goes with the next.
+
+Whoever asks is answered when it is durable. A request that fails fails all that it carried.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tms.core.values.groups import Acks, Nacks, Refusal, Releases, Settle, Settled
+
+SETTLED_AT_ONCE_MAX = 1_000
+
+Part = Acks | Nacks | Releases
+"""A settle of one message."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    part: Part
+    done: "asyncio.Future[Refusal | None]"
+
+
+class SettleBatches:
+    """Parts that wait to be settled, and the request that is under way."""
+
+    def __init__(self, send: Callable[[Settle], Awaitable[Settled]]) -> None:
+        """Settle by `send`, one call at a time."""
+        self._send = send
+        self._wanted: list[_Wanted] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def settle(self, part: Part) -> Refusal | None:
+        """Settle by the next request; return why that was refused, if it was."""
+        wanted = _Wanted(part, asyncio.get_running_loop().create_future())
+        self._wanted.append(wanted)
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_all())
+        return await wanted.done
+
+    async def _send_all(self) -> None:
+        try:
+            while self._wanted:
+                batch = self._wanted[:SETTLED_AT_ONCE_MAX]
+                del self._wanted[:SETTLED_AT_ONCE_MAX]
+                await self._send_batch([each for each in batch if not each.done.done()])
+        finally:
+            self._sending = None
+
+    async def _send_batch(self, batch: list[_Wanted]) -> None:
+        if not batch:  # who wanted it has gone
+            return
+        parts = [each.part for each in batch]
+        settle = Settle(
+            [each for each in parts if isinstance(each, Acks)],
+            [each for each in parts if isinstance(each, Nacks)],
+            [each for each in parts if isinstance(each, Releases)],
+        )
+        try:
+            settled = await self._send(settle)
+        except Exception as error:
+            for each in batch:
+                if not each.done.done():
+                    each.done.set_exception(error)
+            return
+        refused = {(each.delivery, each.id): each.reason for each in settled.refused}
+        for each in batch:
+            reasons = (
+                refused.get((each.part.delivery, which)) for which in (*(each.part.ids or ()), None)
+            )
+            if not each.done.done():
+                each.done.set_result(next(filter(None, reasons), None))

@@ -1,0 +1,113 @@
+"""A worker for threads: `AsyncGroupWorker` in the client's loop, with the function in threads."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from tms.client.groups.async_group_message import UNSETTLED, AsyncGroupMessage
+from tms.client.groups.async_worker import AsyncGroupWorker, WorkerSettings
+from tms.client.groups.database_recovery import Recover
+from tms.client.groups.group_message import GroupMessage
+from tms.client.groups.held_messages import HeldMessages
+from tms.client.groups.take_settings import TakeSettings
+from tms.client.groups.worker_recovery import WorkerRecovery, recoveries_of
+from tms.client.threads.bridge import Bridge
+from tms.client.threads.daemon_threads import DaemonThreads
+from tms.client.threads.sigterm import stopping_at_sigterm
+from tms.client.transactions.async_transaction import AsyncTransactionContext
+from tms.client.transactions.participants import TransactionAware
+from tms.client.transactions.transaction import TransactionContext
+from tms.core.services.transactions import AsyncTransactions
+
+
+class GroupWorker:
+    """A function that works on a group's messages. Made by `TopicGroup.worker`."""
+
+    def __init__(
+        self,
+        hold: Callable[[TakeSettings], Awaitable[HeldMessages]],
+        bridge: Bridge,
+        function: Callable[..., Any],
+        begin: Callable[..., AsyncTransactionContext] | None,
+        participants: Callable[[], Iterable[TransactionAware]],
+        *,
+        settings: WorkerSettings,
+        transactions: AsyncTransactions,
+    ) -> None:
+        """Call `function` in threads, in a transaction of `begin` if that is given."""
+        self._bridge = bridge
+        self._function = function
+        self._begin = begin
+        self._participants = participants
+        self._recovery = WorkerRecovery(transactions, self._recoveries) if begin else None
+        self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings, self._recovery)
+        self._concurrency = settings.concurrency
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_to_stop = False
+
+    def stop(self) -> None:
+        """Have `run` end: it takes no more, and waits for what is worked on.
+
+        Any thread and any signal handler may call it, also before `run` has begun.
+        """
+        self._is_to_stop = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._worker.stop)
+
+    def run(self) -> None:
+        """Work until `stop` is called or SIGTERM comes.
+
+        Raises what a take raises, and what ended the worker's function if it was to end the
+        program. SIGTERM is looked after where this is called in the main thread; it stops all
+        workers there, and calls the program's own handler too.
+        """
+        with stopping_at_sigterm(self.stop):
+            self._bridge.call(self._run_in_loop)
+
+    async def _run_in_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        # Of its own: those of the loop are few, and the loop needs them.
+        self._threads = DaemonThreads("tms-group-worker", self._concurrency + 1)
+        if self._is_to_stop:
+            self._worker.stop()
+        try:
+            await self._worker.run_on()
+        finally:
+            self._loop = None
+            self._is_to_stop = False
+            self._threads.shutdown(wait=False)
+
+    async def _handle_in_thread(self, message: AsyncGroupMessage) -> BaseException | None:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._handle, message)
+
+    def _handle(self, taken: AsyncGroupMessage) -> BaseException | None:
+        """Work on it in this thread; return what was raised: a future does not carry all."""
+        try:
+            self._work(GroupMessage(taken, self._bridge))
+        except BaseException as error:
+            return None if self._bridge.ends_with_program else error
+        return None
+
+    def _work(self, message: GroupMessage) -> None:
+        if self._begin is None:
+            self._function(message)
+            if message.settling in UNSETTLED:
+                message.ack()
+            return
+        begun = self._begin(participants=self._participants())
+        with TransactionContext(begun, self._bridge) as tx:
+            self._function(message, tx)
+            if message.settling in UNSETTLED:
+                message.ack(tx)
+        loop = self._loop
+        if tx.suppressed and self._recovery is not None and loop is not None:
+            with suppress(RuntimeError):  # the client is closed
+                loop.call_soon_threadsafe(self._recovery.want)  # rows may still be prepared
+
+    async def _recoveries(self) -> list[Recover]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, lambda: recoveries_of(self._participants())
+        )

@@ -1,0 +1,61 @@
+"""Messages for ever: polls of a topic, each of which waits, one behind the other.
+
+While the server is away this waits for it, and then goes on behind the last message given.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+import anyio
+
+from tms.client.reading.poll import Blocks, blocks_of
+from tms.client.reading.stops import Stops
+from tms.client.remote.resume import AnswerPart, Parts, read_on
+from tms.client.remote.retry import may_pass
+from tms.core.limits import LIMIT_MAX
+from tms.core.services.server_services import Services
+from tms.core.values.message import Message, id_after
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
+
+WAIT_S = 20.0
+"""How long one poll waits for messages; then it asks again."""
+EMPTY_S_MIN = 0.1
+"""An empty answer that comes sooner is from a server that waits for nothing any more, because it is
+stopping: asking it again at once would only keep it busy."""
+
+
+async def followed(
+    services: Services,
+    topic_id: TopicId,
+    first: Reading,
+    stops: Stops,
+    is_closed: Callable[[], bool],
+) -> Blocks:
+    """Give what is there from `first` on, and what comes. Raises `RuntimeError` once closed."""
+    next_position = first.position
+
+    async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
+        asked = first._replace(position=position, limit=limit)
+        # The services are asked each time: a child of os.fork() may have none.
+        async with aclosing(
+            blocks_of(services.messaging, topic_id, asked, stops, WAIT_S)
+        ) as blocks:
+            async for block in blocks:
+                yield AnswerPart(block, len(block), block[-1].id)
+
+    def goes_on(error: BaseException) -> bool:
+        return may_pass(error) and not is_closed()
+
+    while not is_closed():
+        asked_at_s = anyio.current_time()
+        empty = True
+        answer = read_on(open_poll, next_position, LIMIT_MAX, when=goes_on, for_s=None)
+        async with aclosing(answer) as parts:
+            async for part in parts:
+                yield part.run
+                next_position = id_after(part.last_id)
+                empty = False
+        if empty and anyio.current_time() < asked_at_s + EMPTY_S_MIN:
+            await anyio.sleep(EMPTY_S_MIN)
+    raise RuntimeError("the client is closed")

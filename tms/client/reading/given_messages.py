@@ -1,0 +1,53 @@
+"""Messages as a caller gives them to a client: bytes, or `Message` with a key or headers."""
+
+from collections.abc import Iterable, Mapping
+
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import Message
+
+GivenMessage = bytes | Message
+"""The payload, or a message; the id of a message does not count."""
+GivenMessages = GivenMessage | Iterable[GivenMessage]
+
+_NOT_A_LIST = (str, Mapping, bytearray, memoryview)
+
+
+def bodies(messages: GivenMessages) -> list[bytes]:
+    """Return the bodies of messages (`tms.core.values.frame`).
+
+    Raises `TypeError` if one is no message, or has a key or headers of another type.
+    """
+    if isinstance(messages, bytes | Message):
+        messages = (messages,)
+    if isinstance(messages, _NOT_A_LIST) or not isinstance(messages, Iterable):
+        # Items of these would be taken for messages, and their type would not help the caller.
+        kind = type(messages).__name__
+        raise TypeError(
+            f"a message is bytes or tms.Message, not {kind}: encode it first, or give schema="
+        )
+    given = list(messages)
+    payloads = [message for message in given if type(message) is bytes]
+    if len(payloads) == len(given):
+        return payloads
+    return bodies_of([_body_of(message) for message in given])
+
+
+def _body_of(message: GivenMessage) -> tuple[bytes, bool]:
+    if isinstance(message, bytes):
+        return bytes(message), False
+    if not isinstance(message, Message):
+        raise TypeError(
+            f"a message is bytes or tms.Message, not {type(message).__name__}: encode it first"
+        )
+    if not isinstance(message.payload, bytes):
+        raise TypeError(f"a payload is bytes, not {type(message.payload).__name__}")
+    if not isinstance(message.key, bytes | None):
+        raise TypeError(f"a key is bytes, not {type(message.key).__name__}")
+    if not isinstance(message.headers, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, bytes)
+        for name, value in message.headers.items()
+    ):
+        raise TypeError("headers are a mapping of str to bytes")
+    if message.is_tombstone and message.payload:
+        raise ValueError("a tombstone has no payload")
+    return message.body()

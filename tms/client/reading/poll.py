@@ -1,0 +1,155 @@
+"""One poll: its options, and its answer in runs of messages.
+
+The options stand here once: their types for type checkers and editors (`PollOptions`), and their
+defaults (`reading`). The decorator `with_options` shows both to `help`.
+"""
+
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import wraps
+from typing import Any, TypedDict, TypeVar, get_args
+
+from tms.client.reading.start import Start, position
+from tms.client.reading.stops import Stops
+from tms.client.transactions.transaction_work import OpenTransaction
+from tms.core.errors import InvalidRequest
+from tms.core.limits import LIMIT_MAX
+from tms.core.services.messaging import Messaging
+from tms.core.values.message import Message, MessageBlock
+from tms.core.values.reading import Reading, View, isolation_of
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction
+
+Tx = Transaction | int | OpenTransaction
+"""A transaction: one of `transaction()`, a `Transaction` that comes from elsewhere, or a number, to
+publish the write pointer, to poll the id of one in progress."""
+
+Item = TypeVar("Item")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+Blocks = AsyncGenerator[list[Message], None]
+"""Runs of messages, none of them empty."""
+Runs = AsyncGenerator[list[Any], None]
+"""Runs of messages, of records or of record batches, none of them empty."""
+
+
+class FollowOptions(TypedDict, total=False):
+    """The start of a reader of a topic, and the messages it gets. Each option may be left out."""
+
+    after: Start | None
+    """Begin behind it. By default None."""
+    start: Start | None
+    """Begin at it. By default None, and without `after` too the oldest message is the first."""
+    committed: bool
+    """Give only what is committed. By default False: all messages."""
+
+
+class PollOptions(FollowOptions, total=False):
+    """The options of a poll of a topic. Each may be left out."""
+
+    end: Start | None
+    """Give nothing from it on. By default None: no end."""
+    limit: int | None
+    """How many messages at most. By default None: all, as far as one poll of the server goes."""
+    tx: Tx | None
+    """Give what this transaction can see. By default None."""
+    wait_s: float
+    """For how many seconds to wait for messages if there are none. By default 0."""
+
+
+class SubscriptionPollOptions(TypedDict, total=False):
+    """The options of a poll of a subscription, as `PollOptions`. Each may be left out."""
+
+    tx: Tx | None
+    committed: bool
+    wait_s: float
+
+
+def reading(
+    *,
+    after: Start | None = None,
+    start: Start | None = None,
+    end: Start | None = None,
+    limit: int | None = None,
+    tx: Tx | None = None,
+    committed: bool = False,
+    wait_s: float = 0.0,
+) -> Reading:
+    """Return what a poll asks; without a limit, as much as one poll may give.
+
+    Raises `InvalidRequest` (invalid_limit, and as `position`), `ValueError` if it contradicts
+    itself, `RuntimeError` if the transaction has ended.
+    """
+    if limit is not None and limit < 1:
+        raise InvalidRequest("invalid_limit", limit=limit)
+    if committed and tx is not None:
+        raise ValueError(
+            "give either tx or committed: a transaction decides itself which messages it sees"
+        )
+    if end is not None and wait_s:
+        raise ValueError("give either end or wait_s: a range that has an end does not wait")
+    limit = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
+    view = isolation_of(committed=committed) if tx is None else _view_of(tx)
+    until = None if end is None else position(after=None, start=end)
+    return Reading(position(after=after, start=start), limit, view, until)
+
+
+def _view_of(tx: Tx) -> View:
+    return tx if isinstance(tx, int | Transaction) else tx.gathered.transaction_id
+
+
+def with_options(method: Method) -> Method:
+    """Show the options of a method, which takes them by `Unpack`, as arguments of its own.
+
+    `help` and `inspect` show their names, types and defaults; editors know them by the types. An
+    option that is not among them raises `TypeError`.
+    """
+    signature = inspect.signature(method)
+    *own, packed = signature.parameters.values()
+    (options,) = get_args(packed.annotation)
+    defaults = inspect.signature(reading).parameters
+    parameters = [*(defaults[name] for name in options.__annotations__)]
+    at = sum(each.kind is not inspect.Parameter.KEYWORD_ONLY for each in own)
+    parameters = [*own[:at], *parameters, *own[at:]]
+    names = frozenset(parameter.name for parameter in parameters)
+
+    @wraps(method)
+    def checked(self: Any, *arguments: Any, **named: Any) -> Any:
+        for name in named.keys() - names:
+            raise TypeError(f"{method.__name__}() got an unexpected keyword argument {name!r}")
+        return method(self, *arguments, **named)
+
+    vars(checked)["__signature__"] = signature.replace(parameters=parameters)
+    return checked  # type: ignore[return-value]
+
+
+async def blocks_of(
+    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
+) -> Blocks:
+    """Give the messages that are asked for, decoded."""
+    async with aclosing(message_blocks(messaging, topic_id, asked, stops, wait_s)) as blocks:
+        async for block in blocks:
+            yield list(block)
+
+
+async def message_blocks(
+    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
+) -> AsyncGenerator[MessageBlock, None]:
+    """Give the messages that are asked for, in blocks; tell `stops` where the reader stops."""
+    with stops.watched(topic_id, asked.view) as stopped:
+        blocks = messaging.poll(topic_id, asked, wait_s, stopped)
+        try:
+            async for block in blocks:
+                yield block
+        finally:
+            if isinstance(blocks, AsyncGenerator):
+                await blocks.aclose()
+
+
+async def singly(runs: AsyncGenerator[list[Item], None]) -> AsyncGenerator[Item, None]:
+    """Give what is in the runs, one by one."""
+    async with aclosing(runs):
+        async for run in runs:
+            for item in run:
+                yield item

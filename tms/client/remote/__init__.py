@@ -1,0 +1,1 @@
+"""How a client reaches a server: addresses, credentials, requests, retries, services."""

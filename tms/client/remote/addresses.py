@@ -1,0 +1,163 @@
+"""The addresses of the servers that one URL names, and which of them is asked first.
+
+`http://a:11015,b:11015` names two servers of a cluster. Any of them answers for all; where one
+certainly did nothing, because it is not there, stops, or knows no leader, the next one is asked.
+One that only forwards has a leader answer: from then on, that one is asked first for the same
+thing, if its URL is known, and the next one otherwise. There may be several leaders, each of some
+topics, and which these are is learned from answers alone.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+import httpx
+
+from tms.client.remote.routes import Keys, RouteKey
+from tms.client.remote.transport_errors import was_not_sent
+from tms.core.errors import NoLeader, NotTms, OutcomeUnknown, ServerUnreachable, Stopping
+from tms.core.text.credentials import without_credentials
+
+KEPT_MAX = 10_000
+"""So many leaders are known of topics, of namespaces, and of transactions."""
+NOT_ASKED_S = 30.0
+"""A server that took no connection is not taken for a leader again for so long, whoever says so:
+each attempt may take five seconds."""
+
+_SCHEMES = ("http", "https")
+_PORT_MAX = 65535
+_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]+(%[\w.-]+)?")
+_WRITE = "write http://HOST:PORT"
+
+
+def is_of_servers(url: str) -> bool:
+    """Whether a URL begins as those of servers do, right or not."""
+    return url.strip().lower().startswith(tuple(f"{scheme}://" for scheme in _SCHEMES))
+
+
+def parse_addresses(url: str) -> list[str]:
+    """Return the URL of each server that `url` names. Raises `ValueError` where one is not valid.
+
+    Spaces around one and capital letters in its scheme do not matter.
+    """
+    parts = [part.strip() for part in url.split(",")]
+    scheme = parts[0].partition("://")[0]
+    return [_parsed(part if "://" in part else f"{scheme}://{part}") for part in parts]
+
+
+def _parsed(given: str) -> str:
+    scheme, _, rest = given.partition("://")
+    url, shown = f"{scheme.lower()}://{rest}", without_credentials(given)
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        said = "write / and ? in a password as %2F and %3F" if "@" in url else error
+        raise ValueError(f"{shown!r} is not a URL: {said}") from None
+    if parsed.scheme not in _SCHEMES:
+        raise ValueError(f"{shown!r} is not a URL of a server: {_WRITE}")
+    if not parsed.host:
+        raise ValueError(f"{shown!r} names no host: {_WRITE}")
+    if not _HOST.fullmatch(parsed.host):
+        raise ValueError(f"{shown!r} has a host with characters that hosts do not have: {_WRITE}")
+    if parsed.port is not None and not 0 < parsed.port <= _PORT_MAX:
+        raise ValueError(f"{shown!r} has a port that is not from 1 to {_PORT_MAX}")
+    if "?" in url or "#" in url:
+        raise ValueError(f"{shown!r} has more than an address, from its ? or # on: {_WRITE}")
+    return url.rstrip("/")
+
+
+class Addresses:
+    """Servers of which one is asked first: who leads, as far as that is known; any until it fails.
+
+    Used in one event loop.
+    """
+
+    def __init__(self, urls: Sequence[str], clock_s: Callable[[], float] = monotonic) -> None:
+        self._urls = list(urls)
+        self._first = 0
+        self._leaders: dict[str, dict[str, str]] = {}
+        """The URL of the leader, by the kind and the name of what it leads, oldest first."""
+        self._clock_s = clock_s
+        self._not_before_s: dict[str, float] = {}
+        """Until when a server is not taken for a leader, because it took no connection."""
+
+    def in_order(self, keys: Keys = ()) -> list[str]:
+        """Return all, the one to be asked first at the front; `keys` say for what."""
+        given = self._urls[self._first :] + self._urls[: self._first]
+        leader = next(filter(None, map(self._leader, keys)), None)
+        if leader is None:
+            return given
+        return [leader, *(url for url in given if url != leader)]
+
+    def _leader(self, key: RouteKey) -> str | None:
+        return self._leaders.get(key.kind, {}).get(key.name)
+
+    def is_given(self, url: str) -> bool:
+        """Whether the caller named it, and not only another server."""
+        return url in self._urls
+
+    def answered(self, keys: Keys, url: str) -> None:
+        """Take note that a server answered itself: it is asked again, if nobody else is known."""
+        for key in keys:
+            if self._leader(key) is None:
+                self._put(key, url)
+
+    def forwarded(self, keys: Keys, url: str, leader: str | None) -> None:
+        """Take note that the server at `url` had another one answer, and at which URL that is.
+
+        If it is not known, the next one is asked first from now on.
+        """
+        if leader is None and url in self._urls:
+            leader = self._next(url)
+        elif leader is not None and self._clock_s() < self._not_before_s.get(leader, 0.0):
+            leader = None
+        for number, key in enumerate(keys):
+            if number == 0 or self._leader(key) in (None, url):
+                self._forget(key) if leader is None else self._put(key, leader)
+        if leader in self._urls and url == self._urls[self._first]:
+            self._first = self._urls.index(leader)
+
+    def _next(self, url: str) -> str:
+        return self._urls[(self._urls.index(url) + 1) % len(self._urls)]
+
+    def same(self, keys: Keys, other: Keys) -> None:
+        """Ask for one thing first who is asked first for the other."""
+        for key in keys:
+            self._put(key, self.in_order(other)[0])
+
+    def _put(self, key: RouteKey, leader: str) -> None:
+        known = self._leaders.setdefault(key.kind, {})
+        known.pop(key.name, None)
+        known[key.name] = leader
+        if len(known) > KEPT_MAX:
+            del known[next(iter(known))]
+
+    def _forget(self, key: RouteKey) -> None:
+        self._leaders.get(key.kind, {}).pop(key.name, None)
+
+    def failed(self, url: str, error: Exception, keys: Keys = ()) -> bool:
+        """Take note that a server failed; return whether to ask the next for the same.
+
+        After one that leaves in doubt what was done, the next is asked first from now on.
+        """
+        was_not_done = isinstance(error, ServerUnreachable | NoLeader | Stopping)
+        is_stranger = not self.is_given(url) and isinstance(error, NotTms)
+        if not was_not_done and not is_stranger and not isinstance(error, OutcomeUnknown):
+            return False
+        if url == self._urls[self._first]:
+            self._first = (self._first + 1) % len(self._urls)
+        if isinstance(error, ServerUnreachable) or is_stranger:
+            now_s = self._clock_s()
+            later = {other: end_s for other, end_s in self._not_before_s.items() if end_s > now_s}
+            self._not_before_s = {**later, url: now_s + NOT_ASKED_S}
+        if isinstance(error, ServerUnreachable | Stopping) or is_stranger:
+            self._forget_all_of(url)
+        for key in keys:
+            if self._leader(key) == url:
+                self._forget(key)
+        return was_not_done or (is_stranger and was_not_sent(error))
+
+    def _forget_all_of(self, url: str) -> None:
+        for known in self._leaders.values():
+            for name in [name for name, leader in known.items() if leader == url]:
+                del known[name]

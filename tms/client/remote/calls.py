@@ -1,0 +1,92 @@
+"""Requests to a server, repeated as what they ask for allows (`tms.client.remote.retry`)."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tms.client.remote.http import Http
+from tms.client.remote.retry import may_pass, repeat, was_not_done
+from tms.core.errors import InternalError, InvalidRequest
+from tms.core.values.caller import ANYBODY, Caller
+
+JSON = "application/json"
+
+Result = TypeVar("Result")
+
+
+class Calls:
+    """The calls of one server's REST interface."""
+
+    def __init__(self, http: Http, retry_for_s: float, shard: int | None = None) -> None:
+        """Repeat for `retry_for_s` seconds; ask of lists and sums only a `shard`, None: all."""
+        self.http = http
+        self.retry_for_s = retry_for_s
+        self._shard = shard
+
+    def listing(self, path: str) -> str:
+        """Return the path of a list or a sum, with the shard that is asked for."""
+        if self._shard is None:
+            return path
+        return f"{path}{'&' if '?' in path else '?'}shard={self._shard}"
+
+    async def safely(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        caller: Caller = ANYBODY,
+    ) -> bytes:
+        """Send a request that may be carried out twice; return the answer's body."""
+        send = self.http.send
+        return await self.repeat(may_pass, send, method, path, body, content_type, caller)
+
+    async def once(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        caller: Caller = ANYBODY,
+    ) -> bytes:
+        """Send a request that must not be carried out twice; return the answer's body."""
+        send = self.http.send
+        return await self.repeat(was_not_done, send, method, path, body, content_type, caller)
+
+    async def repeat(
+        self,
+        when: Callable[[BaseException], bool],
+        function: Callable[..., Awaitable[Result]],
+        *arguments: Any,
+    ) -> Result:
+        """Return what `function` gives, calling it again as long as `when` holds."""
+
+        async def call() -> Result:
+            return await function(*arguments)
+
+        return await repeat(call, when=when, for_s=self.retry_for_s)
+
+
+class Remote:
+    """A part of what a server offers, over REST."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def _get(
+        self, path: str, decode: Callable[..., Result], *arguments: Any, caller: Caller = ANYBODY
+    ) -> Result:
+        """Return what `decode` makes of what is at a path, and of `arguments`."""
+        answer = await self._calls.safely("GET", path, caller=caller)
+        with of_the_server():
+            return decode(answer, *arguments)
+
+
+@contextmanager
+def of_the_server() -> Iterator[None]:
+    """Blame the server, not the caller, for an answer that cannot be understood."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise InternalError(**error.detail) from None

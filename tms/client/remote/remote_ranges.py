@@ -1,0 +1,72 @@
+"""Ranges of topics over REST. All calls only look, so they are repeated after any failure."""
+
+from collections.abc import Collection, Sequence
+from urllib.parse import urlencode
+
+from tms.client.remote.calls import JSON, Remote, of_the_server
+from tms.client.remote.remote_messaging import topic_path
+from tms.core.values.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
+from tms.core.values.reading import Isolation
+from tms.core.values.topic import TopicId
+from tms.wire.json_ranges import (
+    decode_ranges,
+    decode_reach,
+    decode_splits,
+    encode_asked,
+)
+
+
+class RemoteRanges(Remote):
+    """The ranges of a server, as `tms.core.values.ranges.Ranges`."""
+
+    async def ranges(
+        self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
+    ) -> TopicRanges:
+        """Return what there is of each topic, by a request for each namespace."""
+        by_namespace: dict[str, dict[str, TopicId]] = {}
+        for topic_id in topic_ids:
+            by_namespace.setdefault(topic_id.namespace, {})[topic_id.name] = topic_id
+        topics: dict[TopicId, TopicRange | None] = {}
+        expired: dict[TopicId, bytes] = {}
+        time_ms = 0
+        for namespace, asked in by_namespace.items():
+            path = self._calls.listing(f"v1/namespaces/{namespace}/positions")
+            body = encode_asked(asked, isolation)
+            answer = await self._calls.safely("POST", path, body, JSON)
+            with of_the_server():
+                told = decode_ranges(answer, asked)
+            topics.update(told.topics)
+            expired.update(told.expired_before)
+            time_ms = told.time_ms
+        return TopicRanges(topics, time_ms, expired)
+
+    async def splits(
+        self, topic_id: TopicId, start: bytes, end: bytes, parts: int
+    ) -> Sequence[Split]:
+        """Return at most `parts` ranges of about equal size that make up start <= id < end."""
+        check_range(start, end)
+        check_count("parts", parts)
+        query = urlencode({"start": start.hex(), "end": end.hex(), "parts": parts})
+        return await self._get(f"{topic_path(topic_id)}/splits?{query}", decode_splits)
+
+    async def reach(
+        self,
+        topic_id: TopicId,
+        start: bytes,
+        end: bytes,
+        *,
+        messages: int | None = None,
+        payload_bytes: int | None = None,
+        isolation: Isolation = Isolation.COMMITTED,
+    ) -> Reach:
+        """Return the furthest end, at most `end`, that so many messages and bytes reach."""
+        check_range(start, end)
+        check_count("messages", messages)
+        check_count("bytes", payload_bytes)
+        asked: dict[str, str | int] = {"start": start.hex(), "end": end.hex()}
+        asked["isolation"] = isolation
+        if messages is not None:
+            asked["messages"] = messages
+        if payload_bytes is not None:
+            asked["bytes"] = payload_bytes
+        return await self._get(f"{topic_path(topic_id)}/reach?{urlencode(asked)}", decode_reach)

@@ -1,0 +1,190 @@
+"""The schema registry over REST (`tms.core.services.schemas.AsyncSchemas`).
+
+All but a deletion may be done twice, so it is repeated where the answer is lost.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tms.client.remote.calls import JSON, Remote
+from tms.core.services.schemas import (
+    ALL_SUBJECTS,
+    LATEST,
+    AsyncSchemas,
+    RegistryStatus,
+    SchemaVersion,
+    SubmittedSchema,
+)
+from tms.wire import registry_bodies as bodies
+from tms.wire.json_values import decode_answer
+
+_PATH = "v1/registry"
+_encode = msgspec.json.Encoder().encode
+B = TypeVar("B")
+
+
+class RemoteSchemas(Remote, AsyncSchemas):
+    """The schema registry of a server."""
+
+    async def _read(self, kind: type[B], *parts: str, **query: object) -> B:
+        return await self._get(_url(parts, query), partial(decode_answer, kind))
+
+    async def _send(
+        self, kind: type[B], method: str, parts: Sequence[str], body: object, **query: object
+    ) -> B:
+        url = _url(parts, query)
+        return decode_answer(kind, await self._calls.safely(method, url, _encode(body), JSON))
+
+    async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
+        """Return the subjects that begin with a prefix."""
+        return await self._read(list[str], "subjects", subjectPrefix=prefix, deleted=deleted)
+
+    async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """Return the numbers of a subject's versions, in order."""
+        return await self._read(list[int], "subjects", subject, "versions", deleted=deleted)
+
+    async def version(
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
+    ) -> SchemaVersion:
+        """Return a version of a subject; its text as it is kept, or in another form."""
+        parts = "subjects", subject, "versions", str(version)
+        asked = {"deleted": deleted, "format": form}
+        body = await self._read(bodies.VersionBody, *parts, **asked)
+        return _version(body, body.subject, body.version, body.id)
+
+    async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
+        """Return the schema of an id; its text as it is kept, or in another form."""
+        parts = "schemas", "ids", str(schema_id)
+        asked = {"subject": subject, "format": form}
+        body = await self._read(bodies.SchemaBody, *parts, **asked)
+        given = "" if isinstance(body.subject, msgspec.UnsetType) else body.subject
+        version = 0 if isinstance(body.version, msgspec.UnsetType) else body.version
+        return _version(body, given, version, schema_id)
+
+    async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+        """Register a schema; one that is a version already is returned as that."""
+        parts, normalize = ("subjects", subject, "versions"), submitted.normalize
+        body = _sent(submitted)
+        told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
+        return SchemaVersion(
+            subject,
+            told.version,
+            told.id,
+            told.schema or submitted.text,  # who may not read it is not told it
+            told.schemaType or submitted.kind,
+            told.references,
+            told.guid or "",
+            metadata=told.metadata,
+            rule_set=told.ruleSet,
+        )
+
+    async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+        """Return the version of a subject that has a schema."""
+        parts, normalize = ("subjects", subject), submitted.normalize
+        body = _sent(submitted)
+        told = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
+        return _version(told, told.subject, told.version, told.id)
+
+    async def _compare(
+        self, subject: str, submitted: SubmittedSchema, version: int | str | None
+    ) -> list[str]:
+        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        parts = ["compatibility", "subjects", subject, "versions"]
+        if version is not None:
+            parts.append(str(version))
+        body = _sent(submitted)
+        told = await self._send(bodies.CompatibilityBody, "POST", parts, body, verbose=True)
+        messages = [] if isinstance(told.messages, msgspec.UnsetType) else told.messages
+        return messages or ([] if told.is_compatible else ["it does not fit"])
+
+    async def delete(
+        self, subject: str, version: int | str | None = None, *, permanent: bool = False
+    ) -> list[int]:
+        """Delete a version or all of them; return their numbers."""
+        parts = ["subjects", subject]
+        if version is not None:
+            parts += ["versions", str(version)]
+        answer = await self._calls.once("DELETE", _url(parts, {"permanent": permanent}))
+        deleted = decode_answer(int | list[int], answer)  # type: ignore[arg-type]
+        return deleted if isinstance(deleted, list) else [deleted]
+
+    async def compatibility(self, subject: str = "") -> str:
+        """Return the level that counts for a subject, or for the default context."""
+        parts = _scoped("config", subject)
+        body = await self._read(bodies.ConfigBody, *parts, defaultToGlobal=True)
+        return body.compatibility_level
+
+    async def set_compatibility(self, level: str, subject: str = "") -> str:
+        """Set the level for a subject, or for the default context; return it."""
+        body = {"compatibility": level}
+        told = await self._send(bodies.ConfigSetBody, "PUT", _scoped("config", subject), body)
+        return told.compatibility or level
+
+    async def mode(self, subject: str = "") -> str:
+        """Return the mode that counts for a subject, or for the default context."""
+        return (
+            await self._read(bodies.ModeBody, *_scoped("mode", subject), defaultToGlobal=True)
+        ).mode
+
+    async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
+        """Set the mode for a subject, or for the default context; return it."""
+        parts, body = _scoped("mode", subject), {"mode": mode}
+        return (await self._send(bodies.ModeBody, "PUT", parts, body, force=force)).mode
+
+    async def status(self) -> RegistryStatus:
+        """Return what the server is that is asked, and how far it has read."""
+        told = await self._read(bodies.StatusBody, "status")
+        return RegistryStatus(
+            mode=told.mode,
+            sequence=told.sequence,
+            versions=told.versions,
+            subjects=told.subjects,
+            role=told.role or "",
+            master=told.master or None,
+            epoch=told.epoch,
+        )
+
+
+def _scoped(path: str, subject: str) -> list[str]:
+    return [path, subject] if subject else [path]
+
+
+def _url(parts: Sequence[str], query: Mapping[str, object]) -> str:
+    path = "/".join([_PATH, *(quote(part, safe="") for part in parts)])
+    asked = {
+        name: "true" if value is True else str(value)
+        for name, value in query.items()
+        if value not in (False, "")
+    }
+    return f"{path}?{urlencode(asked)}" if asked else path
+
+
+def _sent(submitted: SubmittedSchema) -> bodies.SchemaRequest:
+    return bodies.SchemaRequest(
+        schema=submitted.text,
+        schemaType=submitted.kind,
+        references=submitted.references,
+        metadata=submitted.metadata,
+        ruleSet=submitted.rule_set,
+    )
+
+
+def _version(
+    body: bodies.VersionBody | bodies.SchemaBody, subject: str, version: int, schema_id: int
+) -> SchemaVersion:
+    return SchemaVersion(
+        subject,
+        version,
+        schema_id,
+        body.schema,
+        body.schemaType,
+        body.references,
+        body.guid,
+        is_deleted=body.deleted is True,
+        metadata=body.metadata,
+        rule_set=body.ruleSet,
+    )

@@ -1,0 +1,1 @@
+"""The synchronous client's event loop: its thread, calls into it and out of it."""

@@ -1,0 +1,344 @@
+"""Lets threads call coroutines, which run in one event loop on a thread of its own.
+
+Guarantees: any thread may call at any time; a call that is interrupted (Ctrl-C) or overtaken by
+`close` is cancelled in the loop, and has ended there when it raises here; after `close` the loop's
+thread has ended. A call from the loop's own thread raises `RuntimeError`.
+
+A signal handler may call and close, whatever its thread was doing: the only lock here is held while
+the thread starts, and a handler that interrupts that gets `RuntimeError` at once. The end of a
+half-read iterator, which the collector may run in any thread, takes no lock and does not wait.
+
+The thread is started by the first call, and does not keep the program from ending: what is not
+closed by then is closed (`tms.client.threads.program_end`). What is not closed, and nobody refers
+to any more, closes itself with a `ResourceWarning`, as files do. A child of `os.fork()` has a loop
+of its own, also started by its first call.
+"""
+
+import warnings
+from asyncio import CancelledError
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from threading import RLock, current_thread, main_thread
+from time import monotonic
+from typing import Any, ParamSpec, TypeVar
+
+from tms.client.threads import program_end
+from tms.client.threads.loop_thread import LoopCall, LoopThread
+from tms.core.errors import OutcomeUnknown
+from tms.core.runtime.forks import tell_in_child
+
+CANCEL_S_MAX = 5.0
+"""How long an interrupted call waits for its end in the loop."""
+_INTERRUPTS_THE_START = (
+    "a signal handler has interrupted the client's first call, which is starting its thread: have "
+    "the handler set a flag or start a thread that calls, or make a call before the signal can come"
+)
+_WAITS_FOR_ITSELF = (
+    "the client is called by what its own thread runs, which would wait for itself: call it in "
+    "another thread, or give it a list instead of what calls it when it is read"
+)
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Last = Callable[[], Awaitable[None]]
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """The loop of a bridge in one process, and the calls that are under way in it."""
+
+    refusal: str | None = None
+    """Why no call is made in this process."""
+    lock: Any = field(default_factory=RLock)
+    """Held while the loop is started."""
+    is_starting: bool = False
+    """Whether the thread that holds the lock is starting the loop."""
+    loop: LoopThread | None = None
+    """None before the first call."""
+    calls: dict[LoopCall[Any], bool] = field(default_factory=dict)
+    """For each, whether it only waits for messages."""
+    half_read: set[AsyncGenerator[Any, None]] = field(default_factory=set)
+    open_transactions: set[object] = field(default_factory=set)
+    """Those that have begun and not ended, to be named where the program ends."""
+
+
+class Bridge:
+    """One event loop on a thread of its own."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self.life = Life()
+        """Another one in a child of `os.fork()`."""
+        self._closed = self._closes_itself = False
+        self._program_ends = False
+        self._last: Last | None = None
+        self._refusal_in_child: str | None = None
+        tell_in_child(self)
+
+    def __del__(self) -> None:
+        """Close what nobody can close any more. The collector may run it: it takes no lock."""
+        if self._closed or self.life.loop is None:
+            return
+        self.close_soon()
+        program_end.close_then(self)  # the collector has made it forget this one
+        warnings.warn("a client was not closed", ResourceWarning, source=self, stacklevel=2)
+
+    def forget_parent(self) -> Life:
+        """Begin anew in a child of `os.fork()`."""
+        life, self.life = self.life, Life(self._refusal_in_child)
+        return life
+
+    def close_with(self, last: Last, *, refusal_in_child: str | None = None) -> None:
+        """Have `last` called as the last thing in the loop, also where the program ends.
+
+        With a `refusal_in_child`, calls in a child of `os.fork()` raise `RuntimeError` with it.
+        """
+        self._last = last
+        if self.life.loop is not None:
+            self.life.loop.kept = last
+        self._refusal_in_child = refusal_in_child
+
+    def call(
+        self,
+        function: Callable[Arguments, Awaitable[Result]],
+        /,
+        *arguments: Arguments.args,
+        **named: Arguments.kwargs,
+    ) -> Result:
+        """Return what `function` gives in the loop, raise what it raises.
+
+        An argument that is an iterator is read here, in the thread that calls. Raises
+        `RuntimeError` after `close`, and `OutcomeUnknown` if `close` came meanwhile.
+        """
+        return self._call(self.life, with_arguments(function, *arguments, **named))
+
+    def serve(
+        self,
+        function: Callable[[], Awaitable[Result]],
+        meanwhile: Callable[[LoopCall[Any]], None],
+    ) -> Result:
+        """Return the same; until then `meanwhile` is run in this thread, and is given the call."""
+        return self._call(self.life, function, meanwhile)
+
+    def _call(
+        self,
+        life: Life,
+        function: Callable[[], Awaitable[Result]],
+        meanwhile: Callable[[LoopCall[Any]], None] | None = None,
+        *,
+        is_read: bool = False,
+    ) -> Result:
+        call = LoopCall(function)
+        try:
+            life.calls[call] = is_read
+            self._start(life, call)
+            if meanwhile is not None:
+                meanwhile(call)
+            return call.result()
+        except CancelledError:
+            if is_read:
+                self._end_thread_with_program()
+            raise OutcomeUnknown(reason="the client was closed meanwhile") from None
+        except BaseException:
+            # In a child that was forked meanwhile, the call is the parent's.
+            if life is self.life and not call.is_over:
+                call.cancel()
+                if meanwhile is not None:
+                    meanwhile(call)
+                call.wait(CANCEL_S_MAX)
+            raise
+        finally:
+            life.calls.pop(call, None)
+
+    def _start(self, life: Life, call: LoopCall[Any]) -> None:
+        try:
+            self._open_loop(life).start(call)
+        except RuntimeError:
+            call.lose()
+            self._check_open()
+            raise
+
+    def _open_loop(self, life: Life) -> LoopThread:
+        if life.refusal is not None:
+            raise RuntimeError(life.refusal)
+        if life.loop is None or self._closed:
+            with self._starting(life):
+                self._check_open()
+                if life.loop is None:
+                    life.loop = LoopThread()
+                    life.loop.kept = self._last
+                    program_end.close_then(self)
+        elif life.loop.is_current():
+            raise RuntimeError(_WAITS_FOR_ITSELF)
+        return life.loop
+
+    @contextmanager
+    def _starting(self, life: Life) -> Iterator[None]:
+        """Be alone with the loop while it starts, or is not to start any more."""
+        with life.lock:
+            if life.is_starting:
+                raise RuntimeError(_INTERRUPTS_THE_START)
+            life.is_starting = True
+            try:
+                yield
+            finally:
+                life.is_starting = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            self._end_thread_with_program()
+            raise RuntimeError("the client is closed")
+
+    def _end_thread_with_program(self) -> None:
+        """End a daemon thread that calls while the program ends, without a trace on stderr."""
+        if self._program_ends and current_thread() is not main_thread():
+            raise SystemExit
+
+    def iterate(
+        self, blocks: AsyncGenerator[Iterable[Result], None]
+    ) -> Generator[Result, None, None]:
+        """Give what is in `blocks`, crossing to the loop once a block. Raises as `call`.
+
+        In a child of `os.fork()` it does not go on with what its parent began: `RuntimeError`.
+        """
+        life = self.life
+        life.half_read.add(blocks)
+        try:
+            while (block := self._next(life, blocks)) is not None:
+                yield from block
+        finally:
+            self.give_up(life, blocks)
+
+    def give_up(self, life: Life, blocks: AsyncGenerator[Any, None]) -> None:
+        """Have `blocks` closed soon. It takes no lock and waits for nothing."""
+        life.half_read.discard(blocks)
+        if life is self.life and life.loop is not None:
+            life.loop.start_closing(blocks.aclose)
+
+    def _next(
+        self, life: Life, blocks: AsyncGenerator[Iterable[Result], None]
+    ) -> Iterable[Result] | None:
+        if life is not self.life:
+            raise RuntimeError(
+                "these messages were asked for before os.fork() and are given to the parent: "
+                "poll again in the child"
+            )
+        return self._call(life, lambda: anext(blocks, None), is_read=True)
+
+    def close(self) -> None:
+        """Cancel the calls that run, call `last`, end the thread. Twice is the same as once."""
+        life = self.life
+        with self._starting(life):
+            if self._closed:
+                return
+            self._closed = True
+        program_end.is_closed(self)
+        for call in tuple(life.calls):
+            call.cancel()
+        if life.loop is None:
+            return
+        try:
+            life.loop.start(LoopCall(self._end)).result()
+        finally:
+            life.loop.end()
+
+    def close_soon(self) -> None:
+        """Close without waiting for it. The collector may run it: it takes no lock."""
+        self._closed = self._closes_itself = True
+        if self.life.loop is not None:
+            self.life.loop.start_closing(self._end_and_stop)
+
+    async def _end_and_stop(self) -> None:
+        try:
+            await self._end()
+        finally:
+            if self.life.loop is not None:
+                self.life.loop.stop()
+            program_end.is_closed(self)
+
+    async def _end(self) -> None:
+        for blocks in tuple(self.life.half_read):
+            # One that runs has been cancelled, and ends without this.
+            with suppress(RuntimeError):
+                await blocks.aclose()
+        if self.life.loop is not None:
+            await self.life.loop.finish_closings(CANCEL_S_MAX)
+        if self._last is not None:
+            await self._last()
+
+    @property
+    def ends_with_program(self) -> bool:
+        """Whether it takes no more calls because the program ends."""
+        return self._program_ends
+
+    def refuse_calls(self) -> None:
+        """Take no more calls (`tms.client.threads.program_end.Unclosed`, as what follows)."""
+        self._closed = self._program_ends = True
+        for call in self._calls_that(are_reads=True):
+            call.cancel()
+
+    def finish_calls(self, within_s: float) -> int:
+        """Wait for what changes something; return how many calls had to be cancelled."""
+        until = monotonic() + within_s
+        changing = self._calls_that(are_reads=False)
+        left = [call for call in changing if not call.wait(max(0.0, until - monotonic()))]
+        for call in left:
+            call.cancel()
+        return len(left)
+
+    def _calls_that(self, *, are_reads: bool) -> list[LoopCall[Any]]:
+        return [call for call, is_read in tuple(self.life.calls.items()) if is_read is are_reads]
+
+    def open_transactions(self) -> Collection[object]:
+        """Return the transactions that nobody has ended."""
+        return tuple(self.life.open_transactions)
+
+    def finish(self, within_s: float) -> bool:
+        """Call `last` and end the thread. Raises what `last` does."""
+        loop = self.life.loop
+        if loop is None:
+            return True
+        if self._closes_itself:
+            return loop.wait(within_s)
+        try:
+            loop.start(LoopCall(self._end)).result(within_s)
+        except TimeoutError:
+            return False
+        finally:
+            is_ended = loop.end(within_s)
+        return is_ended
+
+
+def with_arguments(
+    function: Callable[Arguments, Awaitable[Result]],
+    /,
+    *arguments: Arguments.args,
+    **named: Arguments.kwargs,
+) -> Callable[[], Awaitable[Result]]:
+    """Return `function` with its arguments, of which iterators are read in this thread.
+
+    An iterator that calls the client would wait for the loop in the loop's own thread, and a slow
+    one would hold it up.
+    """
+    call: Callable[..., Awaitable[Result]] = function
+    given = {name: _read_here(each) for name, each in named.items()}
+    return partial(call, *map(_read_here, arguments), **given)
+
+
+def _read_here(given: Any) -> Any:
+    if isinstance(given, Iterator):
+        return list(given)
+    if isinstance(given, Mapping) and any(isinstance(each, Iterator) for each in given.values()):
+        return {name: _read_here(each) for name, each in given.items()}
+    return given

@@ -1,0 +1,236 @@
+"""One event loop in a thread of its own, which does not keep the program from ending.
+
+Guarantees: what is started runs until it ends or is cancelled; after `end` returned True no thread
+of it is left, and every call has ended. It needs no thread that is not there yet to end, so that it
+can do so while the program ends.
+
+A thread that waits for a call holds no lock which the loop's thread takes. So a signal handler, or
+a finalizer that the collector runs, may start and cancel calls while its thread waits for another.
+That is why this does not stand on `anyio.from_thread` or on `concurrent.futures`: a thread that is
+interrupted within their conditions stops the loop.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread, get_ident
+from typing import Any, Generic, TypeVar
+
+from anyio import CancelScope
+
+from tms.client.threads.daemon_threads import DaemonThreads
+
+_LOOK_S = 1.0
+"""How long a thread waits in one go. A signal that comes just before it begins to wait does not
+interrupt it; its handler runs at the next look."""
+Result = TypeVar("Result")
+
+
+class LoopCall(Generic[Result]):
+    """One call in the loop, as the thread that made it sees it."""
+
+    __slots__ = (
+        "_exit",
+        "_function",
+        "_is_cancelled",
+        "_loop",
+        "_over",
+        "_scope",
+        "_task",
+        "is_over",
+    )
+
+    def __init__(self, function: Callable[[], Awaitable[Result]]) -> None:
+        self._function = function
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """None until it is handed over."""
+        self._scope: CancelScope | None = None
+        self._is_cancelled = False
+        self._task: asyncio.Task[Result] | None = None
+        self._exit: BaseException | None = None
+        self._over: SimpleQueue[None] = SimpleQueue()
+        """Has an item once it is over, which whoever takes it puts back for the next."""
+        self.is_over = False
+        """Whether it has ended, or never will begin."""
+
+    def hand_over(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], object]) -> None:
+        """Have `begin` called in the loop. Raises `RuntimeError` after the loop's end."""
+        self._loop = loop
+        loop.call_soon_threadsafe(begin)
+
+    def begin(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
+        """Run it, and tell when it is over. Called in the loop."""
+
+        async def run() -> Result:
+            with CancelScope() as self._scope:
+                if not self._is_cancelled:
+                    try:
+                        return await self._function()
+                    except (SystemExit, KeyboardInterrupt) as error:
+                        self._exit = error  # as a task's it would end the loop, for all calls
+            raise asyncio.CancelledError
+
+        def ended(task: asyncio.Task[Result]) -> None:
+            if not task.cancelled():
+                task.exception()  # somebody has looked: an interrupted call is not asked any more
+            when_over(self)
+            self.lose()
+
+        self._task = asyncio.get_running_loop().create_task(run())
+        self._task.add_done_callback(ended)
+
+    def lose(self) -> None:
+        """Let nobody wait any longer."""
+        self.is_over = True
+        self._over.put(None)
+
+    def cancel(self) -> None:
+        """Have it cancelled, but for what is shielded. It takes no lock and does not wait."""
+        if self._loop is None:
+            self.lose()
+            return
+        with suppress(RuntimeError):  # the loop has ended, and so has the call
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        self._is_cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
+        elif self._task is None:  # Ctrl-C came before it was handed over
+            self.lose()
+
+    def wait(self, within_s: float | None = None) -> bool:
+        """Return whether it was over within so many seconds; None is for ever."""
+        while not self.is_over:  # Ctrl-C may have taken the item and not put it back
+            try:
+                self._over.get(timeout=_LOOK_S if within_s is None else within_s)
+            except Empty:
+                if within_s is not None:
+                    return self.is_over
+            else:
+                self._over.put(None)
+                break
+        return True
+
+    def result(self, within_s: float | None = None) -> Result:
+        """Return what the call gave, raise what it raised. To be asked once.
+
+        Raises `asyncio.CancelledError` if it was cancelled, and `TimeoutError` after `within_s`.
+        """
+        if not self.wait(within_s):
+            raise TimeoutError
+        task, self._task = self._task, None
+        end, self._exit = self._exit, None
+        try:
+            if end is not None:
+                raise end
+            if task is None:
+                raise asyncio.CancelledError
+            return task.result()
+        finally:
+            del task, end  # else the error, by its traceback, would hold itself
+
+
+class LoopThread:
+    """A running event loop. `anyio.from_thread.start_blocking_portal` waits for its end at exit."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self.kept: object = None
+        """The client whose connections the collector must not end before the thread does."""
+        self._blocking = DaemonThreads("tms-client-blocking")
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._calls: set[LoopCall[Any]] = set()
+        self._closings: set[asyncio.Task[object]] = set()
+        self._thread = Thread(target=self._run, name="tms-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        loop = self._loop
+        try:
+            loop.set_default_executor(self._blocking)
+            loop.run_until_complete(self._ended.wait())
+            loop.run_until_complete(_cancel_what_is_left())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(asyncio.sleep(0))  # sockets are closed a round after all else
+        finally:
+            loop.close()
+            for call in tuple(self._calls):  # handed over too late: they never begin
+                call.lose()
+            self._blocking.shutdown(wait=False)
+
+    def is_current(self) -> bool:
+        """Whether this is called in the loop's own thread, which must not wait for a call."""
+        return get_ident() == self._thread.ident
+
+    def start(self, call: LoopCall[Result]) -> LoopCall[Result]:
+        """Make a call in the loop. Raises `RuntimeError` after `end`; then it is over."""
+        try:
+            self._calls.add(call)
+            call.hand_over(self._loop, partial(self._begin, call))
+        except BaseException:
+            self._calls.discard(call)
+            raise
+        return call
+
+    def _begin(self, call: LoopCall[Any]) -> None:
+        if self._ended.is_set():
+            call.lose()
+        else:
+            call.begin(self._calls.discard)
+
+    def start_closing(self, close: Callable[[], Awaitable[object]]) -> None:
+        """Call `close` in the loop soon; nobody waits for it or is told what it raises.
+
+        It takes no lock and does not wait, so the collector may run it in any thread. After the
+        end of the loop, and while it ends, it does nothing.
+        """
+
+        async def run() -> None:
+            with suppress(Exception, SystemExit, KeyboardInterrupt):
+                await close()
+
+        def begin() -> None:
+            if self._ended.is_set():  # it would be left behind; asyncio closes generators itself
+                return
+            task = self._loop.create_task(run())
+            self._closings.add(task)
+            task.add_done_callback(self._closings.discard)
+
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(begin)
+
+    async def finish_closings(self, within_s: float) -> None:
+        """Wait for what `start_closing` began: it may have something to give back."""
+        left = self._closings - {asyncio.current_task()}
+        if left:
+            await asyncio.wait(left, timeout=within_s)
+
+    def stop(self) -> None:
+        """Have what runs cancelled and the thread ended soon. It waits for nothing."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._ended.set)
+
+    def wait(self, within_s: float) -> bool:
+        """Return whether the thread has ended within so many seconds."""
+        self._thread.join(within_s)
+        return not self._thread.is_alive()
+
+    def end(self, within_s: float | None = None) -> bool:
+        """Stop, and return whether the thread has ended within so many seconds."""
+        self.stop()
+        self._thread.join(within_s)
+        if self._thread.is_alive():
+            return False
+        self._blocking.shutdown(wait=within_s is None)
+        return True
+
+
+async def _cancel_what_is_left() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

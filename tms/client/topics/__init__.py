@@ -1,0 +1,1 @@
+"""Topics and subscriptions, synchronous and not."""

@@ -1,0 +1,172 @@
+"""A consumer's named position in a topic, for asyncio.
+
+`tms.client.topics.subscription` is made from it.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import Any, Unpack
+
+from tms.client.reading.poll import (
+    Blocks,
+    SubscriptionPollOptions,
+    Tx,
+    blocks_of,
+    reading,
+    singly,
+    with_options,
+)
+from tms.client.reading.start import WhichMessage, id_of
+from tms.client.reading.stops import Stops
+from tms.client.topics.subscription_loop import run_in_loop
+from tms.client.transactions.async_transaction import AsyncTransactionContext
+from tms.client.transactions.participants import TransactionAware
+from tms.client.transactions.transaction_work import OpenTransaction
+from tms.core.errors import SubscriptionExists
+from tms.core.services.server_services import Services
+from tms.core.values.message import Message, position_of
+from tms.core.values.reading import Reading
+from tms.core.values.subscriptions import Advance, SubscriptionPosition, check_subscription_name
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction
+
+
+class AsyncSubscription:
+    """A subscription, whether it exists or not, as one consumer uses it.
+
+    Made by `AsyncTopic.subscription`. It remembers which version of the position it has last seen;
+    `advance` moves from that one only. Besides the errors named, each method may raise
+    `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsShared` if the name is a group's,
+    `Unavailable`, `InternalError`, and those that change something `OutcomeUnknown`.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        stops: Stops,
+        topic_id: TopicId,
+        name: str,
+        begin: Callable[..., AsyncTransactionContext],
+    ) -> None:
+        """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
+        self._services = services
+        self._stops = stops
+        self._topic_id = topic_id
+        self._name = check_subscription_name(name)
+        self.begin = begin
+        """Makes a transaction of its client."""
+        self._seen: SubscriptionPosition | None = None
+
+    def __repr__(self) -> str:
+        """Return the class, `namespace:topic` and the name."""
+        return f"{type(self).__name__}({self._topic_id}, {self._name})"
+
+    @property
+    def name(self) -> str:
+        """The subscription's name within its topic."""
+        return self._name
+
+    async def create(
+        self, after: WhichMessage | None = None, *, exist_ok: bool = False
+    ) -> SubscriptionPosition:
+        """Create it behind a message, by default before the oldest; return the position.
+
+        With `exist_ok`, a subscription that exists stays where it is.
+        Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        (too_many_subscriptions).
+        """
+        first = None if after is None else id_of(after)
+        try:
+            self._seen = await self._services.subscriptions.create_subscription(
+                self._topic_id, self._name, first
+            )
+        except SubscriptionExists:
+            if not exist_ok:
+                raise
+            return await self.position()
+        return self._seen
+
+    async def position(self) -> SubscriptionPosition:
+        """Return where it stands: `after`, an id or None, and `version`."""
+        self._seen = await self._services.subscriptions.subscription(self._topic_id, self._name)
+        return self._seen
+
+    @with_options
+    def poll(
+        self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
+    ) -> AsyncGenerator[Message, None]:
+        """Give the messages behind the position, which is asked for first; it is not moved.
+
+        In a transaction that has moved it, they begin there. The options are those of
+        `AsyncTopic.poll`.
+        """
+        return singly(self.poll_runs(limit, **options))
+
+    def poll_runs(
+        self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
+    ) -> Blocks:
+        """Give what `poll` gives, in runs as they arrive."""
+        unplaced = reading(limit=limit, **options)
+        move = self._move_in(options.get("tx"))
+        return self._blocks(unplaced, move, options.get("wait_s", 0.0))
+
+    async def _blocks(self, unplaced: Reading, move: Advance | None, wait_s: float) -> Blocks:
+        after = (await self.position()).after if move is None else move.after
+        asked = unplaced._replace(position=position_of(after, inclusive=False))
+        messaging = self._services.messaging
+        answer = blocks_of(messaging, self._topic_id, asked, self._stops, wait_s)
+        async with aclosing(answer) as blocks:
+            async for block in blocks:
+                yield block
+
+    async def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
+        """Move it behind a message, from the version last seen, or else from where it is.
+
+        Without `tx` it moves at once. With `tx` it moves when that commits: the last move counts,
+        and nothing moves if it does not commit. Raises `SubscriptionMoved` if another consumer has
+        moved it meanwhile; with `tx` the commit raises that. After `OutcomeUnknown`, `position`
+        tells where it is.
+        """
+        after = id_of(to)
+        move = self._move_in(tx)
+        if move is not None:
+            version = move.expected_version
+        else:
+            version = (self._seen or await self.position()).version
+        advance = Advance(self._topic_id, self._name, after, version)
+        if tx is None:
+            self._seen = None  # unknown, should the answer be lost
+            self._seen = await self._services.subscriptions.advance(advance)
+        else:
+            tx.gathered.advances[self._topic_id, self._name] = advance
+            self._seen = None  # it depends on how the transaction ends
+
+    async def run(
+        self,
+        handler: Callable[[Message, AsyncTransactionContext], Awaitable[Any]],
+        *,
+        limit: int = 100,
+        participants: Callable[[], Iterable[TransactionAware]] = tuple,
+    ) -> None:
+        """Call `handler` with each message and a transaction, for ever, as the only reader.
+
+        Up to `limit` messages are one transaction, which moves the position too: what the handler
+        does with the transaction, and with those that `participants` returns for it, is done if and
+        only if the position moves. While there are no messages, nothing is written.
+
+        What the handler raises rolls the transaction back, and is raised, but for `tms.Retry`,
+        after which it is called again with the same messages. While the server is away this waits
+        for it. Raises `SubscriptionMoved` if another reader uses the name.
+        """
+        await run_in_loop(self, handler, self.begin, participants, limit)
+
+    async def delete(self) -> None:
+        """Delete it."""
+        self._seen = None
+        await self._services.subscriptions.delete_subscription(self._topic_id, self._name)
+
+    def _move_in(self, tx: Tx | None) -> Advance | None:
+        """Return the move that is to be made with the transaction's commit."""
+        if tx is None or isinstance(tx, int | Transaction):
+            return None
+        return tx.gathered.advances.get((self._topic_id, self._name))

@@ -1,0 +1,400 @@
+"""A topic, for asyncio: the whole logic of publishing and polling, on any `Services`.
+
+`tms.client.topics.topic` is made from it.
+"""
+
+from collections.abc import AsyncGenerator, Iterable
+from functools import partial
+from typing import Any, Literal, Unpack, overload
+
+from tms.client.groups.async_group import AsyncTopicGroup
+from tms.client.groups.client_parts import ClientParts, with_ttl, write_pointer_of
+from tms.client.reading.columns import batches_of
+from tms.client.reading.follow import followed
+from tms.client.reading.given_messages import GivenMessages, bodies
+from tms.client.reading.poll import (
+    FollowOptions,
+    PollOptions,
+    Runs,
+    Tx,
+    blocks_of,
+    reading,
+    singly,
+    with_options,
+)
+from tms.client.reading.start import IfLast, Start, last_id_of, place_of, position
+from tms.client.reading.topic_values import Decode, TopicValues
+from tms.client.topics.async_subscription import AsyncSubscription
+from tms.core.errors import TopicExists, TopicNotFound
+from tms.core.services.messaging import NO_IDS, Messaging, Published, RollbackRange
+from tms.core.services.records import Decoding, Encoding, GivenSchema, Record
+from tms.core.text.durations import Duration
+from tms.core.values.groups import Group
+from tms.core.values.message import Message
+from tms.core.values.ranges import Reach, Split, TopicRange
+from tms.core.values.reading import isolation_of
+from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction
+
+
+class AsyncTopic:
+    """A topic of one client, whether it exists or not. Made by `AsyncClient.topic`.
+
+    Any number of tasks may use it at once. Besides the errors named, each method may raise
+    `Unavailable` (nothing was done; the call may succeed later), `InternalError`, and those that
+    change something `OutcomeUnknown` (it may or may not have been done).
+    """
+
+    def __init__(self, topic_id: TopicId, parts: ClientParts) -> None:
+        """Name a topic; nothing is sent."""
+        self._id = topic_id
+        self._parts = parts
+        self._services = parts.services
+        self._stops = parts.stops
+        self._values = TopicValues(topic_id, parts.records)
+
+    @property
+    def _messaging(self) -> Messaging:  # asked each time: a child of os.fork() may have none
+        return self._services.messaging
+
+    def __repr__(self) -> str:
+        """Return the class and `namespace:name`."""
+        return f"{type(self).__name__}({self._id})"
+
+    @property
+    def name(self) -> str:
+        """The topic's name within its namespace."""
+        return self._id.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the topic is in."""
+        return self._id.namespace
+
+    async def create(
+        self, /, ttl: Duration | None = None, *, exist_ok: bool = False, **properties: str | float
+    ) -> None:
+        """Create the topic. With `exist_ok`, a topic that exists stays as it is.
+
+        `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default,
+        which is a week unless it is set otherwise. `properties` are yours, kept as strings. Not
+        repeated if it may have been carried out. Raises `TopicExists`, `InvalidRequest`
+        (invalid_ttl, invalid_properties).
+        """
+        try:
+            await self._messaging.create_topic(self._id, with_ttl(ttl, properties))
+        except TopicExists:
+            if not exist_ok:
+                raise
+
+    async def properties(self) -> dict[str, str]:
+        """Return all properties as strings, `ttl` in seconds and `generation` among them.
+
+        Repeated while the server is unavailable. Raises `TopicNotFound`.
+        """
+        return (await self._messaging.topic(self._id)).all_properties()
+
+    async def replace_properties(
+        self, /, ttl: Duration | None = None, **properties: str | float
+    ) -> None:
+        """Give the topic these properties and no others.
+
+        Properties that are not given are removed, and `ttl`, given as to `create`, is the server's
+        default again. Repeated while the server is unavailable. Raises `TopicNotFound`,
+        `InvalidRequest`.
+        """
+        await self._messaging.update_topic(self._id, with_ttl(ttl, properties))
+
+    async def trim(self, before: Start) -> None:
+        """Let all messages expire that are older than a time, a message or an id.
+
+        For a message in a transaction that was buffered, the time counts at which it was stored.
+        Readers do not get expired messages any more, and cleanup deletes them. Repeated while the
+        server is unavailable. Raises `TopicNotFound`, `InvalidTrimTime` for a time in the future.
+        """
+        before_ms = int.from_bytes(position(after=None, start=before)[:8])
+        await self._messaging.trim_topic(self._id, before_ms)
+
+    async def delete(self) -> None:
+        """Delete the topic and all its messages. Raises `TopicNotFound`, `OutcomeUnknown`."""
+        await self._messaging.delete_topic(self._id)
+
+    async def publish(
+        self,
+        messages: GivenMessages | Any,
+        tx: Tx | None = None,
+        *,
+        schema: GivenSchema | None = None,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
+        buffer: bool = False,
+        if_last: IfLast | None = None,
+    ) -> Published:
+        """Publish one message or several in order, all or none; they are durable on return.
+
+        A message is its payload, or `Message(payload, key=…, headers=…)`. Returns their ids, a
+        sequence of 20 bytes each.
+
+        With a `schema`, give values instead, each by itself or as
+        `Record(value, key=…, headers=…)`: one value, or a list of them. They are encoded in
+        Confluent's wire format. `schema` is Avro's text, "latest" of the topic's subject, or
+        another form that docs/schemas.md names. It is registered under the topic's subject; with
+        `register=False` it must be there. `key_schema` is the schema of the keys. A value that does
+        not fit raises `PayloadRefused` (value_unfit), which names it, and nothing is published.
+
+        `tx` makes them part of a transaction, which rolls them back if it fails. They are sent at
+        once all the same. With `buffer=True` they are sent to where nobody sees them, and published
+        with one entry a topic when the transaction commits, which is cheaper for many. If `tx` is a
+        `Transaction` or a write pointer, so one that began elsewhere, the caller rolls back, by
+        giving the returned value to `rollback`, and publishes in the end what was buffered, by
+        `publish([], tx)`, which may be repeated. Buffered messages have no ids yet, so none are
+        returned, nor when they are published.
+
+        With `if_last`, a message or an id, they are published only if the topic has no entry behind
+        that; with "empty", only if it has no entry. Every entry counts, also one that is rolled
+        back, in progress or expired. Otherwise `TopicMoved` is raised: read on from there, and
+        decide again.
+
+        Repeated only if the server certainly did not carry it out. If the connection broke after it
+        was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
+        and a transaction cannot commit any more. Raises also `TopicNotFound`, `TooLarge`,
+        `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
+        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
+        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
+        neither bytes nor a `Message`.
+        """
+        if buffer:
+            if tx is None:
+                raise ValueError("buffer=True is for the messages of a transaction: give tx")
+            if if_last is not None:
+                raise ValueError("if_last is checked when messages are published, not buffered")
+        last = None if if_last is None else last_id_of(if_last)
+
+        async def send(payloads: list[bytes]) -> Published:
+            if buffer:
+                assert tx is not None
+                await self._store(payloads, tx)
+                return NO_IDS
+            return await self._publish(payloads, tx, last)
+
+        if schema is None and key_schema is None:
+            return await send(bodies(messages))
+        return await self._values.send(send, messages, Encoding(schema, key_schema, register))
+
+    async def _publish(self, payloads: list[bytes], tx: Tx | None, last: bytes | None) -> Published:
+        if tx is None or isinstance(tx, int | Transaction):
+            pointer = None if tx is None else write_pointer_of(tx)
+            return await self._messaging.publish(self._id, payloads, pointer, if_last=last)
+        return await tx.gathered.messages.publish(self._messaging, self._id, payloads, last)
+
+    async def encode(
+        self,
+        values: Any,
+        schema: GivenSchema,
+        *,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
+    ) -> list[Message]:
+        """Return values as messages, to be published in any way.
+
+        The values and schemas are those of `publish`. Raises `PayloadRefused`, `SchemaRefused`,
+        `TopicNotFound`.
+        """
+        return await self._values.encode(values, Encoding(schema, key_schema, register))
+
+    async def decode(
+        self, messages: Iterable[Message], how: Decoding | None = None
+    ) -> list[Record]:
+        """Return messages of the topic as records, wherever the messages come from.
+
+        Raises `PayloadUndecodable`, unless `how` gives damaged ones as records with an error.
+        """
+        return await self._values.decode(messages, how or Decoding())
+
+    async def store(self, messages: GivenMessages, tx: Tx) -> None:
+        """Store messages, at least one, to be published later; durable on return.
+
+        The same as `publish(messages, tx, buffer=True)`.
+        """
+        await self._store(bodies(messages), tx)
+
+    async def _store(self, payloads: list[bytes], tx: Tx) -> None:
+        if isinstance(tx, int | Transaction):
+            await self._messaging.store(self._id, payloads, write_pointer_of(tx))
+        else:
+            await tx.gathered.messages.store(self._messaging, self._id, payloads)
+
+    async def rollback(self, published: Published | RollbackRange) -> None:
+        """Roll back what one publish in a transaction wrote: transactions do not see it any more.
+
+        `published` is the value that `publish` returned, or its `rollback_range`. Doing it twice is
+        the same as once, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
+        `RollbackRefused`, `ValueError` if it was published without a transaction.
+        """
+        written = published.rollback_range if isinstance(published, Published) else published
+        if written is None:
+            raise ValueError("nothing to roll back: it was published without a transaction")
+        await self._messaging.rollback(self._id, written)
+
+    @overload
+    def poll(
+        self, *, decode: Literal[False] = False, **options: Unpack[PollOptions]
+    ) -> AsyncGenerator[Message, None]: ...
+
+    @overload
+    def poll(
+        self, *, decode: Decode, **options: Unpack[PollOptions]
+    ) -> AsyncGenerator[Record, None]: ...
+
+    @with_options
+    def poll(
+        self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
+    ) -> AsyncGenerator[Message, None] | AsyncGenerator[Record, None]:
+        """Give the messages that are there, oldest first, then end.
+
+        They begin behind `after` or at `start`: a `Message`, a message id (20 bytes, 40 hexadecimal
+        digits or a `MessageId`) or a publish time (milliseconds, not seconds, since 1970, or a
+        datetime with a time zone). Without both, they begin at the oldest. `limit` is the most
+        messages; None is as many as one poll of the server gives (its `poll_messages_max`, a
+        million by default). No message from `end` on is given. If there are none, wait up to
+        `wait_s` seconds for some.
+
+        Without a transaction all messages are given, also those in progress and rolled back. With
+        `tx` those that the transaction can see are given, its own included, and with `committed`
+        those that are committed now. Both skip messages that were rolled back or are invalid, and
+        end before the first that is in progress, so that no message is given before an earlier one.
+
+        With `decode=True` or a `Decoding`, records are given instead: values by the schemas that
+        the payloads name. A message that cannot be decoded raises `PayloadUndecodable`; its id is
+        there to go on behind.
+
+        Messages arrive while you take them; nothing is sent before the first. If the connection
+        breaks, it goes on after the last message given. Raises `TopicNotFound`, `InvalidRequest`
+        (invalid_message_id, invalid_start_time, start_time_in_seconds, invalid_limit,
+        invalid_wait), with `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError`
+        for both `after` and `start`, both `tx` and `committed`, both `end` and `wait_s`, or a
+        datetime without a time zone.
+        """
+        return singly(self.poll_runs(decode=decode, **options))
+
+    def poll_runs(self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]) -> Runs:
+        """Give what `poll` gives, in runs as they arrive."""
+        wait_s = options.get("wait_s", 0.0)
+        blocks = blocks_of(self._messaging, self._id, reading(**options), self._stops, wait_s)
+        return self._values.decoded(blocks, how=decode)
+
+    @with_options
+    def poll_arrow(self, **options: Unpack[PollOptions]) -> AsyncGenerator[Any, None]:
+        """Give the messages of `poll` as record batches of pyarrow's, of about 10,000 messages.
+
+        The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
+        `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
+        (`tms.arrow.polled.SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
+        """
+        return singly(self.poll_arrow_runs(**options))
+
+    def poll_arrow_runs(self, **options: Unpack[PollOptions]) -> Runs:
+        """Give what `poll_arrow` gives, one in a list."""
+        wait_s = options.get("wait_s", 0.0)
+        return batches_of(self._messaging, self._id, reading(**options), self._stops, wait_s)
+
+    async def range(self, *, committed: bool = True) -> TopicRange:
+        """Return where the topic begins now, and an end below which nothing is ever added.
+
+        With `committed`, the end is before the first message of a transaction in progress; without,
+        it is for readers of all messages. Raises `TopicNotFound`.
+        """
+        ranges = await self._services.ranges.ranges((self._id,), isolation_of(committed=committed))
+        found = ranges.topics[self._id]
+        if found is None:
+            raise TopicNotFound(topic=str(self._id))
+        return found
+
+    async def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
+        """Return at most `parts` ranges of about equal size that make up start <= id < end.
+
+        Both ends are places as `range` gives them, or as `poll` takes them. No message is read for
+        it. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        """
+        return list(
+            await self._services.ranges.splits(self._id, place_of(start), place_of(end), parts)
+        )
+
+    async def reach(
+        self,
+        start: Start,
+        end: Start,
+        *,
+        messages: int | None = None,
+        payload_bytes: int | None = None,
+        committed: bool = True,
+    ) -> Reach:
+        """Return the furthest end, at most `end`, that so many messages and bytes reach.
+
+        At least one message, if there is one; None is no bound. `start` and `end` are places as
+        those of `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        """
+        return await self._services.ranges.reach(
+            self._id,
+            place_of(start),
+            place_of(end),
+            messages=messages,
+            payload_bytes=payload_bytes,
+            isolation=isolation_of(committed=committed),
+        )
+
+    @overload
+    def follow(
+        self, *, decode: Literal[False] = False, **options: Unpack[FollowOptions]
+    ) -> AsyncGenerator[Message, None]: ...
+
+    @overload
+    def follow(
+        self, *, decode: Decode, **options: Unpack[FollowOptions]
+    ) -> AsyncGenerator[Record, None]: ...
+
+    @with_options
+    def follow(
+        self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
+    ) -> AsyncGenerator[Message, None] | AsyncGenerator[Record, None]:
+        """Give the messages that are there and those to come, for ever, each once and in order.
+
+        The options are those of `poll`. While the server is away this waits for it, and then goes
+        on behind the last message given. Raises `TopicNotFound` when the topic is deleted, and as
+        `poll`.
+        """
+        return singly(self.follow_runs(decode=decode, **options))
+
+    def follow_runs(
+        self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
+    ) -> Runs:
+        """Give what `follow` gives, in runs as they arrive."""
+        first = reading(**options)
+        blocks = followed(self._services, self._id, first, self._stops, self._parts.is_closed)
+        return self._values.decoded(blocks, how=decode)
+
+    def subscription(self, name: str) -> AsyncSubscription:
+        """Return the subscription `name`, whether it exists or not; nothing is sent.
+
+        Raises `InvalidRequest` (invalid_subscription_name).
+        """
+        begin = partial(self._parts.begin, home=self.name)
+        return AsyncSubscription(self._services, self._stops, self._id, name, begin)
+
+    async def subscriptions(self) -> list[SubscriptionPosition]:
+        """Return the positions of all its subscriptions, sorted by name. Raises `TopicNotFound`."""
+        return list(await self._services.subscriptions.subscriptions(self._id))
+
+    def group(self, name: str) -> AsyncTopicGroup:
+        """Return the group `name`, whether it exists or not; nothing is sent.
+
+        Raises `InvalidRequest` (invalid_subscription_name).
+        """
+        parts = self._parts
+        begin = partial(parts.begin, home=self.name)
+        return AsyncTopicGroup(parts, self._id, name, begin)
+
+    async def groups(self) -> list[Group]:
+        """Return all its groups, sorted by name. Raises `TopicNotFound`."""
+        return list(await self._services.groups.groups(self._id))

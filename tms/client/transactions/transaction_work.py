@@ -1,0 +1,74 @@
+"""A transaction under way as topics and subscriptions see it, and what they gather in it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tms.client.transactions.transaction_publications import TransactionPublications
+from tms.core.services.commits import CommitRequest
+from tms.core.values.groups import CommitAcks
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction
+
+
+class AckInCommit(Protocol):
+    """A message of a group that the commit acknowledges."""
+
+    def commit_acks(self) -> CommitAcks:
+        """Return what the commit carries of it."""
+        ...
+
+    def committed(self) -> None:
+        """Learn that it is acknowledged."""
+        ...
+
+    async def rolled_back(self, cause: BaseException | None) -> None:
+        """Learn that it is not, and have it given again."""
+        ...
+
+    def in_doubt(self) -> None:
+        """Learn that nobody knows."""
+        ...
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The messages and moves that a transaction's commit or rollback is about."""
+
+    transaction_id: int = 0
+    messages: TransactionPublications = field(default_factory=TransactionPublications)
+    advances: dict[tuple[TopicId, str], Advance] = field(default_factory=dict)
+    """The last move of each subscription, sent with the commit."""
+    acks: list[AckInCommit] = field(default_factory=list)
+
+    @property
+    def request(self) -> CommitRequest:
+        """The request of the commit."""
+        return CommitRequest(tuple(self.advances.values()), acks=by_delivery(self.acks))
+
+
+class OpenTransaction(Protocol):
+    """A transaction of `Client.transaction` or `AsyncClient.transaction`, within its `with`."""
+
+    @property
+    def transaction(self) -> Transaction:
+        """The snapshot that it reads, and its write pointers."""
+        ...
+
+    @property
+    def gathered(self) -> Gathered:
+        """The work in it. Raises `RuntimeError` unless it is open."""
+        ...
+
+
+def by_delivery(acks: Iterable[AckInCommit]) -> tuple[CommitAcks, ...]:
+    """Return what a commit carries, one value a delivery, ids ascending."""
+    joined: dict[tuple[TopicId, str, int], CommitAcks] = {}
+    for each in acks:
+        one = each.commit_acks()
+        place = (one.topic_id, one.name, one.delivery)
+        other = joined.get(place)
+        ids = one.ids if other is None else sorted((*other.ids, *one.ids))
+        joined[place] = replace(one, ids=ids)
+    return tuple(joined.values())

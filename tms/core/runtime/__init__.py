@@ -1,0 +1,1 @@
+"""Clocks, tasks, forks, TLS and connections of a process, whatever it serves."""

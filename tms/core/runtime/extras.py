@@ -1,0 +1,60 @@
+"""How to install what is missing, from where this project was installed itself.
+
+It is not in a package registry. It is installed from a clone, or from a wheel that somebody built:
+a command that names neither finds nothing, or another package with this name.
+"""
+
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from shlex import quote
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+DISTRIBUTION = "tms-messaging"
+_ROOT = Path(__file__).parents[3]
+
+
+def install_command(*extras: str) -> str:
+    """Return the command that adds these extras to what the Python has that runs this."""
+    return command_for(extras, _ROOT, _origin())
+
+
+def missing(what: str, error: ModuleNotFoundError, *extras: str) -> ModuleNotFoundError:
+    """Return the error that says that `what` needs these extras, and how to install them."""
+    told = f"{what} ({error.name} is missing): {install_command(*extras)}"
+    return ModuleNotFoundError(told, name=error.name)
+
+
+def command_for(extras: tuple[str, ...], root: Path, origin: str | None) -> str:
+    """Return the command for a project that is in the folder `root`.
+
+    `origin` is the URL that it was installed from, None if that is not known.
+    """
+    if (root / "scripts/environment").is_file() and Path(sys.prefix) == root / ".venv":
+        return f"{quote(str(root / 'scripts/environment'))} {' '.join(extras)}"
+    pip = f"{quote(sys.executable)} -m pip install"
+    listed = f"[{','.join(extras)}]"
+    if (root / "pyproject.toml").is_file():
+        return f"{pip} -e {quote(f'{root}{listed}')}"
+    if origin is None:
+        # It is installed, so pip looks only for what the extras name.
+        return f"{pip} {quote(f'{DISTRIBUTION}{listed}')}"
+    parts = urlsplit(origin)
+    if parts.scheme == "file":
+        return f"{pip} {quote(f'{unquote(parts.path)}{listed}')}"
+    return f"{pip} {quote(f'{DISTRIBUTION}{listed} @ {origin}')}"
+
+
+def _origin() -> str | None:
+    """Return the URL that pip noted when it installed this."""
+    try:
+        noted = distribution(DISTRIBUTION).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    if noted is None:
+        return None
+    url: Any = msgspec.json.decode(noted).get("url")
+    return url if isinstance(url, str) else None

@@ -1,0 +1,81 @@
+"""The kinds of entries that a server keeps in memory for a long time, and how many there are.
+
+Two tables, whose rows stand in docs/memory.md: what each store keeps, of which the gauge
+`tms_memory_entries{kind}` tells, and what the server keeps, of which
+`tms_server_memory_entries{kind}` does.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from tms.core.errors import StoreUnavailable
+
+
+class MemoryKind(NamedTuple):
+    """A kind of entries."""
+
+    what: str
+    most: str
+    """How many there are at most, and by which setting."""
+    bytes_each: str
+    """About the bytes of one."""
+
+
+STORE_KINDS: Mapping[str, MemoryKind] = {
+    "topics": MemoryKind("topics in use", "`topics_in_memory_max`", "2,300, and its cache"),
+    "groups": MemoryKind(
+        "groups in use", "`topics_in_memory_max`", "7,000, and 650 for each open message"
+    ),
+    "publications": MemoryKind(
+        "write pointers that published, and are in progress or not yet inverted by cleanup",
+        "`transactions_in_progress_max`, and the timeouts while a transaction is in progress",
+        "700 for each topic",
+    ),
+    "stored_sizes": MemoryKind("write pointers with stored messages", "10,000", "450"),
+    "transactions": MemoryKind(
+        "transactions in progress", "`transactions_in_progress_max`", "1,000, and its changes"
+    ),
+    "invalid_pointers": MemoryKind(
+        "write pointers on the invalid list", "the timeouts of `transaction_lifetime_s_max`", "13"
+    ),
+    "outcomes": MemoryKind("ended transactions that are remembered", "200,000", "100"),
+    "owners": MemoryKind("owners of transactions", "`transaction_owners_max`", "400"),
+    "cleaned_topics": MemoryKind(
+        "topics that cleanup knows: those that exist, and the deleted ones of a day",
+        "`topics_max`, and the deletions of a day",
+        "700; 90 if it was deleted, except for 500 that a pass is at",
+    ),
+}
+
+
+SERVER_KINDS: Mapping[str, MemoryKind] = {
+    "paths": MemoryKind("paths of requests, with their routes", "16,384", "900"),
+    "topic_names": MemoryKind("names of topics, decoded", "16,384", "260"),
+    "decisions": MemoryKind("decisions of access control", "32,768", "a few hundred"),
+    "sessions": MemoryKind(
+        "sessions of principals", "16,384, and of certificates", "a few hundred"
+    ),
+    "console_sessions": MemoryKind("sessions of the console", "1,024", "a few hundred"),
+}
+
+
+class MemoryEntries:
+    """The counts of a store, or of the server."""
+
+    def __init__(self, kinds: Mapping[str, MemoryKind] = STORE_KINDS) -> None:
+        """Count entries of `kinds`."""
+        self._kinds = kinds
+        self._counts: dict[str, Callable[[], int]] = {}
+
+    def show(self, kind: str, count: Callable[[], int]) -> None:
+        """Have `count` return how many entries of a kind there are, from any thread."""
+        if kind not in self._kinds:
+            raise KeyError(kind)
+        self._counts[kind] = count
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """Give the kinds with their counts as they are now."""
+        for kind, count in self._counts.items():
+            with suppress(StoreUnavailable):  # the state of transactions is being recovered
+                yield kind, count()

@@ -1,0 +1,1 @@
+"""The interfaces of the services, and what they take and report."""

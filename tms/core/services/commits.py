@@ -1,0 +1,157 @@
+"""The other work of a transaction's commit: all of it in the commit's flush, or nothing.
+
+A commit has a list of carriers. Each takes what is its own out of a `CommitRequest`, and gives it
+as a part of the write. One more thing that a commit carries is a field of `CommitRequest` and a
+carrier in the list of `tms.server.shard`. The other carriers and the callers do not change.
+
+Order within a flush: the transaction is decided, each part is checked, each adds its rows, and only
+then the transaction ends. So a refusal, of whatever part, changes nothing.
+"""
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+from tms.core.errors import StoreUnavailable
+from tms.core.services.group_commit import Write
+from tms.core.services.tables import Batch
+from tms.core.values.caller import Caller
+from tms.core.values.groups import CommitAcks
+from tms.core.values.subscriptions import Advance
+from tms.core.values.topic import TopicId
+
+T = TypeVar("T")
+
+
+class Stored(NamedTuple):
+    """Stored messages of a topic, under one write pointer."""
+
+    topic_id: TopicId
+    write_pointer: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """The other work of a commit."""
+
+    advances: Sequence[Advance] = ()
+    """Positions of subscriptions that move."""
+    publish: Sequence[Stored] = ()
+    """Stored messages of the transaction to publish, in this order."""
+    acks: Sequence[CommitAcks] = ()
+    """Messages of groups that are acknowledged if it commits."""
+
+    @property
+    def topics(self) -> Sequence[TopicId]:
+        """The topics of all that it has."""
+        moved = [each.topic_id for each in self.advances]
+        published = [each.topic_id for each in self.publish]
+        return [*moved, *published, *(each.topic_id for each in self.acks)]
+
+
+NOTHING = CommitRequest()
+"""The one that has no other work."""
+
+
+class Carried(Write):
+    """A part of a commit, as its carrier gives it."""
+
+    @abstractmethod
+    def check(self, write_pointers: Collection[int]) -> None:
+        """Raise a `TmsError` if it cannot be done with the transaction that has `write_pointers`.
+
+        It is called within the flush, before `add_rows` of any part. After it, `add_rows` must not
+        refuse.
+        """
+
+
+class Carrier(Protocol):
+    """Carries one kind of thing with commits."""
+
+    def carry(
+        self, request: CommitRequest, caller: Caller
+    ) -> AbstractAsyncContextManager[Carried] | None:
+        """Return this carrier's part of a request, or None if the request has none.
+
+        The part must be submitted within the context, which holds the topics that it needs. Raises
+        a `TmsError` if the part cannot be done.
+        """
+        ...
+
+
+class CarryAgain(StoreUnavailable):
+    """Raised by `Carried.check` if what the part holds was loaded again. Nothing has changed.
+
+    It never leaves `submit_carried`.
+    """
+
+
+async def submit_carried(
+    carriers: Sequence[Carrier],
+    request: CommitRequest,
+    caller: Caller,
+    submit: Callable[[Sequence[Carried]], Awaitable[T]],
+) -> T:
+    """Return what `submit` returns for the parts of a request, in the order of the carriers.
+
+    What these hold is held until then. If one of them was loaded again in the meantime, the parts
+    are made and submitted once more. Raises as `Carrier.carry` and `submit`.
+    """
+    if request is NOTHING:
+        return await submit(())
+    while True:
+        given = [carrier.carry(request, caller) for carrier in carriers]
+        try:
+            async with AsyncExitStack() as held:
+                parts = [await held.enter_async_context(each) for each in given if each is not None]
+                return await submit(parts)
+        except CarryAgain:
+            continue
+
+
+class JointWrite(Carried):
+    """Several parts as one request to the writer: all of them are done, or none."""
+
+    def __init__(self, parts: Sequence[Carried], size_bytes: int = 0) -> None:
+        """Weigh `size_bytes` besides the parts."""
+        self._parts = parts
+        self.size_bytes = size_bytes + sum(part.size_bytes for part in parts)
+
+    def on_queued(self) -> None:
+        """Hold what the parts need."""
+        for part in self._parts:
+            part.on_queued()
+
+    def check(self, write_pointers: Collection[int]) -> None:
+        """Raise what the check of a part raises."""
+        for part in self._parts:
+            part.check(write_pointers)
+
+    def add_parts(self, batch: Batch, now_ms: int) -> None:
+        """Add the rows of the parts, which were checked."""
+        if self._parts:
+            batch.require_atomic()
+        for part in self._parts:
+            part.add_rows(batch, now_ms)
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
+        """Check the parts and add their rows, with no transaction."""
+        self.check(())
+        self.add_parts(batch, now_ms)
+
+    def on_durable(self) -> None:
+        """Let the parts take effect in memory."""
+        for part in self._parts:
+            part.on_durable()
+
+    def on_failed(self) -> None:
+        """Let the parts forget what they did."""
+        for part in self._parts:
+            part.on_failed()
+
+    def release(self) -> None:
+        """Let go of what the parts needed."""
+        for part in self._parts:
+            part.release()

@@ -1,0 +1,299 @@
+"""Whatever is wrong with a server now, and what to do about it. Pure: facts in, findings out.
+
+A finding is there as long as its facts are. Of one kind at most `OF_A_KIND` are told one by one;
+the rest is counted.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from math import inf
+from typing import NamedTuple
+
+from tms.core.errors import TmsError
+from tms.core.limits import MS_PER_S
+from tms.core.services.transactions import TransactionInfo, standing
+from tms.core.text.durations import span
+from tms.core.values.cleanup import CleanupState
+from tms.core.values.lags import ReaderLag
+from tms.core.values.room import Room
+
+OF_A_KIND = 20
+BEHIND_S = 300
+"""A reader is far behind if its oldest message is older."""
+HELD_S = 60
+"""A transaction that has published somewhere holds readers up if it is older."""
+CLEANUP_HELD_S = 600
+"""A transaction holds cleanup back if it is older."""
+FREE_SHARE_MIN = 0.05
+FULL_S = 86_400
+"""A disk is filling if it is full in less."""
+ENDS_S = 14 * 86_400
+REFUSED_MIN: Mapping[int, int] = {401: 10, 403: 10, 429: 1, 503: 1}
+"""So many refusals with a status are worth telling."""
+_REFUSED: Mapping[int, tuple[str, str]] = {
+    401: ("whose credential is missing or not valid", "Look in the audit who asks, and from where"),
+    403: ("that no rule permits", "Look in the audit who asks; `tms auth explain` tells why"),
+    429: ("of principals that ask more than they may", "Raise their bounds, or have them ask less"),
+    503: ("that the server could not take", "Look at its log, its disk, and what is queued"),
+}
+OUT_OF_MEMORY = "out of memory"
+"""A part of what is said of a store that lacks memory."""
+_MIB = 1024 * 1024
+_YEAR_S = 365 * 86_400
+
+
+class FindingKind(StrEnum):
+    """The kind of something that is wrong."""
+
+    READER_BEHIND = "reader_behind"
+    GROUP_HINDERED = "group_hindered"
+    TRANSACTION_HOLDS = "transaction_holds"
+    CLEANUP_HELD = "cleanup_held"
+    DISK_FILLING = "disk_filling"
+    REQUESTS_REFUSED = "requests_refused"
+    ENDS_SOON = "ends_soon"
+    TASK_FAILING = "task_failing"
+    SCARCE = "scarce"
+    SHARD_AWAY = "shard_away"
+    WRITES_REFUSED = "writes_refused"
+    SERVER_UNREACHED = "server_unreached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that is wrong."""
+
+    kind: FindingKind
+    where: str
+    """The thing that it is about: a reader, a transaction, the disk."""
+    text: str
+    advice: str
+    """A way to mend it."""
+    is_urgent: bool = False
+    """Whether something fails already, or will within the hour."""
+
+
+class Ending(NamedTuple):
+    """A credential that ends."""
+
+    what: str
+    ends_ms: int
+    fails: bool
+    """Whether it still matters once it has ended, because it is in use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The facts that findings are made of. Those that are not known are left out."""
+
+    now_ms: int
+    lags: Sequence[ReaderLag] = ()
+    in_progress: Sequence[TransactionInfo] = ()
+    """Oldest first."""
+    cleanup: CleanupState | None = None
+    room: Room | None = None
+    growth_bytes_s: float = 0.0
+    """By how much the store grows each second."""
+    refused: Mapping[int, int] = field(default_factory=dict)
+    """Requests that were refused of late, by status."""
+    refused_s: int = 0
+    """The seconds of which `refused` tells."""
+    endings: Sequence[Ending] = ()
+    failing: Sequence[tuple[str, str]] = ()
+    """Tasks of the server that fail, each with its last error."""
+    warnings: Sequence[str] = ()
+    missing_shards: Sequence[int] = ()
+    """The shards whose transactions are left out, because no server leads them now."""
+    others: Sequence[Finding] = ()
+    """Findings that parts of the server have themselves."""
+
+
+def findings(facts: Facts) -> list[Finding]:
+    """Return what is wrong, the urgent first."""
+    found = [
+        *_tasks(facts),
+        *_bounded(facts.others),
+        *_disk(facts),
+        *_bounded(_transactions(facts)),
+        *_bounded(_readers(facts)),
+        *_bounded(_groups(facts)),
+        *_cleanup(facts),
+        *_refused(facts),
+        *_bounded(_endings(facts)),
+        *(
+            Finding(
+                kind=FindingKind.SCARCE,
+                where="the server",
+                text=warning,
+                advice="Raise the bound that it names, or use less.",
+            )
+            for warning in facts.warnings
+        ),
+    ]
+    return sorted(found, key=lambda each: not each.is_urgent)
+
+
+def writes_refused(kind: FindingKind, where: str, error: TmsError) -> Finding:
+    """Return that a store, or a shard, takes no writes."""
+    advice = (
+        "Look at the server's log, and at the store: its disk, or HBase's servers and their memory."
+    )
+    if OUT_OF_MEMORY in str(error):
+        advice = (
+            "Give HBase's region servers more heap, or a store fewer regions: `tms init` says how "
+            "much its regions need (docs/hbase.md)."
+        )
+    text = f"It takes no writes: {error}. Requests for it get 503."
+    return Finding(kind=kind, where=where, text=text, advice=advice, is_urgent=True)
+
+
+def full_in_s(room: Room, growth_bytes_s: float) -> float | None:
+    """Return when a disk is full at a rate of growth; None: not within a year."""
+    left_s = room.free_bytes / growth_bytes_s if growth_bytes_s > 0 else inf
+    return left_s if left_s < _YEAR_S else None
+
+
+def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Give some findings of one kind, and how many more there are."""
+    rest = iter(found)
+    yield from islice(rest, OF_A_KIND)
+    first = next(rest, None)
+    if first is not None:
+        more = 1 + sum(1 for _ in rest)
+        yield Finding(
+            kind=first.kind, where="others", text=f"The same of {more} others.", advice=first.advice
+        )
+
+
+def _tasks(facts: Facts) -> Iterator[Finding]:
+    for task, reason in facts.failing:
+        yield Finding(
+            kind=FindingKind.TASK_FAILING,
+            where=task,
+            text=f"It fails, and is started again: {reason}",
+            advice="Look at the server's log.",
+            is_urgent=True,
+        )
+
+
+def _readers(facts: Facts) -> Iterator[Finding]:
+    late = [each for each in facts.lags if each.seconds >= BEHIND_S]
+    held = {topic: each for each in reversed(facts.in_progress) for topic in each.topics}
+    for each in sorted(late, key=lambda each: -each.seconds):
+        more = " at least" if each.is_at_least else ""
+        advice = "Look whether its consumer runs, and keeps up. Delete it if nobody needs it."
+        if each.place in held:
+            advice = f"Perhaps it waits for {standing(held[each.place])}: then end that."
+        yield Finding(
+            kind=FindingKind.READER_BEHIND,
+            where=f"{each.place} {each.name}",
+            text=f"It is{more} {each.messages} messages behind, the oldest of which is "
+            f"{span(int(each.seconds * MS_PER_S))} old.",
+            advice=advice,
+        )
+
+
+def _groups(facts: Facts) -> Iterator[Finding]:
+    for each in facts.lags:
+        for hindrance in each.hindrances:
+            yield Finding(
+                kind=FindingKind.GROUP_HINDERED,
+                where=f"{each.place} {each.name}",
+                text=hindrance.text,
+                advice=hindrance.advice,
+            )
+
+
+def _transactions(facts: Facts) -> Iterator[Finding]:
+    for each in facts.in_progress:
+        if each.age_ms < HELD_S * MS_PER_S:
+            return
+        if each.topics:
+            who = f" It is {each.principal}'s." if each.principal else ""
+            yield Finding(
+                kind=FindingKind.TRANSACTION_HOLDS,
+                where=f"transaction {each.transaction_id}",
+                text=f"Readers of {', '.join(each.topics[:OF_A_KIND])} wait for "
+                f"{standing(each)}.{who}",
+                advice="Have its program end it, or invalidate it: then readers skip its messages.",
+            )
+
+
+def _cleanup(facts: Facts) -> Iterator[Finding]:
+    state = facts.cleanup
+    if state is None:
+        return
+
+    def found(text: str, advice: str) -> Finding:
+        return Finding(kind=FindingKind.CLEANUP_HELD, where="cleanup", text=text, advice=advice)
+
+    if state.last_failure is not None:
+        yield found(
+            f"Its last pass could not be finished: {state.last_failure}",
+            "Look at the server's log, and whether its store can be written.",
+        )
+    if state.clock_step_s:
+        yield found(
+            f"It waits, because a step of the clock by {state.clock_step_s} s is in doubt.",
+            "Set the clock right, or accept the step: `tms clock`.",
+        )
+    held_by = None if state.invalid is None else state.invalid.held_by
+    for each in facts.in_progress:
+        is_old = each.age_ms >= CLEANUP_HELD_S * MS_PER_S
+        if is_old and held_by is not None and each.transaction_id <= held_by:
+            yield found(
+                f"Invalid transactions stay on their list, because of {standing(each)}.",
+                "Have its program end it, or invalidate it.",
+            )
+            return
+
+
+def _disk(facts: Facts) -> Iterator[Finding]:
+    room = facts.room
+    if room is None:
+        return
+    left_s = full_in_s(room, facts.growth_bytes_s)
+    is_short = room.free_bytes < room.disk_bytes * FREE_SHARE_MIN
+    is_filling = left_s is not None and left_s < FULL_S
+    if is_short or is_filling:
+        soon = "" if left_s is None else f"; at this rate it is full in {span(int(left_s * 1000))}"
+        yield Finding(
+            kind=FindingKind.DISK_FILLING,
+            where="the store's disk",
+            text=f"{room.free_bytes // _MIB} MiB are free, and the store takes "
+            f"{room.used_bytes // _MIB} MiB{soon}.",
+            advice="Make room: shorten the ttl of topics or trim them, or enlarge the disk.",
+            is_urgent=is_short or (left_s is not None and left_s < FULL_S / 24),
+        )
+
+
+def _refused(facts: Facts) -> Iterator[Finding]:
+    for status, least in REFUSED_MIN.items():
+        count = facts.refused.get(status, 0)
+        if count >= least:
+            what, advice = _REFUSED[status]
+            yield Finding(
+                kind=FindingKind.REQUESTS_REFUSED,
+                where=f"status {status}",
+                text=f"In the last {span(facts.refused_s * 1000)} {count} requests were refused "
+                f"{what}.",
+                advice=f"{advice}.",
+            )
+
+
+def _endings(facts: Facts) -> Iterator[Finding]:
+    for each in sorted(facts.endings, key=lambda each: each.ends_ms):
+        left_ms = each.ends_ms - facts.now_ms
+        has_ended = left_ms <= 0
+        if left_ms > ENDS_S * MS_PER_S or (has_ended and not each.fails):
+            continue
+        when = f"ended {span(-left_ms)} ago" if has_ended else f"ends in {span(left_ms)}"
+        yield Finding(
+            kind=FindingKind.ENDS_SOON,
+            where=each.what,
+            text=f"It {when}.",
+            advice="Put a new one in its place.",
+            is_urgent=has_ended,
+        )

@@ -1,0 +1,120 @@
+"""The mark of a store: where its time goes on after a stop, and numbers that must ascend.
+
+    mark := version byte (1), crc32 uint32 over what follows, trusted, expiry, steady, high,
+            forgotten: int64 each, boot id UTF-8
+
+- `trusted` is the trusted time, in ms since 1970, when steady time was `steady` in the boot of that
+  id: so a start knows how long the stop was, if the machine ran (`TrustedClock.start_after`).
+- `expiry` is the time up to which processes elsewhere may delete what has grown old.
+- `high` is above all versions of subscriptions ever given: new ones begin above it.
+- `forgotten` is above all keys of topics whose row is gone, in ms since 1970: no key is below it.
+
+Each leader has a row of its own, by its token: what an earlier one puts late does no harm.
+
+Big-endian. DO NOT CHANGE: on disk.
+"""
+
+import struct
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from tms.core.errors import StoreCorrupt
+from tms.core.runtime.clock import Clock, SystemClock
+from tms.core.runtime.repeatable import repeatable
+from tms.core.services.tables import Tables, TransactionTable
+
+_VERSION = 1
+_START = struct.Struct(">BI")
+_NUMBERS = struct.Struct(">qqqqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The values of one row."""
+
+    trusted_ms: int
+    expiry_ms: int
+    steady_ms: int
+    high: int
+    forgotten_ms: int
+    boot_id: str
+
+
+def encode_mark(mark: Mark) -> bytes:
+    """Return the row."""
+    numbers = (mark.trusted_ms, mark.expiry_ms, mark.steady_ms, mark.high, mark.forgotten_ms)
+    body = _NUMBERS.pack(*numbers) + mark.boot_id.encode()
+    return _START.pack(_VERSION, crc32(body)) + body
+
+
+def decode_mark(row: bytes) -> Mark:
+    """Return what a row says. Raises `StoreCorrupt`."""
+    body = row[_START.size :]
+    is_whole = row[: _START.size] == _START.pack(_VERSION, crc32(body))
+    if not is_whole or len(body) < _NUMBERS.size:
+        raise StoreCorrupt(table="transaction", reason="the mark of the time is damaged")
+    trusted_ms, expiry_ms, steady_ms, high, forgotten_ms = _NUMBERS.unpack_from(body)
+    boot_id = body[_NUMBERS.size :].decode()
+    return Mark(trusted_ms, expiry_ms, steady_ms, high, forgotten_ms, boot_id)
+
+
+def latest_mark(table: TransactionTable) -> Mark | None:
+    """Return the mark of the last leader, with the greatest numbers of all; None without any.
+
+    Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
+    """
+    marks = [decode_mark(row) for _, row in table.marks()]
+    if not marks:
+        return None
+    high = max(mark.high for mark in marks)
+    forgotten_ms = max(mark.forgotten_ms for mark in marks)
+    return replace(marks[-1], high=high, forgotten_ms=forgotten_ms)
+
+
+@repeatable()
+def carry_mark(source: TransactionTable, target: Tables) -> None:
+    """Have a store that another's topics are copied to go on from its mark too.
+
+    Its numbers must be above those of both, so they are. Its time is its own, if it has one: it may
+    serve already. Otherwise it is the source's, as if that were started again, perhaps elsewhere.
+
+    Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
+    """
+    theirs, own = latest_mark(source), latest_mark(target.transactions)
+    if theirs is None:
+        return
+    high, forgotten_ms = theirs.high, theirs.forgotten_ms
+    if own is not None:
+        high, forgotten_ms = max(own.high, high), max(own.forgotten_ms, forgotten_ms)
+    carried = replace(own or theirs, high=high, forgotten_ms=forgotten_ms)
+    if carried != own:
+        batch = target.batch()
+        # The row that counts least: if a leader has a row of its own, that says the time.
+        target.transactions.put_mark(batch, 0, encode_mark(carried))
+        target.write(batch)
+
+
+class ClockElsewhere(Clock):
+    """The clock of a process that cleans up a store beside its servers, or while there are none.
+
+    By a wrong clock it must not delete what servers still give. So it deletes what has grown old by
+    its own time and by that of the store's servers, as their mark has it.
+    """
+
+    def __init__(self, mark: Mark | None, clock: Clock | None = None) -> None:
+        """Delete as of `mark`; None: of a version without marks, as of `clock` alone."""
+        self._clock = clock or SystemClock()
+        self._mark = mark
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self._clock.now_ms()
+
+    def steady_ms(self) -> int:
+        """Return steady time."""
+        return self._clock.steady_ms()
+
+    def expiry_ms(self) -> int:
+        """Return the time by which things have grown old."""
+        now_ms = self._clock.expiry_ms()
+        return now_ms if self._mark is None else min(now_ms, self._mark.expiry_ms)

@@ -1,0 +1,65 @@
+"""How a server does, for those who look after it: figures, and whatever is wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tms.core.services.findings import Finding
+from tms.core.values.lags import ReaderLag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The traffic of the server each second, about the mean of the last minute.
+
+    None until the server has served for some seconds.
+    """
+
+    messages_in: float | None
+    bytes_in: float | None
+    messages_out: float | None
+    bytes_out: float | None
+    requests: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """The disk that the store is on."""
+
+    store_bytes: int
+    free_bytes: int
+    disk_bytes: int
+    full_in_s: float | None
+    """After how many seconds it is full, if the store grows on so; None: not within a year."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """How a server does."""
+
+    time_ms: int
+    """The server's time, ms since 1970."""
+    findings: Sequence[Finding]
+    """The urgent first."""
+    messages_in_s: float | None
+    """Each second, as `Rates` has them; also those that follow."""
+    bytes_in_s: float | None
+    messages_out_s: float | None
+    bytes_out_s: float | None
+    requests_s: float | None
+    in_progress: int
+    """How many transactions are in progress."""
+    oldest_transaction: int | None
+    """The id of the one that has been in progress longest."""
+    oldest_age_ms: int | None
+    oldest_client: str | None
+    store_bytes: int | None
+    """As `Disk` has it, and those that follow; None for a store that is not in a folder."""
+    free_bytes: int | None
+    disk_bytes: int | None
+    full_in_s: float | None
+    readers: Sequence[ReaderLag]
+    """A page of the subscriptions and groups, in the order of their topics and names."""
+    next_reader: int | None
+    """The number of readers to pass over for the next page; None: there is none."""
+    missing_shards: Sequence[int] = ()
+    """The shards whose transactions are left out, because no server leads them now."""

@@ -1,0 +1,109 @@
+"""The interface of a look into tables, for those who look after a server.
+
+The package `cleanup` fulfils it, for a server's tables and for those that no server has. All is
+read in parts of bounded size, so that many rows can be looked through without holding them: each
+part says from where the next one goes on. Nothing is changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tms.core.values.cleanup import InvalidState, PruneBound
+from tms.core.values.topic import TopicId
+
+Facts = dict[str, Any]
+"""Fit for JSON: times in milliseconds since 1970, keys in hexadecimal, payloads in base64, write
+pointers as text."""
+
+TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound", "group")
+"""The tables, by the names that people give them."""
+CHECKED = ("transaction", "message", "payload", "subscription", "group", "cache")
+"""The checks: of tables, and of the cache against the Message table."""
+ROWS_MAX = 10_000
+"""The most rows in a part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A part of the rows of a table."""
+
+    rows: Sequence[Facts]
+    next: str | None = None
+    """Where the next part begins, in hexadecimal digits; None at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large a part of a table is."""
+
+    rows: int
+    bytes: int
+    """The bytes of keys and values, as they were written."""
+    disk_bytes: int
+    """About what the whole table takes on disk."""
+    next: str | None = None
+    """As in `Rows`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problems:
+    """The problems of a part, one line each; none are expected."""
+
+    problems: Sequence[str]
+    rows: int
+    """How many rows were looked at, topics in the case of the cache."""
+    sealed: int = 0
+    """How many of them are sealed: a server sent them when another led."""
+    without_payloads: int = 0
+    """How many of them are references that nothing is stored for: no messages were published."""
+    next: str | None = None
+    """As in `Rows`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far invalid transactions are cleaned up."""
+
+    bounds: Sequence[PruneBound]
+    invalid: InvalidState | None
+    """The reasons why transactions stay listed; None if another system manages them."""
+
+
+class PartwiseInspection(Protocol):
+    """A look into the tables of one store. All raise `StoreUnavailable` and `StoreCorrupt`.
+
+    `after` is the `next` of the part before, None for the first; `limit` is at most `ROWS_MAX`.
+    """
+
+    async def rows(
+        self,
+        table: str,
+        topic_id: TopicId | None,
+        from_ms: int | None,
+        after: str | None,
+        limit: int,
+    ) -> Rows:
+        """Return rows decoded, of one topic or of all; messages of a topic from a time on."""
+        ...
+
+    async def size(self, table: str, after: str | None, limit: int) -> Size:
+        """Return how large the next `limit` rows of a table are."""
+        ...
+
+    async def problems(
+        self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
+    ) -> Problems:
+        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        ...
+
+    async def bounds(self) -> Bounds:
+        """Return how far invalid transactions are cleaned up, and what holds their list."""
+        ...
+
+    async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
+        """Return what an id says, what is stored under it, and why readers are given it or not.
+
+        Raises `TopicNotFound`.
+        """
+        ...

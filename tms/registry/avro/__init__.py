@@ -1,0 +1,1 @@
+"""Schemas in Avro: parsed, written, compared."""

@@ -1,0 +1,57 @@
+"""Parsed schemas in files, so that no process has to parse again what took another one long.
+
+Whatever ends a process that checks, what it had parsed is still there: who asks again goes on from
+that. The folder is one server's alone. What cannot be written or read there is parsed again.
+"""
+
+import contextlib
+import hashlib
+import os
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tms.registry.questions.questions import Source
+
+PARSE_S_MIN = 0.05
+"""Parses that take less are not kept."""
+BYTES_MAX = 256 * 1024 * 1024
+"""The most bytes of all files together; the oldest are deleted."""
+
+
+class KeptParses:
+    """Parsed schemas in a folder."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        """Keep nothing until `folder` is set."""
+        self.folder: str | None = None
+        self._bytes_max = bytes_max
+
+    def parsed(self, source: Source, parse: Callable[[], Any]) -> Any:
+        """Return what is kept of a source, or what `parse` returns. Raises as `parse`."""
+        if self.folder is None:
+            return parse()
+        path = Path(self.folder, hashlib.sha256(repr(source).encode()).hexdigest())
+        with contextlib.suppress(Exception):  # whatever is wrong with a file, it is parsed then
+            return pickle.loads(path.read_bytes())  # noqa: S301  this server wrote it
+        began_s = time.monotonic()
+        parsed = parse()
+        if time.monotonic() - began_s >= PARSE_S_MIN:
+            with contextlib.suppress(Exception):  # what cannot be kept is parsed again
+                self._keep(path, pickle.dumps(parsed, pickle.HIGHEST_PROTOCOL))
+        return parsed
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        left = self._bytes_max - len(data)
+        if left < 0:
+            return
+        others = [(other.stat(), other) for other in path.parent.iterdir()]
+        for stat, other in sorted(others, key=lambda each: each[0].st_mtime, reverse=True):
+            left -= stat.st_size
+            if left < 0:
+                other.unlink(missing_ok=True)
+        written = path.with_suffix(f".{os.getpid()}")
+        written.write_bytes(data)
+        written.replace(path)

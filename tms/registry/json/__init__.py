@@ -1,0 +1,1 @@
+"""Schemas in JSON Schema: parsed, written, compared."""

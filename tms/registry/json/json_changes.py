@@ -1,0 +1,51 @@
+"""The changes between two JSON Schemas, one by one. Pure."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Protocol
+
+from tms.registry.json.json_nodes import Keywords, SchemaNode, SchemaPlace
+from tms.registry.questions.questions import Incompatibility
+
+
+class Differ(Protocol):
+    """Compares schemas within schemas."""
+
+    def differences(
+        self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
+    ) -> list[Incompatibility]:
+        """Return why `new` does not take all that `old` does; nothing if it does."""
+        ...
+
+    def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
+        """Whether `new` takes all that `old` does."""
+        ...
+
+
+def difference(kind: str, path: str, message: str) -> Incompatibility:
+    """Return a difference at a path."""
+    return Incompatibility(kind, path or "/", message)
+
+
+def bound(
+    old: Keywords, new: Keywords, name: str, path: str, kind: str
+) -> Iterator[Incompatibility]:
+    """Tell of a least or greatest value that was added, or takes less than before."""
+    before, after, is_least = number_of(old, name), number_of(new, name), "min" in name.lower()
+    if after is None:
+        return
+    if before is None:
+        yield difference(f"{kind}_ADDED", path, f"{name} is {after} now")
+    elif after > before if is_least else after < before:
+        word = "INCREASED" if is_least else "DECREASED"
+        yield difference(f"{kind}_{word}", path, f"{name} was {before}, and is {after} now")
+
+
+def number_of(keywords: Keywords, name: str) -> Decimal | int | None:
+    """Return the number that a keyword says, None if there is none."""
+    value = keywords.get(name)
+    if name in ("exclusiveMaximum", "exclusiveMinimum") and isinstance(value, bool):
+        # Of draft 4: it says of the other keyword that it is exclusive.
+        value = keywords.get(name.replace("exclusiveM", "m")) if value else None
+    is_number = isinstance(value, Decimal | int) and not isinstance(value, bool)
+    return value if is_number else None

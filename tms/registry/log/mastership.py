@@ -1,0 +1,164 @@
+"""Chooses the one server that writes the log if only one may: the master.
+
+1. A server wins an election (`Election`): by the metadata store, or among the members.
+2. It begins with a record at the end of the log, the epoch. Later writes of an earlier master are
+   refused (`if_last`); that one reads on, finds the epoch, and has lost.
+3. So two servers may believe that they are the master, but only the one with the newest epoch
+   writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from tms.core.runtime.supervision import supervised
+from tms.registry.log.schema_log import SchemaLog
+from tms.registry.log.service import Registry
+from tms.registry.state.refusal import RegistryError
+
+REFRESH_S = 0.05
+"""How often a server that is not the master reads the log."""
+MASTER_LOOKS_S = 1.0
+"""How often a master finds out whether it still reaches the log."""
+RETRY_S = 0.3
+AGAIN_S = 3.0
+"""The time until a server that has lost but is still elected begins again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Elected(NamedTuple):
+    """The result of an election."""
+
+    address: str | None
+    """The URL of the winner's registry; None: there is none."""
+    is_self: bool = False
+
+
+class Election(Protocol):
+    """Elects a master among servers."""
+
+    def start(self, tell: Callable[[Elected], None]) -> None:
+        """Take part, and tell each change from now on."""
+        ...
+
+    def give_way(self) -> None:
+        """Let another server win, which may reach the log that this one cannot reach."""
+        ...
+
+    async def close(self) -> None:
+        """End this part in the election."""
+        ...
+
+
+class Mastership:
+    """The part of this server among those of its log. Used on one event loop only."""
+
+    def __init__(
+        self, log: SchemaLog, election: Election, address: str, *, is_eligible: bool
+    ) -> None:
+        """Take no part yet. Others reach this server's registry at `address`, a URL."""
+        self.address = address
+        self.is_eligible = is_eligible
+        self.begun = 0
+        """How often this server became the master."""
+        self._log = log
+        self._election = election
+        self._elected = Elected(None)
+        self._knows_election = False
+        """Whether any server ever won, as far as this server knows."""
+        self._epoch: int | None = None
+        """The epoch in which this server is the master."""
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.on_master: list[Callable[[], None]] = []
+        """Called when `master` may have changed."""
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this server writes, as far as it knows."""
+        return self._epoch is not None and self._epoch == self._log.memory.state.epoch
+
+    @property
+    def master(self) -> str | None:
+        """The URL of the master, which may be this server's own; None: it is not known.
+
+        A server that cannot win itself, and knows no election, uses the master that the log names:
+        so a server with a copy of the log forwards to the first site.
+        """
+        if self._elected.address is not None or self._knows_election:
+            return self._elected.address
+        named = self._log.memory.state.master
+        return named if named and not self.is_eligible and named != self.address else None
+
+    def may_write(self) -> bool:
+        """Whether this server writes; it has lost if the log has a newer epoch."""
+        if self._epoch is not None and not self.is_master:
+            newer = self._log.memory.state.epoch
+            _log.warning("lost: the log has epoch %d, this server had %d", newer, self._epoch)
+            self._epoch = None
+            asyncio.get_running_loop().call_later(AGAIN_S, self._changed.set)
+        return self._epoch is not None
+
+    # Elections.
+
+    def take_part(self, registry: Registry) -> None:
+        """Take part in the election, to be the master of a registry that asks this mastership."""
+        self._tasks = [
+            supervised("beginning as the registry's master", partial(self._work, registry)),
+            supervised("reading the log of schemas", self._read_on),
+        ]
+        self._election.start(self._heard)
+
+    def _heard(self, elected: Elected) -> None:
+        if elected == self._elected:
+            return
+        self._elected = elected
+        self._knows_election |= elected.address is not None
+        if not elected.is_self:
+            self._epoch = None
+        _log.info("the master is %s", "this server" if elected.is_self else elected.address)
+        self._changed.set()
+        for each in self.on_master:
+            each()
+
+    async def _work(self, registry: Registry) -> None:
+        """Begin as the master whenever this server wins."""
+        while True:
+            self._changed.clear()
+            while self._elected.is_self and not self.is_master:
+                try:
+                    epoch = await registry.begin_epoch(self.address)
+                except RegistryError as error:
+                    _log.warning("cannot begin as master yet: %s", error)
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                if self._elected.is_self:
+                    self._epoch = epoch
+                    self.begun += 1
+                    _log.info("master from now on, in epoch %d", epoch)
+            await self._changed.wait()
+
+    async def _read_on(self) -> None:
+        """Read the log on. A master that cannot reach the log gives way."""
+        while True:
+            await asyncio.sleep(MASTER_LOOKS_S if self.is_master else REFRESH_S)
+            try:
+                await self._log.read_to_end()
+            except Exception as error:
+                if self._elected.is_self:
+                    _log.warning("the log cannot be reached: another server may be the master")
+                    self._election.give_way()
+                if not isinstance(error, RegistryError):
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """Give the mastership up, so that another server can win."""
+        self._epoch = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._election.close()

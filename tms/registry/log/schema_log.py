@@ -1,0 +1,377 @@
+"""The log of schemas, a compact topic, and the memory of what it says.
+
+1. A record is written only if this server has read all earlier records (`if_last`).
+2. Memory changes by what the log has, in its order, alone.
+3. One reading is in flight at a time. A request for the end waits for a reading that began after
+   it.
+4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
+
+It stands on the messaging interface, in the process or remote.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential, wait_random
+
+from tms.core.errors import (
+    NoLeader,
+    OutcomeUnknown,
+    ServerSilent,
+    TmsError,
+    TooLarge,
+    TopicExists,
+    TopicMoved,
+    TopicNotFound,
+    Unavailable,
+)
+from tms.core.limits import MS_PER_S, TTL_S_MAX
+from tms.core.runtime.clock import Clock
+from tms.core.runtime.shared_work import shared
+from tms.core.services.messaging import NO_ENTRIES, Messaging
+from tms.core.values.caller import REGISTRY, Caller
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import FIRST_ID, Message, MessageBlock, id_after
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.core.values.topic_properties import CLEANUP, COMPACT, TOMBSTONE, TOMBSTONE_S_DEFAULT
+from tms.registry.state.records import (
+    SCHEMA,
+    CountersWritten,
+    Origin,
+    Purged,
+    Record,
+    Unreadable,
+    VersionLost,
+    decode,
+    encode,
+)
+from tms.registry.state.refusal import STORE_FAILED, TIMED_OUT, RegistryError
+from tms.registry.state.registry_state import State
+
+SCHEMAS_TOPIC = "_schemas"
+"""The topic's name by default, in the namespace `system`."""
+REACHED_S_MAX = 10.0
+"""How long a request waits for the log."""
+PROPERTIES = {"ttl": TTL_S_MAX, CLEANUP: COMPACT}
+
+_CALLER = Caller(part=REGISTRY)
+_PAGE_MESSAGES = 10_000
+_TOPIC_LOOKED_AT_MS = 60_000
+"""How old may be what is known of the topic itself."""
+_NODE_BYTES = 8
+_PAUSES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""Between looks for what another server is about to have written."""
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class WayToLog:
+    """The way to the log: the service in this process, the leader's, or none."""
+
+    def __init__(self, messaging: Messaging | None = None) -> None:
+        """Begin with a way, or none."""
+        self._messaging = messaging
+
+    def attach(self, messaging: Messaging | None) -> None:
+        """Reach the log by this service from now on; None: not at all."""
+        self._messaging = messaging
+
+    @property
+    def messaging(self) -> Messaging:
+        """The way. Raises `NoLeader` if there is none."""
+        if self._messaging is None:
+            raise NoLeader
+        return self._messaging
+
+    @contextmanager
+    def kept(self) -> Iterator[Messaging]:
+        """Give the way. An error of one that was left meanwhile, and is closed, means nothing."""
+        messaging = self.messaging
+        try:
+            yield messaging
+        except TmsError:
+            raise
+        except Exception as error:
+            if self._messaging is messaging:
+                raise
+            raise OutcomeUnknown(reason="the way to the log has changed") from error
+
+
+@dataclass(slots=True)
+class LogMemory:
+    """The records that were read, and the position."""
+
+    state: State = field(default_factory=State)
+    position: bytes = NO_ENTRIES
+    """The id of the last entry; `NO_ENTRIES` before the first."""
+
+    def take(self, message: Message) -> Origin | None:
+        """Take in a message; return which write it comes from, None of a tombstone."""
+        if message.id <= self.position:
+            return None
+        self.position = message.id
+        try:
+            entry = decode(message)
+        except Unreadable as error:
+            _log.error("a message of the log is not a valid record, and is skipped: %s", error)
+            return None
+        lost = entry.record
+        if isinstance(lost, VersionLost):
+            told = "version %d of the subject %r cannot be read, and is skipped: %s"
+            _log.error(told, lost.version, lost.subject, lost.reason)
+        self.state.take(entry)
+        return entry.origin
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """The facts about the topic when it was read."""
+
+    topic: TopicMetadata | None
+    """None: there was none."""
+    at_ms: tuple[int, int]
+
+
+class SchemaLog:
+    """The log and its memory. Used on one event loop alone."""
+
+    def __init__(self, way: WayToLog, topic_id: TopicId, clock: Clock) -> None:
+        """Read nothing yet."""
+        self.memory = LogMemory()
+        self.topic_id = topic_id
+        self.readings = 0
+        """How often it was read to its end."""
+        self.refused = 0
+        """Writes that came behind another server's."""
+        self._way = way
+        self._clock = clock
+        self._node = _new_node()
+        self._begun = self._ended = 0
+        self._reading: asyncio.Task[None] | None = None
+        self._read_ms: tuple[int, int] | None = None
+        """When the last reading to the end began; None before the first."""
+        self._looked: _Looked | None = None
+        self._awaited: Origin | None = None
+        """The write that may be in the log, as far as is known."""
+        self._found_awaited = False
+
+    # Reading.
+
+    async def read_to_end(self) -> None:
+        """Return when memory has all that the log had when this was called.
+
+        Raises `RegistryError` (50001, 50002).
+        """
+        wanted = self._begun + 1
+        while self._ended < wanted:
+            if self._reading is None:
+                self._reading = asyncio.create_task(self._read())
+            await shared(self._reading)
+
+    async def _read(self) -> None:
+        self._begun = number = self._begun + 1
+        try:
+            async with _in_time():
+                await _until_reached(self._read_once)
+            self._ended = number
+            self.readings += 1
+        finally:
+            self._reading = None
+
+    async def _read_once(self) -> None:
+        began = self._now()
+        with self._way.kept() as messaging:
+            memory = self.memory if await self._is_current(messaging) else LogMemory()
+            try:
+                while await self._read_page(messaging, memory) == _PAGE_MESSAGES:
+                    pass
+            except TopicNotFound:
+                memory, self._looked = LogMemory(), None
+        self.memory, self._read_ms = memory, began
+
+    async def _read_page(self, messaging: Messaging, memory: LogMemory) -> int:
+        """Take in what is behind memory; return how many messages that was."""
+        position = memory.position
+        start = id_after(position) if position else FIRST_ID
+        count = 0
+        async for block in messaging.poll(self.topic_id, Reading(start, _PAGE_MESSAGES)):
+            self._take(memory, block)
+            count += block.count
+            await asyncio.sleep(0)
+        return count
+
+    def _take(self, memory: LogMemory, block: MessageBlock) -> None:
+        for message in block:
+            origin = memory.take(message)
+            if origin is not None and origin == self._awaited:
+                self._found_awaited = True
+
+    async def _is_current(self, messaging: Messaging) -> bool:
+        """Whether memory is young enough to be read on from, and of the topic that there is."""
+        looked = self._looked
+        if looked is None or not looked.topic or self._since(looked.at_ms) > _TOPIC_LOOKED_AT_MS:
+            looked = _Looked(await self._topic(messaging), self._now())
+        before, self._looked = self._looked, looked
+        if looked.topic is None or self._read_ms is None:
+            return False
+        generation = None if before is None or before.topic is None else before.topic.generation
+        if generation != looked.topic.generation:
+            return False
+        tombstone_s = int(looked.topic.properties.get(TOMBSTONE, TOMBSTONE_S_DEFAULT))
+        return self._since(self._read_ms) <= tombstone_s * MS_PER_S // 2
+
+    async def _topic(self, messaging: Messaging) -> TopicMetadata | None:
+        try:
+            topic = await messaging.topic(self.topic_id)
+        except TopicNotFound:
+            return None
+        if not topic.is_compact:
+            _log.warning("the topic %s of schemas is not compact: it will grow", self.topic_id)
+        return topic
+
+    def _now(self) -> tuple[int, int]:
+        return self._clock.now_ms(), self._clock.steady_ms()
+
+    def _since(self, then: tuple[int, int]) -> int:
+        """Return the ms since a moment; the clock may have been set, or the machine suspended."""
+        return max(now - before for now, before in zip(self._now(), then, strict=True))
+
+    async def catch_up(self, memory: LogMemory, moved: TopicMoved) -> None:
+        """Read what is behind `memory`, which may be about to be on disk.
+
+        If there is nothing, the log is not the one that was read: read it from the beginning.
+        """
+        position = memory.position
+        last = bytes.fromhex(moved.detail.get("last_id") or "")
+        for pause_s in _PAUSES_S if last > position else ():
+            await self.read_to_end()
+            if self.memory is not memory or memory.position >= last:
+                return
+            await asyncio.sleep(pause_s)
+        if self.memory is memory and memory.position == position:
+            self._read_ms = None
+            await self.read_to_end()
+
+    # Writing.
+
+    async def append(self, records: Sequence[Record | Purged], memory: LogMemory) -> None:
+        """Write records behind all that `memory` has, and take them in; counters with tombstones.
+
+        All of them or none; one caller at a time. Raises `TopicMoved` if there is more in the log
+        already, `TooLarge` if it does not take so many at once, `RegistryError` (50001, 50002);
+        with 50002 they may be written or not.
+        """
+        records = _with_counters(records, memory.state)
+        messages, origin = self._encoded(records, memory.state.last_sequence)
+        bodies = bodies_of([message.body() for message in messages])
+        position = memory.position
+        self._awaited, self._found_awaited = origin, False
+        try:
+            async with _in_time():
+                ids = await self._publish(bodies, memory)
+        except TopicMoved:
+            self.refused += 1
+            raise
+        except BaseException:
+            self._node = _new_node()  # so that what may come of this is nobody else's
+            raise
+        finally:
+            self._awaited = None
+        if memory is not self.memory or memory.position != position or len(ids) != len(messages):
+            await self.read_to_end()
+            return
+        for message, message_id in zip(messages, ids, strict=True):
+            memory.take(message._replace(id=message_id))
+
+    def _encoded(
+        self, records: Sequence[Record | Purged], sequence: int
+    ) -> tuple[list[Message], Origin]:
+        """Return the messages of records, and the origin of the last one but tombstones."""
+        messages = []
+        for record in records:
+            if not isinstance(record, Purged):
+                sequence += 1
+            messages.append(encode(record, Origin(sequence, self._node)))
+        return messages, Origin(sequence, self._node)
+
+    async def _publish(self, bodies: list[bytes], memory: LogMemory) -> Sequence[bytes]:
+        """Return the ids; none if only reading has shown that it is written."""
+        is_unknown = False
+        position = memory.position
+
+        async def publish() -> Sequence[bytes]:
+            nonlocal is_unknown
+            try:
+                with self._way.kept() as messaging:
+                    return await messaging.publish(
+                        self.topic_id, bodies, if_last=position, caller=_CALLER
+                    )
+            except (OutcomeUnknown, ServerSilent):
+                is_unknown = True
+                raise
+            except TopicNotFound:
+                await self._create(self._way.messaging)
+                return await publish()
+            except TopicMoved as moved:
+                if not is_unknown:
+                    raise
+                await self.catch_up(memory, moved)
+                if self._found_awaited:
+                    return ()
+                raise
+
+        return await _until_reached(publish)
+
+    async def _create(self, messaging: Messaging) -> None:
+        try:
+            await messaging.create_topic(self.topic_id, PROPERTIES, caller=_CALLER)
+        except TopicExists:
+            return
+        self._looked = _Looked(await self._topic(messaging), self._now())
+        _log.info("created the topic %s for the schemas", self.topic_id)
+
+
+def _with_counters(records: Sequence[Record | Purged], state: State) -> Sequence[Record | Purged]:
+    """Return records, with the counters if a schema goes, or if tombstones are all there is.
+
+    So no id comes back, and each write has an origin by which it is found.
+    """
+    gone = [each.key.keytype == SCHEMA for each in records if isinstance(each, Purged)]
+    is_counted = any(isinstance(each, CountersWritten) for each in records)
+    is_wanted = any(gone) or (gone and len(gone) == len(records))
+    return [*records, state.counters()] if is_wanted and not is_counted else records
+
+
+def _new_node() -> str:
+    return secrets.token_hex(_NODE_BYTES)
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """Bound how long the log is waited for, and raise its errors as the registry tells them."""
+    try:
+        async with asyncio.timeout(REACHED_S_MAX):
+            yield
+    except TimeoutError:
+        raise RegistryError(TIMED_OUT, reason=f"it took over {REACHED_S_MAX:g} s") from None
+    except (TopicMoved, TooLarge):
+        raise
+    except TmsError as error:
+        _log.error("the log of schemas failed: %s", error)
+        raise RegistryError(STORE_FAILED, reason=str(error)) from error
+
+
+async def _until_reached(call: Callable[[], Awaitable[T]]) -> T:
+    """Return what a call gives, calling again while what it stands on is not there."""
+    attempts = AsyncRetrying(
+        retry=retry_if_exception_type((Unavailable, OutcomeUnknown, ServerSilent)),
+        wait=wait_exponential(multiplier=0.02, max=0.5) + wait_random(0, 0.02),
+    )
+    return await attempts(call)

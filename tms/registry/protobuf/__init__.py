@@ -1,0 +1,1 @@
+"""Schemas in Protobuf: parsed, written, compared."""

@@ -1,0 +1,151 @@
+"""Options of a Protobuf file that its author defines, like tags: `(confluent.field_meta)`. Pure.
+
+Their names are in parentheses. Tags of messages and fields are Confluent's, in the list `tags` of
+such an option; a path is the message's name within its package, and of a field with its name.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from proto_schema_parser import ast
+
+from tms.registry.protobuf.proto_text import proto_text
+from tms.registry.protobuf.proto_tree import Quoted
+from tms.registry.questions.questions import Entity, InvalidSchema, Tagged, Tags
+
+_FIELD_META = "(confluent.field_meta)"
+_MESSAGE_META = "(confluent.message_meta)"
+_DEFINED_IN = "confluent/meta.proto"
+_CONFLUENTS = "confluent."
+_TAGS = "tags"
+
+
+def without_extensions(file: ast.File) -> ast.File:
+    """Return a file without the options that authors define, and without what defines them."""
+    left = copy.deepcopy(file)
+    _strip(left.file_elements)
+    return left
+
+
+def _strip(elements: list[Any]) -> None:
+    elements[:] = [each for each in elements if not _is_extension(each)]
+    for each in elements:
+        for name in ("elements", "options"):
+            inner = getattr(each, name, None)
+            if isinstance(inner, list):
+                _strip(inner)
+
+
+def _is_extension(element: object) -> bool:
+    if isinstance(element, ast.Option):
+        return element.name.startswith("(")
+    return isinstance(element, ast.Extension)
+
+
+def proto_tags(file: ast.File) -> Tags:
+    """Return the tags of messages and fields, of those that have any."""
+    found = []
+    for entity, options in _entities(file):
+        tags = _tags_of(options, _meta(entity))
+        if tags:
+            found.append((entity, tuple(tags)))
+    return tuple(found)
+
+
+def retagged(file: ast.File, wanted: Tagged) -> ast.File:
+    """Return a file with other tags, and with the import of what defines them if there are any.
+
+    Raises `InvalidSchema` if there is no such message or field.
+    """
+    changed = copy.deepcopy(file)
+    places = dict(_entities(changed))
+    there = [each for each in wanted.if_there if each[0] in places]
+    for entity, tags in (*there, *wanted.added):
+        options = _options(places, entity)
+        own = _tags_of(options, _meta(entity))
+        _set_tags(options, _meta(entity), list(dict.fromkeys([*own, *tags])))
+    for entity, tags in wanted.removed:
+        options = _options(places, entity)
+        own = _tags_of(options, _meta(entity))
+        _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])
+    defining = [each for each in changed.file_elements if _defines_tags(each)]
+    if proto_tags(changed) and not defining:
+        changed.file_elements.insert(0, ast.Import(_DEFINED_IN))
+    elif proto_tags(file) and not proto_tags(changed):
+        others = [each for each in changed.file_elements if not _defines_tags(each)]
+        if _CONFLUENTS not in proto_text(ast.File(file_elements=others)):
+            changed.file_elements = others
+    return changed
+
+
+def _defines_tags(element: object) -> bool:
+    return isinstance(element, ast.Import) and element.name == _DEFINED_IN
+
+
+def _entities(file: ast.File) -> Iterator[tuple[Entity, list[Any]]]:
+    """Give messages and fields, each with the list that has its options."""
+    yield from _of(file.file_elements, "")
+
+
+def _of(elements: list[Any], scope: str) -> Iterator[tuple[Entity, list[Any]]]:
+    for each in elements:
+        if isinstance(each, ast.Message | ast.Group):
+            name = f"{scope}{each.name}"
+            yield Entity(name, is_field=False), each.elements
+            yield from _of(each.elements, f"{name}.")
+        elif isinstance(each, ast.OneOf):
+            yield from _of(each.elements, scope)
+        elif isinstance(each, ast.Field | ast.MapField):
+            yield Entity(f"{scope}{each.name}", is_field=True), each.options
+
+
+def _meta(entity: Entity) -> str:
+    return _FIELD_META if entity.is_field else _MESSAGE_META
+
+
+def _options(places: dict[Entity, list[Any]], entity: Entity) -> list[Any]:
+    found = places.get(Entity(entity.path.removeprefix("."), entity.is_field))
+    if found is None:
+        kind = "field" if entity.is_field else "message"
+        raise InvalidSchema(f"No {kind} {entity.path} was found")
+    return found
+
+
+def _name(element: object) -> str:
+    """Return the name of an option, without a dot in front; "" for what is no option."""
+    return element.name.replace("(.", "(", 1) if isinstance(element, ast.Option) else ""
+
+
+def _literal(options: list[Any], name: str) -> ast.MessageLiteral | None:
+    for each in options:
+        if _name(each) == name:
+            return each.value if isinstance(each.value, ast.MessageLiteral) else None
+    return None
+
+
+def _tags_of(options: list[Any], name: str) -> list[str]:
+    """Return the tags that options give, be it as a list or one by one."""
+    found: list[Any] = []
+    literal = _literal(options, name)
+    for each in literal.elements if literal is not None else ():
+        if isinstance(each, ast.MessageLiteralField) and each.name == _TAGS:
+            found += each.value if isinstance(each.value, list) else [each.value]
+    for each in options:
+        if _name(each) == f"{name}.{_TAGS}":
+            found += each.value if isinstance(each.value, list) else [each.value]
+    return [tag.text for tag in found if isinstance(tag, Quoted)]
+
+
+def _set_tags(options: list[Any], name: str, tags: Iterable[str]) -> None:
+    literal = _literal(options, name)
+    others: list[Any] = [] if literal is None else literal.elements
+    others = [each for each in others if getattr(each, "name", "") != _TAGS]
+    texts: list[Any] = [Quoted.holding(tag) for tag in tags]
+    kept: list[Any] = [ast.MessageLiteralField(_TAGS, texts)] if texts else []
+    options[:] = [each for each in options if _name(each) not in (name, f"{name}.{_TAGS}")]
+    if any(_name(each).startswith(f"{name}.") for each in options):
+        # An option whose parts are set one by one cannot be set as a whole too.
+        options += [ast.Option(f"{name}.{_TAGS}", each) for each in texts]
+    elif others or kept:
+        options.append(ast.Option(name, ast.MessageLiteral([*others, *kept])))

@@ -1,0 +1,56 @@
+"""Tags that are written in the text of an Avro or JSON Schema, as `confluent:tags`. Pure.
+
+An entity is a record or a field. The file of a type finds its entities.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tms.registry.questions.questions import Entity, InvalidSchema, Tagged, Tags
+
+TAGS = "confluent:tags"
+
+Json = Any
+
+
+def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
+    """Return the tags of entities, of those that have any."""
+    found = [
+        (entity, tuple(str(tag) for tag in node[TAGS]))
+        for entity, node in entities
+        if isinstance(node.get(TAGS), list)
+    ]
+    return tuple(found)
+
+
+def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], wanted: Tagged) -> None:
+    """Write tags into the nodes of entities, behind those that are there, and take others out.
+
+    Raises `InvalidSchema` if there is no such entity.
+    """
+    nodes: dict[Entity, list[dict[str, Json]]] = {}
+    for entity, node in entities:
+        nodes.setdefault(entity, []).append(node)
+    there = [each for each in wanted.if_there if each[0] in nodes]
+    for entity, tags in (*there, *wanted.added):
+        for node in _nodes(nodes, entity):
+            node[TAGS] = list(dict.fromkeys([*_own(node), *tags]))
+    for entity, tags in wanted.removed:
+        for node in _nodes(nodes, entity):
+            left = [tag for tag in _own(node) if tag not in tags]
+            node.pop(TAGS, None)
+            if left:
+                node[TAGS] = left
+
+
+def _nodes(nodes: dict[Entity, list[dict[str, Json]]], entity: Entity) -> list[dict[str, Json]]:
+    found = nodes.get(Entity(entity.path.removeprefix("."), entity.is_field))
+    if found is None:
+        kind = "field" if entity.is_field else "record"
+        raise InvalidSchema(f"No {kind} {entity.path} was found")
+    return found
+
+
+def _own(node: dict[str, Json]) -> list[Json]:
+    tags = node.get(TAGS)
+    return tags if isinstance(tags, list) else []

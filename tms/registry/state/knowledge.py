@@ -1,0 +1,48 @@
+"""The knowledge for a decision on a request: the state, answers about texts, limits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tms.core.limits import SchemaLimits
+from tms.core.services.schemas import NUMBER_MAX
+from tms.registry.questions.questions import A, Findings, NoSchema, Question
+from tms.registry.state.ids import IdsWanted
+from tms.registry.state.readers import EVERYTHING, SchemaReader
+from tms.registry.state.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
+from tms.registry.state.registry_state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """The knowledge at one moment."""
+
+    state: State
+    findings: Findings = field(default_factory=Findings)
+    limits: SchemaLimits = field(default_factory=SchemaLimits)
+    batches: Mapping[str, range] | None = None
+    """By context the ids that this server may give; None: any."""
+    reader: SchemaReader = EVERYTHING
+    """The caller. They find no schema by texts that they may not read."""
+
+    def answer_to(self, question: Question, wanted: type[A]) -> A:
+        """Return an answer about a schema. Raises `Unanswered`, `RegistryError` (42201)."""
+        answer = self.findings.answer_to(question, wanted)
+        if isinstance(answer, NoSchema):
+            raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+        return answer
+
+    def next_id(self, context: str) -> int:
+        """Return the id that a new schema of a context gets.
+
+        Raises `IdsWanted`, `RegistryError` (42209) if all ids are given.
+        """
+        space = self.state.space(context)
+        given = following = space.next_id
+        if self.batches is not None:
+            batch = self.batches.get(context, range(0))
+            given = space.free_from(max(following, batch.start))
+            if given not in batch and following <= NUMBER_MAX:
+                raise IdsWanted(context, following)
+        if given > NUMBER_MAX:
+            raise RegistryError(TOO_LARGE, reason=f"The context {context} has no more ids to give")
+        return given

@@ -1,0 +1,125 @@
+"""Which schemas a caller may read.
+
+One place decides it: whatever gives a schema, or a word of one, asks here.
+
+1. A version is for those who may read its subject; an id or a guid for those who may read a subject
+   that has it.
+2. Some answers are made of a schema and its references: another form, a comparison, a value. They
+   are for those who may read all that the references lead to.
+3. A context is shown to those who may read something in it.
+
+Pure; it relies on names that were parsed (`subjects`), so a subject has one name here.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Never
+
+from tms.core.errors import NotPermitted
+from tms.core.services.schemas import SchemaReference
+from tms.core.values.caller import Caller
+from tms.registry.state.registry_state import State, Version
+from tms.registry.state.subjects import context_of, scope_of_context
+
+READ, WRITE = "read", "write"
+"""Actions on subjects, as rules name them."""
+Refuse = Callable[[str | None], Never]
+
+
+def _refuse(subject: str | None) -> Never:
+    told = f"subject {subject}" if subject else "all subjects"
+    raise NotPermitted(action=READ, resource=told)
+
+
+class SchemaReader:
+    """A caller that reads schemas."""
+
+    def __init__(
+        self, may_read: Callable[[str], bool] | None = None, refuse: Refuse | None = None
+    ) -> None:
+        """Ask `may_read` about subjects, "" being all of them; None: everything may be read.
+
+        `refuse` raises `NotPermitted` for a subject, None: for what has no name to tell.
+        """
+        self._may_read = may_read
+        self._refuse = refuse or _refuse
+
+    def reads(self, subject: str) -> bool:
+        """Whether a subject may be read."""
+        return self._may_read is None or self._may_read(subject)
+
+    def contexts(self, state: State) -> list[str]:
+        """Return the contexts in which something may be read, in order."""
+        if self._may_read is None:
+            return state.contexts()
+        seen = {context_of(each) for each in state.subjects if self._may_read(each)}
+        return [
+            each for each in state.contexts() if each in seen or self.reads(scope_of_context(each))
+        ]
+
+    def refused_in(self, state: State, references: Iterable[SchemaReference]) -> str | None:
+        """Return the first subject that references lead to and that may not be read, or None."""
+        if self._may_read is None:
+            return None
+        met: set[tuple[str, int]] = set()
+        ahead = [*references]
+        while ahead:
+            reference = ahead.pop()
+            subject, number = reference.subject, reference.version
+            if (subject, number) in met:
+                continue
+            if not self.reads(subject):
+                return subject
+            met.add((subject, number))
+            version = state.latest(subject) if number < 0 else state.version(subject, number)
+            ahead += () if version is None else version.schema.references
+        return None
+
+    def reads_whole(self, state: State, versions: Iterable[Version]) -> bool:
+        """Whether versions may be read with all that they refer to."""
+        return all(
+            self.reads(each.subject) and self.refused_in(state, each.schema.references) is None
+            for each in versions
+        )
+
+    def check_references(self, state: State, references: Iterable[SchemaReference]) -> None:
+        """Raise `NotPermitted` unless all may be read that references lead to."""
+        refused = self.refused_in(state, references)
+        if refused is not None:
+            self._refuse(refused)
+
+    def check(self, subject: str) -> None:
+        """Raise `NotPermitted` unless a subject may be read."""
+        if not self.reads(subject):
+            self._refuse(subject)
+
+    def check_whole(self, state: State, version: Version) -> None:
+        """Raise `NotPermitted` unless a version may be read with all that it refers to."""
+        self.check(version.subject)
+        self.check_references(state, version.schema.references)
+
+    def those_of(self, uses: Iterable[Version]) -> list[Version]:
+        """Return the versions that may be read, by subject and number.
+
+        Raises `NotPermitted` if none may. That names no subject: ids can be guessed.
+        """
+        found = [version for version in uses if self.reads(version.subject)]
+        if not found and self._may_read is not None:
+            self._refuse(None)
+        return sorted(found, key=lambda each: (each.subject, each.number))
+
+    def one_of(self, found: Version, uses: Iterable[Version]) -> Version:
+        """Return `found`, or if it may not be read another of its uses. Raises `NotPermitted`."""
+        return found if self.reads(found.subject) else self.those_of(uses)[0]
+
+
+EVERYTHING = SchemaReader()
+"""A caller that may read all schemas."""
+
+
+def reader_of(caller: Caller, *actions: str) -> SchemaReader:
+    """Return the reader that a caller is; what one of `actions` is allowed on counts as read."""
+    may = caller.may_on_subject
+    if may is None:
+        return EVERYTHING
+    wanted = actions or (READ,)
+    return SchemaReader(lambda subject: any(may(action, subject) for action in wanted))

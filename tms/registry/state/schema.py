@@ -1,0 +1,86 @@
+"""A schema as the registry keeps it: its type, its text, what it refers to and what goes with it.
+
+The type is a part of what a schema is: one text may be a schema of two types. The guid is
+Confluent's, the MD5 of all but the type; clients send it along.
+"""
+
+import hashlib
+import struct
+import uuid
+from dataclasses import dataclass
+
+import msgspec
+
+from tms.core.services.schemas import NUMBER_MAX, SchemaReference
+from tms.core.values.schema_contracts import (
+    SchemaMetadata,
+    SchemaRuleSet,
+    digest_metadata,
+    digest_rules,
+)
+
+_INT32 = struct.Struct(">i")
+_IDENTITY_BYTES = 16
+_FOLLOWS = b"\x01"
+_encode = msgspec.json.Encoder().encode
+
+
+def is_number(given: int) -> bool:
+    """Whether something can be an id, or the number of a version."""
+    return 0 < given <= NUMBER_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema. Two that are equal have one id in a context."""
+
+    kind: str
+    """The name of its type; the interface calls it schemaType."""
+    text: str
+    """As it is kept."""
+    references: tuple[SchemaReference, ...] = ()
+    metadata: SchemaMetadata | None = None
+    """With its parts in order."""
+    rule_set: SchemaRuleSet | None = None
+    """With what was left out said."""
+
+    def has_text_of(self, other: "Schema") -> bool:
+        """Whether two schemas are equal but for metadata and rules."""
+        mine, others = (self.kind, self.text, self.references), (other.kind, other.text)
+        return mine == (*others, other.references)
+
+    @property
+    def identity(self) -> bytes:
+        """The same for equal schemas alone."""
+        told = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
+        parts = [self.kind, self.text]
+        for each in self.references:
+            parts += [each.name, each.subject, str(each.version)]
+        if self.metadata is not None or self.rule_set is not None:
+            parts.append(_encode((self.metadata, self.rule_set)).decode())
+        for part in parts:
+            raw = part.encode(errors="surrogatepass")
+            told.update(_INT32.pack(len(raw)))
+            told.update(raw)
+        return told.digest()
+
+    @property
+    def guid_bytes(self) -> bytes:
+        """The 16 bytes of the guid."""
+        told = hashlib.md5(self.text.encode(errors="replace"), usedforsecurity=False)
+        for reference in self.references:
+            told.update(reference.name.encode())
+            told.update(reference.subject.encode())
+            told.update(_INT32.pack(reference.version))
+        if self.metadata is not None:
+            told.update(_FOLLOWS)
+            digest_metadata(told, self.metadata)
+        if self.rule_set is not None:
+            told.update(_FOLLOWS)
+            digest_rules(told, self.rule_set)
+        return told.digest()
+
+    @property
+    def guid(self) -> str:
+        """The guid, as text."""
+        return str(uuid.UUID(bytes=self.guid_bytes))
