@@ -73,8 +73,8 @@ class ServerProcess:
 
         It does not find the modules `without`, as if their packages were not installed. Its clock
         may be one that a test sets. `limits` are those that users cannot set. With a rule
-        `shard_by` its store, `memory:`, has `SHARDS` shards. Unless it is not to be `forked`, or
-        changed in one of these ways, it is a fork of a process that loaded it, with its clock.
+        `shard_by` its store, `memory:`, has `SHARDS` shards. Unless it is not to be `forked`, lacks
+        modules or has shards, it is a fork of a process that loaded it, with its clock.
         """
         before = ""
         if without:
@@ -91,10 +91,10 @@ class ServerProcess:
         arguments = ["serve", *where, *flags]
         self._process: subprocess.Popen[str] | ForkedProcess
         of_clock = {} if clock is None else clock.environment
-        if forked and not before:
+        if forked and not without and shard_by is None:
             template = _template(os.getpid(), frozenset(of_clock.items()))
             self._process = ForkedProcess(
-                template, MAIN, arguments, environment() | PATIENT | of_clock
+                template, before + MAIN, arguments, environment() | PATIENT | of_clock
             )
         else:
             self._process = subprocess.Popen(
