@@ -16,7 +16,7 @@ from tests.structure.sources import ROOT
 
 COMMANDS = ("bash", "cat", "cut", "dirname", "find", "sha256sum")
 """What the script asks of a machine before it makes anything."""
-SCRIPT_S_MAX = 60.0
+SCRIPT_S_MAX = 120.0
 INPUTS = ("pyproject.toml", "constraints.txt", "requirements.lock")
 """What .venv is made from."""
 
@@ -186,3 +186,26 @@ def test_the_gate_ends_as_its_tools_do(tmp_path: Path, fails: dict[str, int], st
     )
 
     assert done.returncode == status, done.stdout + done.stderr
+
+
+def test_the_files_that_requests_pass_are_printed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dev.trace_request"],
+        check=True,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_S_MAX,
+    )
+    traces = dict(each.partition(":")[::2] for each in done.stdout.split("\n\n") if each.strip())
+
+    assert done.stderr == ""
+    assert list(traces) == [
+        "publish",
+        "poll",
+        "take, start, commit",
+        "registration of an Avro schema that is compared with a version",
+    ]
+    assert "tms/messaging/writer.py" in traces["publish"]
+    assert "tms/messaging/writer.py" not in traces["poll"]
