@@ -1,10 +1,11 @@
 """Topics that belong to a part of the service: it alone changes them, everybody reads them."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
+from tests.servers.server_process import ServerProcess
 from tms.client.embedded import open_embedded
 from tms.client.remote.remote_services import RemoteServices
 from tms.core.errors import NotPermitted, TmsError, TopicExists
@@ -13,6 +14,7 @@ from tms.core.services.server_services import Services
 from tms.core.services.transactions import StartRequest
 from tms.core.values.caller import REGISTRY, Caller
 from tms.core.values.reading import Reading
+from tms.core.values.shards import ShardBy
 from tms.core.values.topic import TopicId
 
 pytestmark = pytest.mark.anyio
@@ -20,6 +22,21 @@ pytestmark = pytest.mark.anyio
 SCHEMAS = TopicId("system", "_schemas")
 PART = Caller(part=REGISTRY)
 OTHERS = (Caller(), Caller(principal="root"), Caller(part="other"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ServerProcess]:
+    """A server of this file's own: the topic of others' may have been made by a registry."""
+    with ServerProcess("memory:") as server:
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def shards() -> Iterator[ServerProcess]:
+    with ServerProcess("memory:", shard_by=ShardBy.NAMESPACE) as server:
+        yield server
+        assert server.stop() == 0
 
 
 @pytest.fixture
@@ -57,7 +74,7 @@ async def test_its_part_alone_changes_it(services: Services, name: str) -> None:
     change, messaging = CHANGES[name], services.messaging
     request = StartRequest(namespace=SCHEMAS.namespace)
     pointer = (await services.transactions.start(request)).transaction_id
-    with suppress(TopicExists):  # the server is that of other tests
+    with suppress(TopicExists):  # the server is that of the tests before
         await messaging.create_topic(SCHEMAS, caller=PART)
     before = [block async for block in messaging.poll(SCHEMAS, Reading(bytes(20)))]
 
