@@ -114,7 +114,7 @@ class KnownTopics:
         self._last = _Met()
         """By the last pass that met all."""
         self._new = 0
-        """How many topics the pass that runs has met that were not known before."""
+        """How many topics the pass that runs has met that `_last` does not have, or has no more."""
         self._exchanges: int | None = None
         """The count of changes as of which all rows are known; None: read them."""
 
@@ -137,7 +137,7 @@ class KnownTopics:
             steady_ms = self._clock.steady_ms()
             rows = page.rows
             if not start:
-                exchanges = page.exchanges
+                exchanges, self._exchanges = page.exchanges, None
             if page.is_as_before:
                 rows = [(key, known.row) for key, known in self._last.known.items()]
                 met = _Met(waiting=self._last.waiting, waits=self._last.waits)
@@ -168,8 +168,13 @@ class KnownTopics:
             if wait is not None and not wait.is_over(steady_ms, as_of_ms):
                 met.add_waiting(mark, wait)
                 continue
+            # If the pass fails after a row was deleted, an equal one may be put again: that is new.
+            self._last.waiting.pop(mark, None)
             known = self._last.known.get(key)
-            if known is None and wait is None:
+            if known is not None and not known.topic.exists:
+                del self._last.known[key]
+                self._new += 1
+            elif known is None:
                 self._new += 1
             if known is None or known.row != value:
                 since_ms = steady_ms if wait is None else 0  # one that waited is old

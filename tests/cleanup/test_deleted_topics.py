@@ -192,3 +192,24 @@ def test_one_that_may_not_be_forgotten_is_asked_for_again() -> None:
 
     assert not world.rows(held)
     assert world.cleaner.topic_count == 0
+
+
+def test_one_that_is_deleted_again_after_a_pass_broke_off_waits_again() -> None:
+    """Its row is equal to the one that the pass deleted, and whose wait was over."""
+    world = World(1)
+    [topic_id] = world.ids
+    world.clean()
+    world.clock.advance(LIMITS.cleanup_grace_s * MS_PER_S)
+    steps = world.cleaner.steps()
+    while world.rows(topic_id):
+        next(steps)
+    del steps
+    world.put(topic_id, -1)
+    world.clean()
+
+    assert METADATA in world.rows(topic_id), "a publish under way may still come"
+    assert world.cleaner.topic_count == 1
+    world.clock.advance(MINUTE_MS)
+    world.clean()
+    assert not world.rows(topic_id)
+    assert world.cleaner.topic_count == 0
