@@ -1,1 +1,1 @@
-"""Who may ask what: callers, access control, and the audit."""
+"""Access control: who may call what, and the audit of it."""

@@ -1,1 +1,1 @@
-"""Polls: where they start, how they follow a topic, where they stop, and what they give."""
+"""Polls: where they start, how they follow a topic, where they stop, what they return."""

@@ -1,1 +1,1 @@
-"""Texts: what is printed of values, and what is read from texts. All else may use it."""
+"""Text: how values are formatted and parsed. Any other room may use it."""

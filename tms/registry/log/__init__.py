@@ -1,1 +1,1 @@
-"""The topic of the registry: who writes it, and the service that follows it."""
+"""The registry's topic: its master, and the service that reads and writes it."""

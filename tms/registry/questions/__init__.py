@@ -1,1 +1,1 @@
-"""Questions about texts of schemas, and their answers: data alone, whatever the type."""
+"""Questions about schemas and their answers: plain data, whatever the type."""

@@ -1,1 +1,1 @@
-"""Records of the registry's log, the state they make, and decisions by that state."""
+"""The state of the registry, the records that it follows from, and its decisions."""
