@@ -29,7 +29,7 @@ STORE_KINDS: Mapping[str, MemoryKind] = {
     ),
     "publications": MemoryKind(
         "write pointers with published messages, until they end or cleanup inverts them",
-        "`transactions_in_progress_max`, and those that time out while a transaction is in progress",
+        "`transactions_in_progress_max`, and those that time out while another is in progress",
         "700 for each topic",
     ),
     "stored_sizes": MemoryKind("write pointers with stored messages", "10,000", "450"),
@@ -37,7 +37,9 @@ STORE_KINDS: Mapping[str, MemoryKind] = {
         "transactions in progress", "`transactions_in_progress_max`", "1,000, and its changes"
     ),
     "invalid_pointers": MemoryKind(
-        "write pointers on the invalid list", "those that time out within `transaction_lifetime_s_max`", "13"
+        "write pointers on the invalid list",
+        "those that time out within `transaction_lifetime_s_max`",
+        "13",
     ),
     "outcomes": MemoryKind("ended transactions that are remembered", "200,000", "100"),
     "owners": MemoryKind("owners of transactions", "`transaction_owners_max`", "400"),
