@@ -1,8 +1,8 @@
 """The kinds of entries that a server keeps in memory for a long time, and how many there are.
 
-Two tables, whose rows stand in docs/memory.md: what each store keeps, of which the gauge
-`tms_memory_entries{kind}` tells, and what the server keeps, of which
-`tms_server_memory_entries{kind}` does.
+Two tables, which docs/memory.md repeats: the entries of each store, which the gauge
+`tms_memory_entries{kind}` reports, and those of the server, which `tms_server_memory_entries{kind}`
+reports.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,8 +28,8 @@ STORE_KINDS: Mapping[str, MemoryKind] = {
         "groups in use", "`topics_in_memory_max`", "7,000, and 650 for each open message"
     ),
     "publications": MemoryKind(
-        "write pointers that published, and are in progress or not yet inverted by cleanup",
-        "`transactions_in_progress_max`, and the timeouts while a transaction is in progress",
+        "write pointers with published messages, until they end or cleanup inverts them",
+        "`transactions_in_progress_max`, and those that time out while another is in progress",
         "700 for each topic",
     ),
     "stored_sizes": MemoryKind("write pointers with stored messages", "10,000", "450"),
@@ -37,14 +37,16 @@ STORE_KINDS: Mapping[str, MemoryKind] = {
         "transactions in progress", "`transactions_in_progress_max`", "1,000, and its changes"
     ),
     "invalid_pointers": MemoryKind(
-        "write pointers on the invalid list", "the timeouts of `transaction_lifetime_s_max`", "13"
+        "write pointers on the invalid list",
+        "those that time out within `transaction_lifetime_s_max`",
+        "13",
     ),
     "outcomes": MemoryKind("ended transactions that are remembered", "200,000", "100"),
     "owners": MemoryKind("owners of transactions", "`transaction_owners_max`", "400"),
     "cleaned_topics": MemoryKind(
-        "topics that cleanup knows: those that exist, and the deleted ones of a day",
+        "topics that cleanup tracks: existing ones, and those deleted within a day",
         "`topics_max`, and the deletions of a day",
-        "700; 90 if it was deleted, except for 500 that a pass is at",
+        "700; 90 if deleted, except the 500 that a pass is deleting",
     ),
 }
 
