@@ -134,7 +134,13 @@ def main() -> None:
     def started(url: str, *_: str) -> None:
         threading.Thread(target=trace_all, args=(trace, url)).start()
 
-    serve(Settings(store="memory:", listen="127.0.0.1:0", log_level="warning"), started)
+    settings = Settings(
+        store="memory:",
+        listen="127.0.0.1:0",
+        log_level="warning",
+        registry_check_s_max=600,  # tracing is slow
+    )
+    serve(settings, started)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ async def end_of(process: asyncio.subprocess.Process) -> tuple[int | None, bytes
 def refuses(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port)).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it waited to be accepted
         return True
     return False
 
