@@ -55,8 +55,7 @@ from tms.core.values.subscriptions import SharedSubscription, check_subscription
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.checks import check_commit_acks, check_settle, check_take
 from tms.messaging.groups.lags import GroupLags
-from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
-from tms.messaging.groups.loaded_group import GroupLeftMemory
+from tms.messaging.groups.loaded import GroupLeftMemory, HeldGroup, LoadedGroups
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.shown import group_shown, open_message_shown
 from tms.messaging.groups.takes import Takes

@@ -20,8 +20,7 @@ from tms.core.values.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settl
 from tms.core.values.message import first_id_at
 from tms.core.values.reading import Reading
 from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
-from tms.messaging.groups.loaded import LoadedGroups
-from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader

@@ -22,8 +22,7 @@ from tms.core.values.groups import (
     Settled,
 )
 from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
-from tms.messaging.groups.loaded import LoadedGroups
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
