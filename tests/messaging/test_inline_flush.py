@@ -15,7 +15,7 @@ from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.waiting import WAIT_S_MAX, turns
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.message import FIRST_ID
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId

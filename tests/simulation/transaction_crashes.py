@@ -24,8 +24,8 @@ from tms.core.errors import (
 from tms.core.limits import TTL_S_MAX, Limits
 from tms.core.services.commits import CommitRequest
 from tms.core.services.messaging import RollbackRange
-from tms.core.services.tables import Batch
 from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.batch import Batch
 from tms.core.values.message import FIRST_ID
 from tms.core.values.reading import Isolation, Reading
 from tms.core.values.subscriptions import Advance

@@ -18,7 +18,7 @@ from tms.core.services.commits import (
     submit_carried,
 )
 from tms.core.services.messaging import AllPublished
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.loaded_topics import TopicState

@@ -17,7 +17,7 @@ Used from the event loop's thread alone.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
@@ -26,14 +26,17 @@ from tms.core.runtime.clock import Clock
 from tms.core.runtime.shared_work import shared
 from tms.core.services.group_commit import Participant
 from tms.core.services.messaging import NO_ENTRIES, too_many_topics_at_once
-from tms.core.services.tables import LastKeys, Tables
 from tms.core.values.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.values.table_rows import LastKeys
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.recent_store_sizes import StoredSizes
 from tms.messaging.sequence import KeySequence
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import Traffic, TrafficByTopic
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _PAYLOAD_SEQUENCES_MAX = 50_000
 """Far more than can be queued, so that no sequence goes while its keys are being written."""
@@ -160,7 +163,7 @@ class LoadedTopics(Participant):
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         threads: StoreThreads,
         budget: CacheBudget,
         traffic: TrafficByTopic,

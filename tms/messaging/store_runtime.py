@@ -4,12 +4,13 @@ It belongs to the event loop it was made in. Closing it writes what is queued an
 after; the tables stay open.
 """
 
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry
 
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock, KeyTime
 from tms.core.runtime.held_lease import HeldLease
-from tms.core.services.tables import Tables
 from tms.core.values.store_access import StoreAccess
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances, StoreFeatures
@@ -21,6 +22,9 @@ from tms.messaging.traffic import TrafficByTopic
 from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.writer import InlineFlushPolicy, Writer
 
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
+
 CACHE_BYTES_TOLD = "Memory that recent messages take, in bytes."
 
 
@@ -29,7 +33,7 @@ class StoreRuntime:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         limits: Limits,
         clock: Clock,
         registry: CollectorRegistry,

@@ -25,8 +25,8 @@ from tms.core.errors import (
 )
 from tms.core.services.commits import Carried, CommitRequest, JointWrite
 from tms.core.services.group_commit import Write
-from tms.core.services.tables import Batch
 from tms.core.services.transactions import OpenTransactions
+from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
 from tms.core.values.lags import ReaderLag
 from tms.core.values.message import ID_BYTES

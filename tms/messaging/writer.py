@@ -23,17 +23,20 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tms.core.errors import InternalError, QueueFull, Stopping, TmsError, error_of
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock
 from tms.core.services.group_commit import Participant, Write
-from tms.core.services.tables import Batch, Tables
+from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.write_queue import WriteQueue
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 Answer = asyncio.Future[Any]
 Queued = tuple[Write, Answer]
@@ -111,7 +114,7 @@ class Writer:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         threads: StoreThreads,
         clock: Clock,
         *,

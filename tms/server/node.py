@@ -20,7 +20,6 @@ from tms.core.runtime.held_lease import HeldLease
 from tms.core.runtime.trusted_clock import trusted
 from tms.core.services.findings import Finding, FindingKind
 from tms.core.services.payload_values import PayloadValues
-from tms.core.services.tables import Tables
 from tms.core.services.transactions import AsyncTransactions
 from tms.core.text.store_url import folder_of
 from tms.core.values.lags import ReaderLag
@@ -47,6 +46,7 @@ with importing("tables"), importing("cleanup"):
     from cleanup.inspection_service import Partwise
     from cleanup.service import CleanupService
     from tables.room import RoomMetrics
+    from tables.store_tables import StoreTables
 
 T = TypeVar("T")
 
@@ -214,7 +214,7 @@ async def _ended(task: "asyncio.Future[T]") -> T:
 
 
 async def services_on(
-    tables: Tables,
+    tables: StoreTables,
     limits: Limits,
     clock: Clock,
     registry: CollectorRegistry,

@@ -25,7 +25,6 @@ from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.services.commits import Carrier
 from tms.core.services.findings import Finding, FindingKind, writes_refused
 from tms.core.services.payload_values import PayloadValues
-from tms.core.services.tables import Tables
 from tms.core.services.transactions import AsyncTransactions
 from tms.core.text.store_url import HBASE, has_scheme
 from tms.core.values.lags import ReaderLag
@@ -94,6 +93,10 @@ class Upkeep(NamedTuple):
     """The connections to HBase that shards share; None: each store has its own."""
 
 
+Opened = tuple[StoreTables, Upkeep]
+"""The tables of a shard, and its upkeep."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """The services on one store, with what they stand on and what looks after it."""
@@ -159,7 +162,7 @@ class Shard:
 
 
 async def open_shard(
-    tables: Tables,
+    tables: StoreTables,
     process: Process,
     *,
     lease: HeldLease | None,
@@ -281,7 +284,7 @@ def _services(
     return messaging, subscriptions, groups, transactions
 
 
-def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
+def _open_mark(mark: StoreMark, tables: StoreTables, access: StoreAccess) -> None:
     """Have the time go on from the store's mark. Blocks.
 
     A store without one is of a version whose cleanup guessed when transactions wrote what. So its
@@ -289,11 +292,10 @@ def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
     """
     if mark.open() or access is StoreAccess.READ:
         return
-    if isinstance(tables, StoreTables | SealedTables):
-        bounds = StoreBoundTable(tables.store)
-        forgotten = tables.batch()
-        bounds.delete(forgotten, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
-        tables.write(forgotten)
+    bounds = StoreBoundTable(tables.store)
+    forgotten = tables.batch()
+    bounds.delete(forgotten, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
+    tables.write(forgotten)
     batch = tables.batch()
     mark.put(batch)
     tables.write(batch)

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tms.core.errors import (
     Stopping,
@@ -36,14 +36,17 @@ from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.supervision import supervised
 from tms.core.services.commits import Carried, JointWrite
 from tms.core.services.group_commit import BlockingCalls, Participant
-from tms.core.services.tables import Batch, Tables
 from tms.core.services.transactions import Publications, TransactionStatus
+from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.transaction import Transaction
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState
 from tms.transactions.transitions import not_in_progress
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _RECOVER_EVERY_S = 0.2
 _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
@@ -88,7 +91,7 @@ class TransactionJournal(Participant):
         *,
         time: SessionTime,
         threads: BlockingCalls,
-        tables: Tables,
+        tables: "StoreTables",
         publications: Publications,
     ) -> None:
         """Go on from what was `recovered`; `recover` does so again after a failed flush."""

@@ -17,15 +17,14 @@ from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.shared_work import shared
 from tms.core.services.commits import CarryAgain
 from tms.core.services.group_commit import Participant, Write
-from tms.core.services.tables import Batch
-from tms.core.values.group_log import GroupLog, StoredGroup
+from tms.core.values.batch import Batch
 from tms.core.values.group_settings import OPEN_MAX, Order
 from tms.core.values.groups import GroupMember, Take, Taken
 from tms.core.values.message import first_id_at
@@ -41,6 +40,9 @@ from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snaps
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import Positions, SubscriptionService
+
+if TYPE_CHECKING:
+    from tables.group_table import StoredGroup, StoreGroupLog
 
 IDLE_S: Final = 60.0
 _SNAPSHOT_ROWS: Final = 10_000
@@ -90,7 +92,7 @@ class LoadedGroup:
         positions: Positions,
         shared: SharedSubscription,
         commands: GroupCommands,
-        log: GroupLog,
+        log: "StoreGroupLog",
     ) -> None:
         """Be the group whose row in `positions` was `shared` when it was read."""
         self.state = state
@@ -271,7 +273,7 @@ class LoadedGroups(Participant):
             now_ms = self.time.now_ms()
             by_key = row.settings.order is Order.KEY
 
-            def read() -> tuple[GroupCommands, StoredGroup]:
+            def read() -> tuple[GroupCommands, "StoredGroup"]:
                 stored = self._table.read(state.prefix, name, row.created)
                 messages = decode_snapshot(stored.snapshot, now_ms, by_key=by_key)
                 told = 0
