@@ -29,9 +29,11 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.namespaces": frozenset({"tms.core", "tms.metadata"}),
     "tms.registry": frozenset({"tms.coordination", "tms.core", "tms.metadata", "tms.serdes"}),
     "tables": frozenset({"tms.core"}),
-    "tms.messaging": frozenset({"tables.group_table", "tables.store_tables", "tms.core"}),
+    "tms.messaging": frozenset(
+        {"tables.group_table", "tables.store_tables", "tms.core", "tms.transactions"}
+    ),
     "tms.watch": frozenset({"tms.core"}),
-    "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),
+    "cleanup": frozenset({"tables", "tms.core", "tms.messaging", "tms.transactions"}),
     "api": frozenset(),
     "api.http": frozenset({"tms.security", "tms.core", "tms.watch", "tms.wire"}),
     "api.openapi": frozenset({"api.http", "tms.core", "tms.wire"}),

@@ -27,7 +27,7 @@ from tms.messaging.write_requests import Publication, Writing
 Admit = Callable[[TopicState, Sequence[bytes], Caller], Awaitable[TopicMetadata]]
 """Returns the topic with the properties that payloads were found to fit."""
 DecideCommit = Callable[[], tuple[int, Callable[[], None]]]
-"""As `OpenTransactions.commit_at_once`, of an owner and a caller."""
+"""As `TransactionJournal.commit_at_once`, of an owner and a caller."""
 
 
 class PublishAll(JointWrite):

@@ -25,7 +25,6 @@ from tms.core.errors import (
 )
 from tms.core.services.commits import Carried, CommitRequest, JointWrite
 from tms.core.services.group_commit import Write
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
 from tms.core.values.lags import ReaderLag
@@ -42,6 +41,7 @@ from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
+from tms.transactions.journal import TransactionJournal
 
 _ROW_BYTES = 200
 """About the weight of a queued move."""
@@ -264,7 +264,9 @@ class Deletion(PositionsWrite):
 class SubscriptionService:
     """The subscriptions of one store's topics."""
 
-    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+    def __init__(
+        self, engine: StoreRuntime, transactions: TransactionJournal | None = None
+    ) -> None:
         """Write through `engine`.
 
         `transactions` are those of this server, None if others manage them.

@@ -15,7 +15,6 @@ from tms.core.errors import StoreUnavailable
 from tms.core.services.commits import Carried
 from tms.core.services.group_commit import Participant, Write
 from tms.core.services.messaging import Published
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.message import KEY_BYTES, key_after
@@ -26,6 +25,7 @@ from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.sequence import KeySequence
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
+from tms.transactions.journal import TransactionJournal
 
 if TYPE_CHECKING:
     from tables.store_tables import StoreTables
@@ -120,7 +120,9 @@ class PlainAppends(Participant):
 class Writing:
     """The shared parts of all writes of one store's messages."""
 
-    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+    def __init__(
+        self, engine: StoreRuntime, transactions: TransactionJournal | None = None
+    ) -> None:
         """Write by `engine`; write pointers are those of `transactions`, or another manager's."""
         self.engine = engine
         self.tables = engine.tables

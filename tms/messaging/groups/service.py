@@ -25,7 +25,6 @@ from tms.core.errors import (
     TransactionsElsewhere,
 )
 from tms.core.services.commits import CommitRequest
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
 from tms.core.values.groups import (
@@ -70,6 +69,7 @@ from tms.messaging.groups.writes import (
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
+from tms.transactions.journal import TransactionJournal
 
 _AHEAD_MS_MAX: Final = 60_000
 """By how much the clock of who names a place may be ahead."""
@@ -102,7 +102,7 @@ class GroupService:
         self,
         engine: StoreRuntime,
         subscriptions: SubscriptionService,
-        transactions: OpenTransactions | None,
+        transactions: TransactionJournal | None,
     ) -> None:
         """Write through `engine`; `transactions` are this server's, if it has any."""
         self._engine = engine
