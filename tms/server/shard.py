@@ -220,7 +220,9 @@ async def open_shard(
         if upkeep is not None:
             snapshot = _no_snapshot if transactions is None else transactions.snapshot
             cache = messaging.cache_check()
-            inspection = Partwise(upkeep.store, limits, clock, snapshot=snapshot, cache=cache)
+            inspection = Partwise(
+                upkeep.store, limits, clock, snapshot=snapshot, cache=cache, groups=groups
+            )
             if access is not StoreAccess.READ:
                 cleanup = await _start_cleanup(upkeep, messaging, transactions, process, lease)
                 last_first.push_async_callback(cleanup.close)
