@@ -110,7 +110,7 @@ class LoopServices:
 
     def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert what this process has published under invalid pointers."""
-        return self._call(self._messaging.invert_published(write_pointers))
+        return self._call(self._messaging.invalid_entries.invert_published(write_pointers))
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
         """Forget what was published under pointers."""
@@ -120,7 +120,9 @@ class LoopServices:
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
         """Invert Message rows, as stored under a pointer."""
-        work = self._messaging.invert_rows(topic_id, generation, write_pointer, rows)
+        work = self._messaging.invalid_entries.invert_rows(
+            topic_id, generation, write_pointer, rows
+        )
         return self._call(work)
 
     def truncate(self, write_pointers: Collection[int]) -> int:

@@ -170,7 +170,7 @@ class Twin:
         return self.await_(self.transactions.invalid_list())
 
     def invert_published(self, write_pointers: Collection[int]) -> int:
-        return self.await_(self.services.messaging.invert_published(write_pointers))
+        return self.await_(self.services.messaging.invalid_entries.invert_published(write_pointers))
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
         self.await_(self.services.messaging.forget_published(write_pointers))
@@ -179,7 +179,9 @@ class Twin:
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
         messaging = self.services.messaging
-        return self.await_(messaging.invert_rows(topic_id, generation, write_pointer, rows))
+        return self.await_(
+            messaging.invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
+        )
 
     def truncate(self, write_pointers: Collection[int]) -> int:
         return self.await_(self.transactions.truncate_invalid_ids(write_pointers))

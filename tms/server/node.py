@@ -101,7 +101,7 @@ class OpenServices:
 
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
-        await self.subscriptions.refresh_lags()
+        await self.subscriptions.lags.refresh()
         await self.room()
 
     async def raise_format(self) -> None:

@@ -129,12 +129,12 @@ class Shard:
 
     async def refresh_lags(self) -> None:
         """Look how far readers are behind; a bounded time."""
-        await self.subscriptions.refresh_lags()
-        await self.groups.refresh_lags()
+        await self.subscriptions.lags.refresh()
+        await self.groups.lags.refresh()
 
     def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, as they were last looked at."""
-        return [*self.subscriptions.lags(), *self.groups.lags()]
+        return [*self.subscriptions.lags.lags(), *self.groups.lags.lags()]
 
     def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
         """Return that it takes no writes, if so."""
@@ -281,7 +281,7 @@ def _services(
         writer=engine.writer,
         publications=engine.publications,
         carriers=carriers,
-        undo=messaging.invert_published if engine.tables.is_embedded else None,
+        undo=messaging.invalid_entries.invert_published if engine.tables.is_embedded else None,
     )
     return messaging, subscriptions, groups, transactions
 

@@ -158,7 +158,7 @@ class ShardedServices:
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         for shard in self.shards:
-            await shard.subscriptions.refresh_lags()
+            await shard.subscriptions.lags.refresh()
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, and in which shard."""

@@ -41,7 +41,6 @@ from tms.core.values.groups import (
     Taken,
     check_member,
 )
-from tms.core.values.lags import ReaderLag
 from tms.core.values.message import (
     NO_PAYLOAD_KEY,
     check_id,
@@ -111,7 +110,7 @@ class GroupService:
         self._subscriptions = subscriptions
         self._transactions = transactions
         self._groups = LoadedGroups(engine, subscriptions)
-        self._lags = GroupLags(engine, subscriptions.behind, self._groups)
+        self.lags = GroupLags(engine, subscriptions.lags, self._groups)
         self._takes = Takes(engine, self._groups, transactions)
 
     # -- groups
@@ -350,14 +349,6 @@ class GroupService:
         if not 0 <= to <= most_ms:
             raise InvalidRequest("invalid_group", time_ms=to, now_ms=now_ms)
         return id_before(first_id_at(to)) if to else None
-
-    async def refresh_lags(self) -> None:
-        """Look how far groups are behind, of those that subscriptions were found beside."""
-        await self._lags.refresh()
-
-    def lags(self) -> Sequence[ReaderLag]:
-        """Return how far they are behind, as they were last looked at."""
-        return self._lags.lags()
 
     def stop_waiting(self) -> None:
         """Let takes that wait answer now, and from now on at once."""
