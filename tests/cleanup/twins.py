@@ -71,7 +71,7 @@ class Twin:
 
     def open(self) -> None:
         self.services = self._opened()
-        clock = self.services.shard.engine.clock
+        clock = self.services.engine.clock
         rules = TopicRules(self.store, self, self.limits, clock)
         self.cleaner = Cleaner(self.store, self, self.limits, clock, rules=rules)
         self.passing: Generator[Step, None, None] | None = None
@@ -102,7 +102,7 @@ class Twin:
             self.transactions._timer.cancel()
             self._mark_timer.cancel()
             await self.transactions._journal.close()
-            await self.services.shard.engine.threads.close()
+            await self.services.engine.threads.close()
 
         self.await_(end())
         self.store.close()
@@ -133,7 +133,7 @@ class Twin:
 
     def put_mark(self) -> None:
         """Put the mark now, instead of some time within a minute."""
-        mark = self.services.shard.engine.mark
+        mark = self.services.engine.mark
         assert mark is not None
         batch = self.store.batch()
         mark.put(batch)

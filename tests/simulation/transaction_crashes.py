@@ -263,7 +263,7 @@ async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock
     transactions = services.own_transactions
     assert transactions is not None
     asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
-    trusted, limits = services.shard.engine.clock, services.shard.engine.limits
+    trusted, limits = services.engine.clock, services.engine.limits
     cleaner = Cleaner(
         store, asked, limits, trusted, rules=TopicRules(store, asked, limits, trusted)
     )

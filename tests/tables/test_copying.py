@@ -227,7 +227,7 @@ def test_a_copy_that_is_started_under_a_wrong_clock_goes_on_from_the_source_s_ti
 
     async def start() -> ClockState:
         services = await open_services(target, clock=ManualClock(now_ms - behind_ms))
-        clock = services.shard.engine.clock
+        clock = services.engine.clock
         assert isinstance(clock, TrustedClock)
         assert clock.deletion_ms() <= now_ms
         state = clock.state()

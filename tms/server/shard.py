@@ -109,6 +109,8 @@ class Shard:
     groups: GroupService
     own_transactions: TransactionService | None
     """The transactions that are managed here; None where they are managed elsewhere."""
+    transactions: AsyncTransactions
+    """The same; if they are managed elsewhere, each call is refused."""
     upkeep: Upkeep | None
     """None if the services were opened without it."""
     cleanup: CleanupService | None
@@ -116,11 +118,6 @@ class Shard:
     inspection: Partwise | None
     """None without an upkeep."""
     _closing: AsyncExitStack
-
-    @property
-    def transactions(self) -> AsyncTransactions:
-        """Transactions; where they are managed elsewhere, each call is refused."""
-        return self.own_transactions or cast("AsyncTransactions", TransactionsOfOthers())
 
     @property
     def ranges(self) -> RangeService:
@@ -231,7 +228,8 @@ async def open_shard(
         last_first.callback(messaging.stop_waiting)
         last_first.callback(groups.stop_waiting)
         closing = last_first.pop_all()
-        return Shard(lease, engine, *services, upkeep, cleanup, inspection, closing)
+        managed = transactions or cast("AsyncTransactions", TransactionsOfOthers())
+        return Shard(lease, engine, *services, managed, upkeep, cleanup, inspection, closing)
 
 
 def carriers_of(
