@@ -20,9 +20,8 @@ from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.message import KEY_BYTES, key_after
 from tms.core.values.topic import TopicMetadata
 from tms.messaging.live_references import LiveReferences
-from tms.messaging.loaded_topics import TopicState
+from tms.messaging.loaded_topics import KeySequence, TopicState
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.sequence import KeySequence
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
 from tms.transactions.journal import TransactionJournal
