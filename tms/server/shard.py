@@ -66,6 +66,8 @@ with importing("tables"), importing("cleanup"):
     from tables.store import MESSAGE, Store
     from tables.store_tables import StoreTables
 
+_OF_OTHERS = cast("AsyncTransactions", TransactionsOfOthers())
+
 
 class Process(NamedTuple):
     """The parts that a process has once, for any number of open shards."""
@@ -216,10 +218,8 @@ async def open_shard(
         cleanup = inspection = None
         if upkeep is not None:
             snapshot = _no_snapshot if transactions is None else transactions.snapshot
-            cache = messaging.cache_check()
-            inspection = Partwise(
-                upkeep.store, limits, clock, snapshot=snapshot, cache=cache, groups=groups
-            )
+            look = partial(Partwise, upkeep.store, limits, clock, snapshot=snapshot)
+            inspection = look(cache=messaging.cache_check(), groups=groups)
             if access is not StoreAccess.READ:
                 cleanup = await _start_cleanup(upkeep, messaging, transactions, process, lease)
                 last_first.push_async_callback(cleanup.close)
@@ -228,8 +228,8 @@ async def open_shard(
         last_first.callback(messaging.stop_waiting)
         last_first.callback(groups.stop_waiting)
         closing = last_first.pop_all()
-        managed = transactions or cast("AsyncTransactions", TransactionsOfOthers())
-        return Shard(lease, engine, *services, managed, upkeep, cleanup, inspection, closing)
+        all_services = (*services, transactions or _OF_OTHERS, upkeep, cleanup, inspection)
+        return Shard(lease, engine, *all_services, closing)
 
 
 def carriers_of(
