@@ -7,9 +7,11 @@ reaches is the limit that HTTP sets.
 import asyncio
 import sys
 from functools import lru_cache
+from typing import cast
 
 import uvloop
 
+from api.http.application import Application
 from api.http.context import context_of
 from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer, answer_of
@@ -61,7 +63,7 @@ class _App:
 
 async def _main() -> None:
     await serve(
-        [ListeningAddress(_App(), "127.0.0.1", 0)],
+        [ListeningAddress(cast("Application", _App()), "127.0.0.1", 0)],
         limits=Limits(),
         on_started=lambda url: print(f"An empty endpoint is at {url} now.", flush=True),
         on_stopping=lambda: None,

@@ -37,7 +37,6 @@ from tables.sealing.runs import is_seal
 from tables.sealing.seal import Seal, seal_of
 from tables.sealing.store import unsealed
 from tables.store import (
-    ALL_TABLES,
     GROUP,
     MESSAGE,
     METADATA,
@@ -95,10 +94,6 @@ class Inspection:
         self._transactions = transactions
         self._transactions_ms = now_ms if transactions_ms is None else transactions_ms
 
-    def close(self) -> None:
-        """Close the store."""
-        self._store.close()
-
     def seal(self, topic_id: TopicId) -> Seal:
         """Return what is hidden of a topic."""
         row = self._store.get(METADATA, metadata_key(topic_id))
@@ -120,31 +115,17 @@ class Inspection:
                 return
             start = rows[-1][0] + b"\x00"
 
-    def tables(self) -> list[Facts]:
-        """Return for each table its name, rows, their bytes, and about the bytes of its files."""
-        found = []
-        for table in ALL_TABLES:
-            count = size = 0
-            for key, value in self.rows(table):
-                count += 1
-                size += len(key) + len(value)
-            on_disk = self._store.size_bytes(table, b"", _END)
-            found.append({"table": table, "rows": count, "bytes": size, "disk_bytes": on_disk})
-        return found
-
     def topic(self, topic_id: TopicId) -> TopicMetadata | None:
         """Return a topic as its metadata has it, deleted or not."""
         return StoreMetadataTable(self._store).get(topic_id)
 
-    def decoded(self, table: str, topic_id: TopicId | None, from_ms: int | None) -> Iterator[Facts]:
-        """Give the rows of a table decoded, of one topic or of all; messages from a time on."""
-        for row in self.rows(table, *self.range_of(table, topic_id, from_ms)):
-            yield row_facts(table, row)
-
     def range_of(
         self, table: str, topic_id: TopicId | None, from_ms: int | None
     ) -> tuple[bytes, bytes]:
-        """Return where the rows of a table begin and end, as `decoded` gives them."""
+        """Return where the rows of a table begin and end, of one topic or of all.
+
+        Messages of a topic are those from a time on.
+        """
         start, stop = b"", _END
         if topic_id is not None and table in (*_OF_TOPICS, METADATA):
             start = metadata_key(topic_id)

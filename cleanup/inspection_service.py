@@ -18,10 +18,12 @@ from typing import Protocol
 from cleanup.inspection import StateOfTransactions, row_facts
 from cleanup.verification import CHECKED_BY_ROW, Verification
 from tables.store import Row, Store
-from tms.core.errors import DebugBusy, TopicNotFound
+from tms.core.errors import DebugBusy, TopicNotFound, TransactionsElsewhere
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock
+from tms.core.values.groups import Group, Groups
 from tms.core.values.inspection import Bounds, Facts, Problems, Rows, Size
+from tms.core.values.message import ID_BYTES
 from tms.core.values.topic import TopicId
 from tms.transactions.snapshot_codec import decode_snapshot, time_of_snapshot
 
@@ -54,13 +56,15 @@ class Partwise:
         *,
         snapshot: Snapshot | None = None,
         cache: CacheChecker | None = None,
+        groups: Groups | None = None,
     ) -> None:
-        """Look into `store`; `snapshot` and `cache` are a server's, None where there is none."""
+        """Look into `store`; the others are a server's, None if no server has the store."""
         self._store = store
         self._limits = limits
         self._clock = clock
         self._snapshot = snapshot
         self._cache = cache
+        self._groups = groups
         self._is_busy = False
         self._recovered = functools.cache(self._looking().state)
 
@@ -194,7 +198,36 @@ class Partwise:
         """Return what an id says, what is stored under it, and why readers are given it or not."""
         with self._alone():
             looking = await self._looking_at_all()
-            return await asyncio.to_thread(looking.explain, topic_id, message_id)
+            facts = await asyncio.to_thread(looking.explain, topic_id, message_id)
+        if self._groups is not None:
+            facts["said"] += await _said_of_groups(self._groups, topic_id, message_id)
+        return facts
+
+
+async def _said_of_groups(groups: Groups, topic_id: TopicId, message_id: bytes) -> list[str]:
+    """Return in sentences how a message stands in each group of its topic."""
+    try:
+        existing = await groups.groups(topic_id)
+    except (TransactionsElsewhere, TopicNotFound):  # it is deleted, or who reads it is not known
+        return []
+    return [await _said_of_group(groups, group, message_id) for group in existing]
+
+
+async def _said_of_group(groups: Groups, group: Group, message_id: bytes) -> str:
+    before = (int.from_bytes(message_id) - 1).to_bytes(ID_BYTES) if any(message_id) else None
+    after = await groups.open_messages(group.topic_id, group.name, after=before, limit=1)
+    found = next((each for each in after if each.id == message_id), None)
+    if found is None:
+        through = group.state.through
+        was_read = through is not None and message_id <= through
+        state = (
+            "not open: it is settled, or the group began after it" if was_read else "not read yet"
+        )
+        return f"In group {group.name} it is {state}."
+    attempts = "1 attempt" if found.attempts == 1 else f"{found.attempts} attempts"
+    holder = "" if found.last_member is None else f"; {found.last_member} held it last"
+    reason = "" if found.reason is None else f"; the last one failed because: {found.reason}"
+    return f"In group {group.name} it is open ({found.state}); {attempts} failed{holder}{reason}."
 
 
 def _from(after: str | None, start: bytes) -> bytes:

@@ -28,7 +28,7 @@ from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Row, Store
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.runtime.clock import Clock
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.message import KEY
 from tms.core.values.topic import TopicMetadata
 from tms.transactions.pruning import InvalidList

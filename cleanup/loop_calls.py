@@ -12,7 +12,9 @@ from tables.store import Row
 from tms.core.errors import Stopping
 from tms.core.values.cleanup import WrittenSoFar
 from tms.core.values.topic import TopicId, TopicMetadata
+from tms.messaging.service import Service
 from tms.transactions.pruning import InvalidList
+from tms.transactions.service import TransactionService
 
 T = TypeVar("T")
 
@@ -75,69 +77,6 @@ class TopicCalls(Protocol):
         ...
 
 
-class CleanedTopicCalls(Protocol):
-    """The calls to messaging about one topic, in the event loop; see `TopicCalls`."""
-
-    async def keep_keys_from(self, floor_ms: int) -> None:
-        """See to it that no key is given any more of a time before `floor_ms`."""
-        ...
-
-    async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
-        """Return what has been written by now."""
-        ...
-
-    async def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
-        """Have entries below `key` read from the table."""
-        ...
-
-    async def trim(self, topic: TopicMetadata, before_ms: int) -> None:
-        """Let expire what was written before a time."""
-        ...
-
-
-class MessagingCalls(Protocol):
-    """The calls to messaging, in the event loop."""
-
-    @property
-    def cleaned(self) -> CleanedTopicCalls:
-        """The calls about one topic."""
-        ...
-
-    async def invert_published(self, write_pointers: Collection[int]) -> int:
-        """Invert what this process has published under invalid pointers."""
-        ...
-
-    async def forget_published(self, write_pointers: Collection[int]) -> None:
-        """Forget what was published under pointers."""
-        ...
-
-    async def invert_rows(
-        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
-    ) -> int:
-        """Invert Message rows, as stored under a pointer."""
-        ...
-
-    async def forget_topics(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
-        """Delete the metadata rows of deleted topics that are as given; return of which."""
-        ...
-
-    async def unchanging(self, read: Callable[[], T]) -> T:
-        """Return what `read`, which may block, returns while no topic is being changed."""
-        ...
-
-
-class TransactionCalls(Protocol):
-    """The calls to the transaction manager, in the event loop."""
-
-    async def invalid_list(self) -> InvalidList:
-        """Return the durable invalid list."""
-        ...
-
-    async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
-        """Take write pointers off the invalid list."""
-        ...
-
-
 class LoopServices:
     """The services of one event loop, for another thread.
 
@@ -147,8 +86,8 @@ class LoopServices:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        messaging: MessagingCalls,
-        transactions: TransactionCalls | None,
+        messaging: Service,
+        transactions: TransactionService | None,
     ) -> None:
         """Call within `loop`; None for transactions that are managed elsewhere."""
         self._loop = loop
@@ -171,7 +110,7 @@ class LoopServices:
 
     def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert what this process has published under invalid pointers."""
-        return self._call(self._messaging.invert_published(write_pointers))
+        return self._call(self._messaging.invalid_entries.invert_published(write_pointers))
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
         """Forget what was published under pointers."""
@@ -181,7 +120,9 @@ class LoopServices:
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
         """Invert Message rows, as stored under a pointer."""
-        work = self._messaging.invert_rows(topic_id, generation, write_pointer, rows)
+        work = self._messaging.invalid_entries.invert_rows(
+            topic_id, generation, write_pointer, rows
+        )
         return self._call(work)
 
     def truncate(self, write_pointers: Collection[int]) -> int:

@@ -7,7 +7,6 @@ threads.
 import asyncio
 
 from cleanup.invalid import bound_of
-from cleanup.loop_calls import TransactionCalls
 from cleanup.runner import Runner
 from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
@@ -16,6 +15,7 @@ from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.values.cleanup import CleanupState, InvalidState, PruneBound
 from tms.core.values.transaction import NO_TX_IN_PROGRESS
 from tms.transactions.pruning import InvalidList
+from tms.transactions.service import TransactionService
 
 
 def told(bound: Bound) -> PruneBound:
@@ -56,7 +56,7 @@ class CleanupService:
         self,
         runner: Runner,
         store: Store,
-        transactions: TransactionCalls | None,
+        transactions: TransactionService | None,
         limits: Limits,
         clock: TrustedClock,
     ) -> None:

@@ -66,15 +66,6 @@ class Verification(Inspection):
         self._read_groups: set[bytes] = set()
         """The topics, by prefix, whose groups were checked."""
 
-    def problems(self, *, is_cleaned: bool = False) -> Iterator[str]:
-        """Give what is wrong, a line each; none where all is well.
-
-        `is_cleaned`: a pass has just ended, so no row of a dead generation may be left.
-        """
-        yield from self.prepared()
-        for table in CHECKED_BY_ROW:
-            yield from self.of_rows(table, self.rows(table), is_cleaned=is_cleaned)
-
     def prepared(self) -> list[str]:
         """Read what rows are checked against; return what is wrong with that."""
         found = []

@@ -27,7 +27,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice, zip_longest
 from typing import Any
@@ -47,8 +47,11 @@ from tables.store import (
     Store,
     tables_with,
 )
+from tables.store_tables import StoreTables
+from tables.transaction_table import StoreTransactionTable
 from tms.core.errors import CopyRefused
 from tms.core.runtime.repeatable import repeatable
+from tms.core.services.mark import encode_mark, latest_mark
 from tms.core.values.entries import PLAIN
 from tms.core.values.topic import TopicId
 
@@ -317,3 +320,26 @@ def _last_rows(store: Store, table: str, topic: bytes) -> list[Row]:
             return [(key, b"") for key, _ in rows] if table == GROUP else list(deque(rows, 1))
     with store.scan(table, topic, after_prefix(topic), reverse=True, limit=1) as rows:
         return list(rows)
+
+
+@repeatable()
+def carry_mark(source: StoreTransactionTable, target: StoreTables) -> None:
+    """Have a store that another's topics are copied to go on from its mark too.
+
+    Its numbers must be above those of both, so they are. Its time is its own, if it has one: it may
+    serve already. Otherwise it is the source's, as if that were started again, perhaps elsewhere.
+
+    Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
+    """
+    theirs, own = latest_mark(source), latest_mark(target.transactions)
+    if theirs is None:
+        return
+    high, forgotten_ms = theirs.high, theirs.forgotten_ms
+    if own is not None:
+        high, forgotten_ms = max(own.high, high), max(own.forgotten_ms, forgotten_ms)
+    carried = replace(own or theirs, high=high, forgotten_ms=forgotten_ms)
+    if carried != own:
+        batch = target.batch()
+        # The row that counts least: if a leader has a row of its own, that says the time.
+        target.transactions.put_mark(batch, 0, encode_mark(carried))
+        target.write(batch)

@@ -34,7 +34,6 @@ from tables.keys import prefix_of
 from tables.store import GROUP, Row, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.values.batch import Batch
-from tms.core.values.group_log import StoredGroup
 
 _LOG = b"\x00g"
 _SNAPSHOT = b"\x00s"
@@ -102,7 +101,11 @@ class _Rows(NamedTuple):
 
 
 class StoreGroupLog:
-    """The log of one group on any Store. Fulfils `tms.core.values.group_log.GroupLog`."""
+    """The log of one group, from when it was begun or read.
+
+    It counts the rows itself, so after a flush that failed the group is to be read again. `append`
+    may be called beside one of `put_snapshot` and `drop`, nothing else beside another call.
+    """
 
     def __init__(self, store: Store, keys: _Keys, token: int, rows: _Rows) -> None:
         """Append under `token` to the `rows` that are there."""
@@ -116,12 +119,12 @@ class StoreGroupLog:
 
     @property
     def is_own(self) -> bool:
-        """Whether rows can be appended."""
+        """Whether rows can be appended. If not, put a snapshot of `next_number` first."""
         return self._latest.token == self._token
 
     @property
     def has_older(self) -> bool:
-        """Whether there may be rows below the latest snapshot."""
+        """Whether there may be rows below the latest snapshot, which `drop` deletes."""
         return bool(self._older)
 
     def append(self, batch: Batch, row: bytes) -> None:
@@ -149,7 +152,11 @@ class StoreGroupLog:
         self._left = None
 
     def drop(self, limit: int) -> int:
-        """Delete at most `limit` rows below the latest snapshot; return how many keys they were."""
+        """Delete at most `limit` rows below the latest snapshot; return how many keys they were.
+
+        It need not be durable: what comes back is deleted again by who reads the group next. Raises
+        `StoreUnavailable` if an earlier write of one of them may come late; repeat it later.
+        """
         if not self._dropping:
             if self._left is None:
                 self._left = self._older_keys()
@@ -174,7 +181,7 @@ class StoreGroupLog:
             yield from self._keys.of_snapshot(each)
 
     def delete(self, batch: Batch) -> None:
-        """Add to `batch` the deletion of all rows, whose keys are known."""
+        """Add to `batch` the deletion of all rows. Raises `StoreUnavailable` as `drop`."""
         keys, latest = self._keys, self._latest
         log = [keys.log(latest.token, each) for each in range(latest.number, self.next_number)]
         snapshots = [key for each in (*self._begun, latest) for key in keys.of_snapshot(each)]
@@ -183,8 +190,21 @@ class StoreGroupLog:
         batch.delete_rows(GROUP, all_keys)
 
 
+class StoredGroup(NamedTuple):
+    """A group as it is stored."""
+
+    log: StoreGroupLog
+    number: int
+    """The number of the snapshot, and of the first of `rows`."""
+    snapshot: bytes
+    rows: Sequence[bytes]
+
+
 class StoreGroupTable:
-    """The Group table on any Store. Fulfils `tms.core.values.group_log.GroupTable`."""
+    """The logs of groups. The store's feature `groups` is recorded before any of them is begun.
+
+    The topic's subscriptions were read before (`StoreSubscriptionTable.read`).
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -196,7 +216,11 @@ class StoreGroupTable:
     def begin(
         self, batch: Batch, topic_prefix: bytes, name: str, created: int, snapshot: bytes
     ) -> StoreGroupLog:
-        """Add to `batch`, which will be there whole or not at all, a group's first snapshot."""
+        """Add to `batch`, which will be there whole or not at all, a group's first snapshot.
+
+        `created` is the first version of its subscription, above the numbers of all rows that a
+        group of this name had before.
+        """
         keys, token = _Keys(topic_prefix, name), self._token(topic_prefix)
         value = _encoded((), snapshot)
         rows = chunked_values.rows_of(keys.snapshot(token, created), value)

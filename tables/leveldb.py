@@ -36,7 +36,7 @@ from tables.shared_lock import SharedLock
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
 from tms.core.runtime.forks import tell_in_child
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.store_access import StoreAccess
 
 _BLOCK_BYTES = 16 * 1024

@@ -13,7 +13,7 @@ from sortedcontainers import SortedDict
 
 from tables.store import ALL_TABLES, COORDINATION, METADATA, Row
 from tms.core.errors import StoreUnavailable
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 
 class MemoryBatch:

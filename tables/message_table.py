@@ -20,15 +20,16 @@ from tables.keys import (
 )
 from tables.rows_to_items import read_entries
 from tables.store import MESSAGE, Store
-from tms.core.services.tables import Batch, LastKeys, OwnEntries
+from tms.core.values.batch import Batch
 from tms.core.values.entries import PLAIN, Entries
 from tms.core.values.frame import framed_of
 from tms.core.values.message import KEY_BYTES, key_after
+from tms.core.values.table_rows import LastKeys, OwnEntries
 from tms.core.values.topic import TopicId
 
 
 class StoreMessageTable:
-    """The Message table on any Store. Fulfils `tms.core.services.tables.MessageTable`."""
+    """Entries of topics by publish time and sequence id."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,7 +42,7 @@ class StoreMessageTable:
         bodies: Sequence[bytes],
         write_pointer: int | None,
     ) -> None:
-        """Add one entry for each body, under the key of the same index."""
+        """Add to `batch` one entry for each body, under the key of the same index."""
         start = PLAIN_START if write_pointer is None else transactional_start(write_pointer)
         framed = framed_of(bodies)
         if not framed:
@@ -62,7 +63,7 @@ class StoreMessageTable:
     def append_reference(
         self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
     ) -> None:
-        """Add a reference to what is stored under `write_pointer`."""
+        """Add to `batch` a reference to what is stored under `write_pointer`."""
         batch.put(MESSAGE, topic_prefix + key, reference_value(write_pointer))
 
     def read(
@@ -74,7 +75,11 @@ class StoreMessageTable:
         bytes_max: int,
         stop_key: bytes | None = None,
     ) -> tuple[Entries, bytes | None]:
-        """Return entries from `first_key` on, and the key to go on from, None at the end."""
+        """Return entries from `first_key` on, and the key to go on from, None if all are read.
+
+        At most `limit` of them, and no more once `bytes_max` of payload are reached; at least one
+        if there is one. None from `stop_key` on.
+        """
         start = topic_prefix + first_key
         stop = after_prefix(topic_prefix) if stop_key is None else topic_prefix + stop_key
         with self._store.scan(MESSAGE, start, stop, limit=limit) as rows:
@@ -87,11 +92,14 @@ class StoreMessageTable:
             return next((key[-KEY_BYTES:] for key, _ in rows), None)
 
     def size_bytes(self, topic_prefix: bytes, first_key: bytes, stop_key: bytes) -> int:
-        """Return about how many bytes the entries take from `first_key` to before `stop_key`."""
+        """Return about how many bytes the entries take from `first_key` to before `stop_key`.
+
+        What was written recently may not count. 0 if the store does not say.
+        """
         return self._store.size_bytes(MESSAGE, topic_prefix + first_key, topic_prefix + stop_key)
 
     def last_keys(self, topic_id: TopicId, generation: int) -> LastKeys:
-        """Return the greatest key in `generation` or any before it, and in that one alone."""
+        """Return the greatest keys of a topic."""
         start, own = prefix(topic_id, FIRST_GENERATION), prefix(topic_id, generation)
         with self._store.scan(MESSAGE, start, after_prefix(own), reverse=True, limit=1) as rows:
             row_key = next((key for key, _ in rows), None)
@@ -110,7 +118,7 @@ class StoreMessageTable:
         limit: int,
         bytes_max: int,
     ) -> OwnEntries:
-        """Return which of the first `limit` entries in the range are under `write_pointer`.
+        """Return which of the first `limit` entries in the range, ends inclusive, are its own.
 
         No more once their values have `bytes_max` bytes.
         """
@@ -135,6 +143,9 @@ class StoreMessageTable:
         return OwnEntries(found, own, seen - own, next_key if is_cut else None)
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add the rows of `own_entries` with their write pointer's sign inverted."""
+        """Add to `batch` the rows of `own_entries` with their write pointer's sign inverted.
+
+        Raises `StoreUnavailable` if an earlier write of theirs may come late.
+        """
         self._store.check_unanswered(MESSAGE, [key for key, _ in rows])
         batch.put_rows(MESSAGE, [(key, inverted(value)) for key, value in rows])

@@ -14,14 +14,14 @@ from tables.raising import check_writable_row, raised_row, shown_rows
 from tables.sealing.seal import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.topic import TopicId, TopicMetadata
 
 _SCAN_ROWS = 1000
 
 
 class StoreMetadataTable:
-    """The Metadata table on any Store. Fulfils `tms.core.services.tables.MetadataTable`."""
+    """Topics, deleted ones included."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class StoreMetadataTable:
     def forget(self, batch: Batch, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
         """Add to `batch` the deletion of deleted topics' rows that still are so; return of which.
 
-        No topic may change until it is written.
+        No topic may change until it is written. Created again, one begins with generation 1.
         """
         found = {topic.id for topic in topics if self.get(topic.id) == topic}
         batch.delete_rows(METADATA, [metadata_key(topic_id) for topic_id in found])

@@ -13,7 +13,7 @@ from operator import itemgetter
 from tables.keys import FRAMED_END, after_prefix, payload_key_of, payload_prefix
 from tables.rows_to_items import read_payloads
 from tables.store import PAYLOAD, Row, Store
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.frame import framed_of
 from tms.core.values.message import MessageBlock
 from tms.core.values.stored_runs import ReadRun, Reference
@@ -24,7 +24,7 @@ _NOTHING = MessageBlock(0, b"")
 
 
 class StorePayloadTable:
-    """The Payload table on any Store. Fulfils `tms.core.services.tables.PayloadTable`."""
+    """Payloads stored before their transaction publishes them, by write pointer and time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class StorePayloadTable:
         keys: Sequence[bytes],
         bodies: Sequence[bytes],
     ) -> None:
-        """Add the bodies, each under the write pointer and its key."""
+        """Add to `batch` the bodies, each under the write pointer and its key."""
         prefix = payload_prefix(topic_prefix, write_pointer)
         framed = framed_of(bodies)
         if framed:
@@ -57,7 +57,12 @@ class StorePayloadTable:
         bytes_max: int,
         stop_key: bytes | None = None,
     ) -> tuple[MessageBlock, bytes | None]:
-        """Return payloads from `first_key` on as messages, and the key to go on from."""
+        """Return payloads from `first_key` on as messages under the reference at `message_key`.
+
+        At most `limit` of them, and no more once `bytes_max` are reached, at least one if there is
+        one; none from `stop_key` on. The second value is the key to go on from, None if no more
+        are left.
+        """
         start = payload_prefix(topic_prefix, write_pointer)
         stop = after_prefix(start) if stop_key is None else start + stop_key
         with self._store.scan(PAYLOAD, start + first_key, stop, limit=limit + 1) as rows:
@@ -66,7 +71,11 @@ class StorePayloadTable:
     def read_runs(
         self, topic_prefix: bytes, references: Sequence[Reference], *, limit: int, bytes_max: int
     ) -> list[ReadRun]:
-        """Return what is stored for the first references, whose pointers ascend, in few scans."""
+        """Return what is stored for the first references, at least for one, in few scans.
+
+        The write pointers ascend, their sign left aside. All runs together have at most `limit`
+        messages, and no more once they have `bytes_max` bytes; the last one may be cut.
+        """
         if len(references) == 1:
             [only] = references
             key, pointer, first_key = only

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from tables.keys import after_prefix
 from tables.store import BOUND, Store
 from tms.core.errors import StoreCorrupt
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 _VALUE = struct.Struct(">qq")
 

@@ -29,7 +29,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.store_features import GROUPS
 
 MESSAGE = "message"

@@ -19,10 +19,11 @@ from typing import Any
 from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
-from tms.core.services.tables import Batch, StoredPosition
+from tms.core.values.batch import Batch
 from tms.core.values.group_settings import GroupSettings, Order
 from tms.core.values.message import ID_BYTES
 from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
+from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicId
 
 _VERSION = struct.Struct(">q")
@@ -32,7 +33,7 @@ _KINDS = {field.name: type(field.default) for field in fields(GroupSettings)}
 
 
 class StoreSubscriptionTable:
-    """The Subscription table on any Store. Fulfils `tms.core.services.tables.SubscriptionTable`."""
+    """Named positions of consumers in the topics."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,7 +47,7 @@ class StoreSubscriptionTable:
         batch.put(SUBSCRIPTION, topic_prefix + subscription.name.encode(), encoded(subscription))
 
     def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
-        """Add to `batch` the deletion of a subscription."""
+        """Add to `batch` the deletion of a subscription, as it is now. It takes a version too."""
         batch.delete(SUBSCRIPTION, topic_prefix + subscription.name.encode())
 
     def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:

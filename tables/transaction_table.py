@@ -17,7 +17,7 @@ from tables.keys import after_prefix
 from tables.store import TRANSACTION, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import INT64_MAX
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 _LOG = b"e"
 _SNAPSHOT = b"s"
@@ -39,7 +39,11 @@ _LOG_STOP = _log_key(INT64_MAX)
 
 
 class StoreTransactionTable:
-    """The Transaction table on any Store. Fulfils `tms.core.services.tables.TransactionTable`."""
+    """The log of the state of transactions, and snapshots of that state.
+
+    The rows of the log are numbered (`tms.transactions.segments`). A snapshot of number n has all
+    that the rows below n did.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -117,7 +121,10 @@ class StoreTransactionTable:
         batch.put(TRANSACTION, _MARK + _NUMBER.pack(token), row)
 
     def drop_before(self, sequence: int, limit: int) -> int:
-        """Delete at most `limit` rows below `sequence`, durably; return how many there were."""
+        """Delete at most `limit` rows of the log, and of snapshots, below `sequence`, durably.
+
+        Return how many there were: fewer than `limit` if none are left.
+        """
         batch = self._store.batch()
         count = 0
         for key in islice(self._keys_before(sequence, limit), limit):

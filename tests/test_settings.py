@@ -197,7 +197,7 @@ def test_a_setting_in_the_wrong_section_is_told_where_it_belongs(tmp_path: Path)
     file.write_text("stop_grace_s = 1\n[advanced]\nsync = false\nstop_grac_s = 2\n")
 
     assert problems({}, file) == [
-        f"{file}: stop_grace_s belongs into the section [advanced]",
+        f"{file}: stop_grace_s belongs in the section [advanced]",
         f"{file}: sync belongs above the section [advanced]",
         f"{file}: stop_grac_s is not a setting; do you mean stop_grace_s?",
     ]

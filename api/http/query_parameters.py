@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from urllib.parse import parse_qs
 
-from api.http.protocol.header_values import kept
+from api.http.protocol.media_types import kept
 from api.http.protocol.numbers import whole_number
 from tms.core.errors import InvalidRequest
 from tms.core.services.messaging import EMPTY, NO_ENTRIES

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from api.http.exchange import OK, Exchange
-from api.http.protocol.header_values import kept
-from api.http.protocol.media_types import best_type_of, check_type
+from api.http.protocol.media_types import best_type_of, check_type, kept
 from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.resources import in_context, reader_of
@@ -28,8 +27,7 @@ from tms.registry.state.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND
 from tms.registry.state.registry_state import Version
 from tms.registry.state.schema import Schema
 from tms.registry.state.subjects import ALL_CONTEXTS, qualified
-from tms.wire.json_names import strictly_decoded
-from tms.wire.json_values import decoder_of
+from tms.wire.json_values import decoder_of, strictly_decoded
 from tms.wire.registry_bodies import (
     CONTENT_TYPE,
     EntityBody,

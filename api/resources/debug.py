@@ -23,9 +23,8 @@ from api.openapi.parts import (
 )
 from api.openapi.structs import answer_of
 from api.resources.of_shard import SHARD_PARAMETER, services_of
-from tms.core.errors import InvalidRequest, TransactionsElsewhere
+from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.values.groups import Group, Groups
 from tms.core.values.inspection import (
     CHECKED,
     ROWS_MAX,
@@ -36,7 +35,7 @@ from tms.core.values.inspection import (
     Rows,
     Size,
 )
-from tms.core.values.message import ID_BYTES, parse_id
+from tms.core.values.message import parse_id
 from tms.core.values.topic import TopicId
 from tms.security.resources import Action, topic_resource
 from tms.security.rules import Identity
@@ -207,35 +206,7 @@ async def explain(exchange: Exchange) -> None:
     _check_may_consume(exchange, exchange.topic_id)
     message_id = parse_id(values.get("id", ""))
     found = await _inspection_of(exchange).explain(exchange.topic_id, message_id)
-    of_groups = await _said_of_groups(exchange, message_id)
-    await _answer(exchange, found | {"said": [*found["said"], *of_groups]})
-
-
-async def _said_of_groups(exchange: Exchange, message_id: bytes) -> list[str]:
-    """Return in sentences how a message stands in each group of its topic."""
-    groups = exchange.context.services.groups
-    try:
-        there = await groups.groups(exchange.topic_id)
-    except TransactionsElsewhere:  # nobody here knows what groups would be given
-        return []
-    return [await _said_of_group(groups, each, message_id) for each in there]
-
-
-async def _said_of_group(groups: Groups, group: Group, message_id: bytes) -> str:
-    before = (int.from_bytes(message_id) - 1).to_bytes(ID_BYTES) if any(message_id) else None
-    after = await groups.open_messages(group.topic_id, group.name, after=before, limit=1)
-    found = next((each for each in after if each.id == message_id), None)
-    if found is None:
-        through = group.state.through
-        was_read = through is not None and message_id <= through
-        state = (
-            "not open: it is settled, or the group began after it" if was_read else "not read yet"
-        )
-        return f"In group {group.name} it is {state}."
-    attempts = "1 attempt" if found.attempts == 1 else f"{found.attempts} attempts"
-    holder = "" if found.last_member is None else f"; {found.last_member} held it last"
-    reason = "" if found.reason is None else f"; the last one failed because: {found.reason}"
-    return f"In group {group.name} it is open ({found.state}); {attempts} failed{holder}{reason}."
+    await _answer(exchange, found)
 
 
 async def _answer(exchange: Exchange, found: object) -> None:

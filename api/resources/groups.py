@@ -9,7 +9,7 @@ from functools import partial
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
-from api.http.protocol.header_values import kept, media_types_of
+from api.http.protocol.media_types import kept, media_types_of
 from api.http.query_parameters import id_of, limit_of, values_of, wait_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.group_schemas import (

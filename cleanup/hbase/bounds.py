@@ -10,7 +10,7 @@ from tables.hbase.regions import END, FIRST, Region
 from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Store
 from tms.core.runtime.clock import Clock
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 
 class RegionBounds:

@@ -29,7 +29,7 @@ from cleanup.ranges import Reason, Step
 from tables.hbase.regions import Region
 from tables.store import MESSAGE, PAYLOAD, Store
 from tms.core.errors import StoreUnavailable, Unavailable
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.transactions.pruning import InvalidList
 
 _REGIONS_MS = 10_000

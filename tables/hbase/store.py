@@ -36,7 +36,7 @@ from tables.store import ALL_TABLES, METADATA, TABLES_OF_FEATURES, TRANSACTION, 
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
 from tms.core.limits import INT64_MAX
 from tms.core.runtime.repeatable import repeatable
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 _CLOSED = "the store is closed"
 _FAILED_MEANWHILE = "a write has failed since the batch was made"

@@ -20,7 +20,7 @@ from tms.core.values.subscriptions import SharedSubscription
 
 
 class SealedGroupTable(StoreGroupTable):
-    """The Group table of a sealed store. Fulfils `tms.core.values.group_log.GroupTable`."""
+    """The Group table of a sealed store."""
 
     def __init__(self, store: SealedStore, subscriptions: SealedSubscriptionTable) -> None:
         super().__init__(store)

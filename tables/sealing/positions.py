@@ -32,8 +32,9 @@ from tables.sealing.store import SealedStore
 from tables.store import SUBSCRIPTION, Row
 from tables.subscription_table import StoreSubscriptionTable, decoded, encoded
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.services.tables import Batch, StoredPosition
+from tms.core.values.batch import Batch
 from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicId
 
 _KIND = b"\x00p"

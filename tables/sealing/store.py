@@ -31,7 +31,7 @@ from tables.store import GROUP, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, S
 from tms.core.errors import StoreUnavailable
 from tms.core.runtime.held_lease import HeldLease
 from tms.core.runtime.repeatable import repeatable
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.message import KEY
 
 _OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP})

@@ -10,9 +10,10 @@ from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.store import SealedBatch, SealedStore
 from tables.store_tables import StoreTables
 from tms.core.limits import UINT16_COUNT
-from tms.core.services.tables import Batch, LastKeys
+from tms.core.values.batch import Batch
 from tms.core.values.message import KEY
 from tms.core.values.stored_runs import ReadRun, Reference
+from tms.core.values.table_rows import LastKeys
 from tms.core.values.topic import TopicId
 
 

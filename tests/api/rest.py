@@ -19,7 +19,6 @@ from api.app import create_app
 from api.cluster.routing import route_alone
 from api.http.application import Application
 from api.http.context import TopicInfo
-from api.http.listener.app import App
 from api.http.listener.server import ListeningAddress, serve
 from api.http.listener.tls import ServerTls
 from tests.manual_clock import ManualClock
@@ -217,7 +216,7 @@ class Wire:
 
 @asynccontextmanager
 async def serving(
-    app: App,
+    app: Application,
     limits: Limits,
     *,
     on_stopping: Callable[[], None] = lambda: None,

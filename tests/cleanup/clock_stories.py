@@ -56,7 +56,7 @@ def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
     last = forget(twin)
     elsewhere(twin, NOW_MS - 10 * DAY, crashes=crashes)
     twin.clock.step(-400 * DAY)
-    twin.services.shard.engine.clock.accept(twin.services.shard.engine.clock.state().step_s)  # type: ignore[attr-defined]
+    twin.services.engine.clock.accept(twin.services.engine.clock.state().step_s)  # type: ignore[attr-defined]
     twin.await_(twin.services.messaging.create_topic(TOPIC))
     published = twin.await_(twin.services.messaging.publish(TOPIC, [b"new"]))
 
@@ -66,7 +66,7 @@ def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
 def believe(twin: Twin, step_ms: int) -> None:
     """Have the wall step, and somebody say that it is right."""
     twin.clock.step(step_ms)
-    clock = twin.services.shard.engine.clock
+    clock = twin.services.engine.clock
     assert isinstance(clock, TrustedClock)
     clock.accept(clock.state().step_s)
 

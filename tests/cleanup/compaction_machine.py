@@ -102,9 +102,7 @@ class Compacting(RuleBasedStateMachine):
 
         A step of which but a minute is left, as it was set back meanwhile, is followed.
         """
-        times = [
-            twin.services.shard.engine.clock.expiry_ms() for twin in (self.compacted, self.plain)
-        ]
+        times = [twin.services.engine.clock.expiry_ms() for twin in (self.compacted, self.plain)]
         assert times[0] == times[1] <= NOW_MS + self.clock.steady_ms() + self.followed_ms
         found: int = times[0]
         return found
@@ -119,7 +117,7 @@ class Compacting(RuleBasedStateMachine):
         if self.stepped_ms:
             self.followed_ms += MINUTE_MS
         for twin in (self.compacted, self.plain):
-            twin.services.shard.engine.clock.now_ms()
+            twin.services.engine.clock.now_ms()
             twin.put_mark()  # or after a crash one may go on from before, and not the other
 
     @rule(by_s=st.sampled_from([61, 300, 93_600, 34_560_000]), sign=st.sampled_from([1, -1]))

@@ -123,7 +123,7 @@ def test_the_cache_and_the_table_say_the_same_afterwards(twin: Twin) -> None:
         publish(twin, *[(b"%d" % n, b"%d" % number) for n in range(30)])
     assert passed(twin) == {Reason.SUPERSEDED: 570}
     tail = publish(twin, (b"x", b"y"))
-    state = twin.services.shard.engine.states.peek(TOPIC)
+    state = twin.services.engine.states.peek(TOPIC)
     assert state is not None
     assert state.cache.floor[:10] <= tail[0][:10]
     checked = twin.await_(twin.services.messaging.cache_check().problems("", 100))

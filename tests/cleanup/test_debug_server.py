@@ -106,6 +106,9 @@ def test_a_message_is_explained_by_how_it_stands_in_groups(server: ServerProcess
         told = debug(server, "explain", "jobs", third.hex())[1]
         assert "In group workers it is not read yet." in told
         topic.delete()
+        told = debug(server, "explain", "jobs", third.hex())[1]
+        assert "The topic is deleted." in told
+        assert "In group" not in told
 
 
 def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerProcess) -> None:

@@ -17,7 +17,7 @@ from tests.cleanup.nobody import NoServices
 from tests.manual_clock import ManualClock
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import MS_PER_S, Limits
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.message import KEY
 from tms.core.values.store_features import GROUPS
 from tms.core.values.topic import TopicId, TopicMetadata

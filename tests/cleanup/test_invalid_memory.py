@@ -70,7 +70,7 @@ def traced() -> int:
 
 def test_where_it_published_is_forgotten(twin: Twin) -> None:
     rounds(twin, 1)
-    publications = twin.services.shard.engine.publications
+    publications = twin.services.engine.publications
     assert twin.await_(twin.transactions.invalid_count()) == AT_ONCE
     assert not publications._by_pointer
     assert not publications._noted
@@ -82,7 +82,7 @@ def test_it_is_kept_as_long_as_a_reader_may_stop_there(twin: Twin) -> None:
     reader = twin.await_(twin.transactions.start(StartRequest(timeout_s=50)))
     twin.await_(time_out(twin, topic_id, 3))
     twin.clean()
-    publications = twin.services.shard.engine.publications
+    publications = twin.services.engine.publications
     assert len(publications._by_pointer) == 3
     twin.await_(twin.transactions.commit(reader.transaction_id))
     twin.clean()

@@ -71,7 +71,7 @@ class Twin:
 
     def open(self) -> None:
         self.services = self._opened()
-        clock = self.services.shard.engine.clock
+        clock = self.services.engine.clock
         rules = TopicRules(self.store, self, self.limits, clock)
         self.cleaner = Cleaner(self.store, self, self.limits, clock, rules=rules)
         self.passing: Generator[Step, None, None] | None = None
@@ -102,7 +102,7 @@ class Twin:
             self.transactions._timer.cancel()
             self._mark_timer.cancel()
             await self.transactions._journal.close()
-            await self.services.shard.engine.threads.close()
+            await self.services.engine.threads.close()
 
         self.await_(end())
         self.store.close()
@@ -133,7 +133,7 @@ class Twin:
 
     def put_mark(self) -> None:
         """Put the mark now, instead of some time within a minute."""
-        mark = self.services.shard.engine.mark
+        mark = self.services.engine.mark
         assert mark is not None
         batch = self.store.batch()
         mark.put(batch)
@@ -170,7 +170,7 @@ class Twin:
         return self.await_(self.transactions.invalid_list())
 
     def invert_published(self, write_pointers: Collection[int]) -> int:
-        return self.await_(self.services.messaging.invert_published(write_pointers))
+        return self.await_(self.services.messaging.invalid_entries.invert_published(write_pointers))
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
         self.await_(self.services.messaging.forget_published(write_pointers))
@@ -179,7 +179,9 @@ class Twin:
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
         messaging = self.services.messaging
-        return self.await_(messaging.invert_rows(topic_id, generation, write_pointer, rows))
+        return self.await_(
+            messaging.invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
+        )
 
     def truncate(self, write_pointers: Collection[int]) -> int:
         return self.await_(self.transactions.truncate_invalid_ids(write_pointers))

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tables.group_table import StoredGroup, StoreGroupLog
 from tables.store import GROUP
 from tables.store_tables import StoreTables
 from tests.tables.stored_groups import append
 from tms.core.errors import StoreCorrupt
-from tms.core.values.group_log import GroupLog, StoredGroup
 from tms.core.values.store_features import GROUPS
 from tms.core.values.topic import TopicId
 
@@ -21,7 +21,7 @@ BIG = bytes(range(256)) * (4096 * 2) + b"the rest"
 
 def begin(
     tables: StoreTables, name: str = "g", created: int = CREATED, topic: TopicId = TOPIC
-) -> GroupLog:
+) -> StoreGroupLog:
     batch = tables.batch()
     log = tables.groups.begin(batch, tables.prefix(topic, 1), name, created, b"begun")
     tables.write(batch)

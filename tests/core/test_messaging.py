@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tms.core.services.messaging import NO_IDS, Published, RollbackRange
 from tms.core.values.message import KEY, NO_PAYLOAD_KEY
-from tms.messaging.sequence import KeySequence
+from tms.messaging.loaded_topics import KeySequence
 
 SEQUENCE_IDS = st.integers(0, 65_535) | st.integers(65_400, 65_535)
 LAST_KEYS = st.none() | st.builds(KEY.pack, st.integers(0, 2**50), SEQUENCE_IDS)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from tables.memory import MemoryStore
 from tables.store import Row
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 
 class MoodyStore:

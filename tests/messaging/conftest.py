@@ -12,7 +12,7 @@ from tests.manual_clock import ManualClock
 from tests.messaging.writes_that_fail import WritesThatFail
 from tms.core.limits import Limits
 from tms.core.services.payload_values import PayloadValues
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.topic import TopicId
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime

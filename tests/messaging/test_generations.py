@@ -76,7 +76,7 @@ async def test_an_invalid_transaction_is_inverted_in_its_own_generation(
     await create_again(services)
     await messaging.publish(TOPIC, [b"after"], tx.write_pointer)
     await transactions.invalidate(tx.transaction_id)
-    assert await messaging.invert_published([tx.write_pointer]) == 1
+    assert await messaging.invalid_entries.invert_published([tx.write_pointer]) == 1
 
 
 async def test_a_rollback_is_of_all_generations(services: OpenServices) -> None:

@@ -15,20 +15,20 @@ from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.waiting import WAIT_S_MAX, turns
 from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.message import FIRST_ID
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
-from tms.messaging import inline_flush, writer
-from tms.messaging.inline_flush import InlineFlushPolicy
+from tms.messaging import writer
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import Writing
+from tms.messaging.writer import InlineFlushPolicy
 
-IN_A_ROW = inline_flush._IN_A_ROW
-THREAD_EVERY = inline_flush._THREAD_EVERY
-QUICK_S = inline_flush._QUICK_S
+IN_A_ROW = writer._IN_A_ROW
+THREAD_EVERY = writer._THREAD_EVERY
+QUICK_S = writer._QUICK_S
 
 
 class WatchedStore(FaultyStore):

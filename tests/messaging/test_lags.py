@@ -42,7 +42,7 @@ class Opened:
         self, *names: str, of: TopicId = TOPIC
     ) -> list[tuple[float | None, float | None]]:
         """Look again; return the messages and seconds that subscriptions are behind."""
-        await self.subscriptions.refresh_lags()
+        await self.subscriptions.lags.refresh()
         return [self.told(of.namespace, of.name, name) for name in names]
 
     def told(self, *names: str) -> tuple[float | None, float | None]:
@@ -220,8 +220,8 @@ async def whole(request: pytest.FixtureRequest) -> AsyncIterator[OpenServices]:
 
 async def behind(services: OpenServices) -> int | None:
     """Return how many messages the subscription is behind, None if there is no first one."""
-    await services.subscriptions.refresh_lags()
-    [(_, lag)] = services.subscriptions._lags._lags.values()
+    await services.subscriptions.lags.refresh()
+    [(_, lag)] = services.subscriptions.lags._lags.values()
     assert lag is not None
     assert (lag.first_ms is None) == (lag.messages == 0)
     return None if lag.is_at_least else lag.messages
@@ -304,11 +304,11 @@ async def test_many_rolled_back_messages_do_not_keep_others_from_their_turn(
         tx = await services.transactions.start(StartRequest())
         await services.messaging.publish(TOPIC, [b"x"] * 30, tx.write_pointer)
         await services.transactions.invalidate(tx.transaction_id)
-        await services.subscriptions.refresh_lags()
-        known = [lag is not None for _, lag in services.subscriptions._lags._lags.values()]
+        await services.subscriptions.lags.refresh()
+        known = [lag is not None for _, lag in services.subscriptions.lags._lags.values()]
         assert known == [True, False], "a glance that has found nothing tells nothing"
-        await services.subscriptions.refresh_lags()
-        found = [lag for _, lag in services.subscriptions._lags._lags.values()]
+        await services.subscriptions.lags.refresh()
+        found = [lag for _, lag in services.subscriptions.lags._lags.values()]
         assert [lag is not None and lag.is_at_least for lag in found] == [True, True]
     finally:
         await services.close()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.values.message import KEY
-from tms.messaging.sequence import KeySequence
+from tms.messaging.loaded_topics import KeySequence
 
 NOW_MS = 1_800_000_000_000
 REQUESTS = st.lists(

@@ -260,5 +260,5 @@ async def test_a_group_is_listed_and_is_no_position(
         with pytest.raises(SubscriptionIsShared):
             await service._engine.writer.submit(JointWrite([moves]))
 
-    await subscriptions.refresh_lags()
-    assert [name for _, name in subscriptions._lags._lags] == ["s"]
+    await subscriptions.lags.refresh()
+    assert [name for _, name in subscriptions.lags._lags] == ["s"]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.limits import Limits
-from tms.messaging.write_queue import HALF_FROM_BYTES, LARGE_BYTES, WriteQueue
+from tms.messaging.writer import HALF_FROM_BYTES, LARGE_BYTES, WriteQueue
 
 FLUSH_BYTES_MAX = 4 * LARGE_BYTES
 LIMITS = Limits(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tms.core.errors import OutcomeUnknown
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 
 class WritesThatFail:

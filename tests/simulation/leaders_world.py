@@ -216,13 +216,13 @@ class LeadersWorld(RuleBasedStateMachine):
 
     def renew(self) -> None:
         """Renew the lease, with a ceiling by the trusted time, as members do."""
-        lease, clock = self.leader.lease, self.services.shard.engine.clock
+        lease, clock = self.leader.lease, self.services.engine.clock
         lease.renewed(0.0, lease.ceiling_ms(clock.now_ms()))
 
     @rule(by_s=st.sampled_from([61, 3_000, 691_200]), sign=st.sampled_from([1, -1]))
     def the_clock_of_one_steps(self, by_s: int, sign: int) -> None:
         """While it leads. The ceiling, and so the keys of all leaders to come, stay with time."""
-        clock, before_ms = self.services.shard.engine.clock, self.leader.lease.keys_until_ms
+        clock, before_ms = self.services.engine.clock, self.leader.lease.keys_until_ms
         before_now_ms = clock.now_ms()
         self.leader.clock.step(sign * by_s * 1_000)
         self.renew()

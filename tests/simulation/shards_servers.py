@@ -21,8 +21,8 @@ from tms.core.services.server_services import Services
 from tms.core.values.shards import Sharding
 from tms.core.values.topic import TopicId
 from tms.namespaces.store import UndeclaredNamespaces
-from tms.server.shard import Process
-from tms.server.sharded import Opened, ShardedServices, services_of_shards
+from tms.server.shard import Opened, Process
+from tms.server.sharded import ShardedServices, services_of_shards
 from tms.settings import Settings
 
 SHARDS = 3

@@ -18,6 +18,7 @@ from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
 from tables.sealing.takeovers import Crossings
+from tables.transaction_table import StoreTransactionTable
 from tests.cleanup import clock_stories
 from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.twins import NOW_MS, Twin
@@ -31,7 +32,6 @@ from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.errors import TmsError
 from tms.core.runtime.clock import KeyTime, SessionTime
 from tms.core.runtime.trusted_clock import TrustedClock
-from tms.core.services.tables import TransactionTable
 from tms.core.values.message import KEY
 from tms.core.values.topic import TopicMetadata
 from tms.messaging.loaded_topics import TopicState
@@ -78,7 +78,7 @@ def fence(patch: pytest.MonkeyPatch) -> None:
 def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
     """Have all rows of each segment count, also those behind its end."""
 
-    def pieces(table: TransactionTable, first: int) -> list[tuple[int, int | None]]:
+    def pieces(table: StoreTransactionTable, first: int) -> list[tuple[int, int | None]]:
         found = []
         for start, end in segments.pieces(table, first):
             token = segments.token_of(start)

@@ -24,8 +24,8 @@ from tms.core.errors import (
 from tms.core.limits import TTL_S_MAX, Limits
 from tms.core.services.commits import CommitRequest
 from tms.core.services.messaging import RollbackRange
-from tms.core.services.tables import Batch
 from tms.core.services.transactions import StartRequest, TransactionStatus
+from tms.core.values.batch import Batch
 from tms.core.values.message import FIRST_ID
 from tms.core.values.reading import Isolation, Reading
 from tms.core.values.subscriptions import Advance
@@ -263,7 +263,7 @@ async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock
     transactions = services.own_transactions
     assert transactions is not None
     asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
-    trusted, limits = services.shard.engine.clock, services.shard.engine.limits
+    trusted, limits = services.engine.clock, services.engine.limits
     cleaner = Cleaner(
         store, asked, limits, trusted, rules=TopicRules(store, asked, limits, trusted)
     )

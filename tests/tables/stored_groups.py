@@ -1,8 +1,8 @@
 """Groups in a store without their service: topics, subscriptions, and opaque rows."""
 
+from tables.group_table import StoreGroupLog
 from tables.keys import prefix
 from tables.store_tables import StoreTables
-from tms.core.values.group_log import GroupLog
 from tms.core.values.group_settings import GroupSettings
 from tms.core.values.store_features import GROUPS
 from tms.core.values.subscriptions import SharedSubscription
@@ -16,7 +16,7 @@ def create_topic(tables: StoreTables, topic_id: TopicId = ORDERS) -> None:
     assert tables.metadata.replace(None, TopicMetadata(topic_id, 1, 604_800, {}))
 
 
-def create_group(tables: StoreTables, name: str, topic_id: TopicId = ORDERS) -> GroupLog:
+def create_group(tables: StoreTables, name: str, topic_id: TopicId = ORDERS) -> StoreGroupLog:
     """Begin a group with a snapshot `begun`, and its subscription."""
     tables.add_feature(GROUPS)
     start = prefix(topic_id, 1)
@@ -36,7 +36,7 @@ def create_group(tables: StoreTables, name: str, topic_id: TopicId = ORDERS) -> 
     return log
 
 
-def append(tables: StoreTables, log: GroupLog, *rows: bytes) -> None:
+def append(tables: StoreTables, log: StoreGroupLog, *rows: bytes) -> None:
     for row in rows:
         batch = tables.batch()
         log.append(batch, row)

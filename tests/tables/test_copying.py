@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tables.copying import Copying
+from tables.copying import Copying, carry_mark
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
@@ -21,7 +21,7 @@ from tests.tables.folders import make_folder
 from tms.core.errors import CopyRefused, StoreUnavailable
 from tms.core.runtime.clock import SystemClock
 from tms.core.runtime.trusted_clock import ClockState, TrustedClock
-from tms.core.services.mark import Mark, carry_mark, encode_mark, latest_mark
+from tms.core.services.mark import Mark, encode_mark, latest_mark
 from tms.core.services.transactions import StartRequest
 from tms.core.values.topic import TopicId
 from tms.server.node import open_services
@@ -227,7 +227,7 @@ def test_a_copy_that_is_started_under_a_wrong_clock_goes_on_from_the_source_s_ti
 
     async def start() -> ClockState:
         services = await open_services(target, clock=ManualClock(now_ms - behind_ms))
-        clock = services.shard.engine.clock
+        clock = services.engine.clock
         assert isinstance(clock, TrustedClock)
         assert clock.deletion_ms() <= now_ms
         state = clock.state()

@@ -116,7 +116,7 @@ async def test_lags_leave_in_memory_what_polls_have_read(
     for each in range(20):
         await refer(leader, b"%d" % each)
     read, _ = await polled(leader)
-    budget = leader.services.shard.engine.states.loaded(TOPIC).cache.runs._budget  # type: ignore[union-attr]
+    budget = leader.services.engine.states.loaded(TOPIC).cache.runs._budget  # type: ignore[union-attr]
     budget._bytes_max = budget._bytes
     other = TopicId("default", "u")
     await services.messaging.create_topic(other)

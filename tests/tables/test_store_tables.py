@@ -11,9 +11,9 @@ from tables.memory import MemoryStore
 from tables.store import MESSAGE, METADATA, Store
 from tables.store_tables import StoreTables
 from tms.core.errors import StoreCorrupt
-from tms.core.services.tables import StoredPosition
 from tms.core.values.message import KEY, Message, MessageBlock, MessageId
 from tms.core.values.subscriptions import SubscriptionPosition
+from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")

@@ -11,7 +11,7 @@ from tables.memory import MemoryBatch, MemoryStore
 from tables.store import TRANSACTION, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 MIB = 1024 * 1024
 BIG = bytes(range(256)) * (4096 * 2) + b"the rest"

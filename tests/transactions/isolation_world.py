@@ -113,7 +113,7 @@ class IsolationWorld(RuleBasedStateMachine):
                 assert state.info(known.pointers[0]).principal == known.principal
         for principal in PRINCIPALS:
             of_it = [known for known in self.having(OPEN) if known.principal == principal]
-            assert state.in_progress_of(principal) == len(of_it)
+            assert state.opened.count_of(principal) == len(of_it)
         check_owners(state.owners, self._holders(), self.whose, self.last_sequences)
 
     @invariant()

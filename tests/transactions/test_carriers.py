@@ -29,8 +29,8 @@ from tms.core.errors import (
 )
 from tms.core.limits import Limits
 from tms.core.services.commits import Carried, Carrier, CommitRequest, Stored
-from tms.core.services.tables import Batch
 from tms.core.services.transactions import TransactionStatus
+from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.subscriptions import Advance
 from tms.messaging.groups.service import GroupService

@@ -136,7 +136,7 @@ ASKED: dict[str, Callable[[OpenServices, int], Awaitable[Any]]] = {
     "create a subscription": lambda s, _: s.subscriptions.create_subscription(A, "new"),
     "advance": lambda s, _: s.subscriptions.advance(Advance(A, "s", ID, 0)),
     "delete a subscription": lambda s, _: s.subscriptions.delete_subscription(A, "s"),
-    "invert published": lambda s, t: s.messaging.invert_published([t]),
+    "invert published": lambda s, t: s.messaging.invalid_entries.invert_published([t]),
 }
 
 

@@ -14,7 +14,7 @@ class TestTimeouts:
     def test_those_whose_time_is_over_become_invalid(self, living: Living) -> None:
         one, two = living.start(timeout_s=2), living.checkpoint(living.start(timeout_s=2))
         long, later = living.start(LONG), living.start(timeout_s=3)
-        assert living.state.next_expiry_ms() == NOW_MS + 2_000
+        assert living.state.opened.next_expiry_ms() == NOW_MS + 2_000
         living.now_ms += 2_000
         living.expire()
         assert living.invalid == []
@@ -23,7 +23,7 @@ class TestTimeouts:
 
         ids = [one.transaction_id, two.transaction_id, two.write_pointer]
         assert living.invalid == ids
-        assert living.state.next_expiry_ms() == NOW_MS + 3_000
+        assert living.state.opened.next_expiry_ms() == NOW_MS + 3_000
         with pytest.raises(TransactionNotInProgress):
             living.can_commit(one)
         living.abort(one)
@@ -32,7 +32,7 @@ class TestTimeouts:
         assert living.invalid == []
         living.commit(long)
         living.commit(later)
-        assert living.state.next_expiry_ms() is None
+        assert living.state.opened.next_expiry_ms() is None
 
     def test_a_long_one_too_and_aborting_it_then_leaves_it(self) -> None:
         living = Living(Limits(transaction_long_timeout_s=2))
@@ -58,7 +58,7 @@ class TestTimeouts:
             living.commit(living.start())
 
         assert len(living.state.opened._deadlines) <= 1_010
-        assert living.state.next_expiry_ms() == NOW_MS + 30_000
+        assert living.state.opened.next_expiry_ms() == NOW_MS + 30_000
         assert living.state.is_in_progress(keep.transaction_id)
 
 

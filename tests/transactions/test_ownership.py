@@ -157,9 +157,9 @@ async def test_it_is_known_whose_it_is_after_a_restart(tmp_path: Path) -> None:
         with pytest.raises(NotPermitted):
             await services.messaging.publish_all({A: [b"y"]}, owner="o", sequence=4, caller=BOB)
         assert services.own_transactions is not None
-        assert services.own_transactions.in_progress_of("ann") == 1
+        assert services.own_transactions._journal.state.opened.count_of("ann") == 1
         await services.transactions.commit(tx.transaction_id, caller=ANN)
-        assert services.own_transactions.in_progress_of("ann") == 0
+        assert services.own_transactions._journal.state.opened.count_of("ann") == 0
     finally:
         await services.close()
 
@@ -249,7 +249,7 @@ class TestCounts:
         living.at_once(caller=ANN)
         for caller in (BOB, ANYBODY, ANYBODY, ANYBODY):
             living.start(caller=caller)
-        assert [living.state.in_progress_of(name) for name in ("ann", "bob", "cid")] == [2, 1, 0]
+        assert [living.state.opened.count_of(name) for name in ("ann", "bob", "cid")] == [2, 1, 0]
 
     def test_those_that_timed_out_do_not_count(self) -> None:
         living = Living(Limits(principal_transactions_max=1))
@@ -293,6 +293,6 @@ def test_a_recovery_knows_whose_all_are() -> None:
         assert [info.principal for info in state.infos_in_progress()] == ["ann", None]
         assert [info.principal for info in state.infos_invalid()] == ["bob"]
         assert state.owners.last_commits["p"].principal == "bob"
-        assert state.in_progress_of("ann") == 1
+        assert state.opened.count_of("ann") == 1
         log.table.put_snapshot(1, log.living.snapshot())  # the second time from this alone
         log.table.drop_before(1, 100)

@@ -109,5 +109,5 @@ def test_none_expires_later_than_its_timeout_after_the_clock_was_set_back(log: L
     hour_ago = NOW_MS - 3_600_000
     state = log.recovered(hour_ago).state
 
-    assert state.next_expiry_ms() == hour_ago + 7_000
-    assert log.recovered(NOW_MS).state.next_expiry_ms() == NOW_MS + 7_000
+    assert state.opened.next_expiry_ms() == hour_ago + 7_000
+    assert log.recovered(NOW_MS).state.opened.next_expiry_ms() == NOW_MS + 7_000

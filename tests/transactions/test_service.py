@@ -186,7 +186,7 @@ async def test_where_rows_can_come_late_what_cleanup_inverted_stays_invalid(
     tx = await services.transactions.start(SHORT)
     await published(services, A, b"not rolled back", tx.write_pointer)
     assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
-    await services.messaging.invert_published([tx.write_pointer])
+    await services.messaging.invalid_entries.invert_published([tx.write_pointer])
     assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
 from tms.wire.json_bodies import JSON
-from tms.wire.json_names import check_names
+from tms.wire.json_values import check_names
 
 TEXTS = st.text('ab"\\:{}[], \u00e9', max_size=4)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS

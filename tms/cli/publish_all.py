@@ -9,7 +9,7 @@ import typer
 from tms.cli.batches import read_whole
 from tms.cli.columns import counted
 from tms.cli.target import Target, with_target
-from tms.wire.json_names import strictly_decoded
+from tms.wire.json_values import strictly_decoded
 
 EXAMPLES = """\b
 Example:

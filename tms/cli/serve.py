@@ -31,8 +31,8 @@ from tms.settings import (
     load,
     variable_of,
 )
-from tms.settings.fields import SECTION
 from tms.settings.server import ADVANCED
+from tms.settings.values import SECTION
 
 EXAMPLES = """\b
 Examples:

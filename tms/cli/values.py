@@ -13,7 +13,7 @@ from tms.core.services.records import Encoding, JsonText, Record, SchemaText
 from tms.core.services.schemas import LATEST
 from tms.core.values.message import Message
 from tms.core.values.schema_types import AVRO, SCHEMA_TYPES
-from tms.wire.json_names import check_names
+from tms.wire.json_values import check_names
 
 _BY_SUFFIX = {each.suffix: name for name, each in SCHEMA_TYPES.items()}
 

@@ -1,7 +1,7 @@
 """Every limit, named with its unit last, with the relations between them.
 
 A limit that users may set has its description, default and least value here alone: the settings of
-a server are made from it (`tms.settings.limits`). The other limits are constants, which only tests
+a server are made from it (`tms.settings.values`). The other limits are constants, which only tests
 set. The core sees the values and not where they come from.
 """
 

@@ -5,11 +5,14 @@ later and does not know it is refused by the store.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreFormatOld
 from tms.core.services.cluster import Instance
 from tms.core.services.group_commit import BlockingCalls
-from tms.core.services.tables import Tables
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 Instances = Callable[[], Awaitable[Sequence[Instance]]]
 """Returns the servers that are registered."""
@@ -19,7 +22,7 @@ class StoreFeatures:
     """The features of one store. Used from the event loop's thread alone."""
 
     def __init__(
-        self, tables: Tables, threads: BlockingCalls, instances: Instances | None = None
+        self, tables: "StoreTables", threads: BlockingCalls, instances: Instances | None = None
     ) -> None:
         """Ask `instances` before a feature is recorded; None: this server is alone."""
         self._tables = tables

@@ -18,7 +18,7 @@ from tms.core.services.commits import (
     submit_carried,
 )
 from tms.core.services.messaging import AllPublished
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.loaded_topics import TopicState
@@ -27,7 +27,7 @@ from tms.messaging.write_requests import Publication, Writing
 Admit = Callable[[TopicState, Sequence[bytes], Caller], Awaitable[TopicMetadata]]
 """Returns the topic with the properties that payloads were found to fit."""
 DecideCommit = Callable[[], tuple[int, Callable[[], None]]]
-"""As `OpenTransactions.commit_at_once`, of an owner and a caller."""
+"""As `TransactionJournal.commit_at_once`, of an owner and a caller."""
 
 
 class PublishAll(JointWrite):

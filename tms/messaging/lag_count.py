@@ -8,9 +8,8 @@ together, and are kept in memory where there is room.
 
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tms.core.services.tables import Tables
 from tms.core.values.message import KEY_BYTES, NO_PAYLOAD_KEY
 from tms.core.values.stored_runs import Reference
 from tms.core.values.transaction import Visibility
@@ -19,6 +18,9 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.stored_reader import StoredReader
 from tms.messaging.visibility import View
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _ROWS_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 256 * 1024
@@ -37,7 +39,7 @@ class LagCount:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         threads: StoreThreads,
         topic_prefix: bytes,
         *,

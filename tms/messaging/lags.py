@@ -20,17 +20,17 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from tms.core.errors import TmsError
 from tms.core.limits import MS_PER_S
-from tms.core.services.tables import StoredPosition
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.lags import ReaderLag
 from tms.core.values.message import KEY, first_id_at, id_after
 from tms.core.values.subscriptions import SubscriptionKind, SubscriptionPosition
+from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicMetadata
 from tms.messaging.lag_count import CountBounds, LagCount
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.traffic import OTHER
 from tms.messaging.visibility import View
+from tms.transactions.journal import TransactionJournal
 
 SUBSCRIPTIONS_MAX = 10_000
 COUNTED_MAX = 10_000
@@ -75,7 +75,7 @@ class SubscriptionLags:
     def __init__(
         self,
         engine: StoreRuntime,
-        transactions: OpenTransactions | None = None,
+        transactions: TransactionJournal | None = None,
     ) -> None:
         """Read through `engine`.
 

@@ -20,11 +20,11 @@ from collections.abc import Collection
 
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.message import KEY_BYTES, first_id_at
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.ranges.entries_before_restart import PAGE_BYTES, PAGE_ROWS
 from tms.messaging.store_runtime import StoreRuntime
+from tms.transactions.journal import TransactionJournal
 
 _POINTERS_MAX = 50_000
 _CLOCKS_APART_MS = 60_000
@@ -34,7 +34,7 @@ _CLOCKS_APART_MS = 60_000
 class LiveReferences:
     """The references of one service's topics."""
 
-    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None) -> None:
+    def __init__(self, engine: StoreRuntime, transactions: TransactionJournal | None) -> None:
         """Keep those under write pointers of `transactions`; None: of another manager."""
         self._tables = engine.tables
         self._threads = engine.threads

@@ -17,26 +17,75 @@ Used from the event loop's thread alone.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
 from tms.core.errors import StoreUnavailable, TopicMoved, TopicNotFound
+from tms.core.limits import UINT16_COUNT
 from tms.core.runtime.clock import Clock
 from tms.core.runtime.shared_work import shared
 from tms.core.services.group_commit import Participant
 from tms.core.services.messaging import NO_ENTRIES, too_many_topics_at_once
-from tms.core.services.tables import LastKeys, Tables
 from tms.core.values.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.values.table_rows import LastKeys
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.recent_store_sizes import StoredSizes
-from tms.messaging.sequence import KeySequence
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import Traffic, TrafficByTopic
 
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
+
 _PAYLOAD_SEQUENCES_MAX = 50_000
 """Far more than can be queued, so that no sequence goes while its keys are being written."""
+
+_SEQUENCE_IDS = tuple(number.to_bytes(2) for number in range(UINT16_COUNT))
+
+
+class KeySequence:
+    """Gives the keys of one topic's entries, or of one write pointer's payloads. Pure.
+
+    A key is ten bytes of timestamp and sequence id, and keys only ever ascend. Within one
+    millisecond the sequence continues; when its 65,536 ids are used up, the next millisecond is
+    borrowed. A clock that stands still or goes back is not followed: the timestamp is the greater
+    of the clock's and the last one given.
+    """
+
+    def __init__(self, last_key: bytes | None) -> None:
+        """Go on after `last_key`, the greatest one in the table; None where there is none."""
+        self._timestamp, self._next = -1, 0
+        if last_key is not None:
+            self._timestamp, last = KEY.unpack(last_key)
+            self._next = last + 1
+
+    @property
+    def last_ms(self) -> int:
+        """The time in the last key, in ms since 1970; negative if there is none."""
+        return self._timestamp
+
+    def next_floor(self) -> bytes:
+        """Return a key above all that were given, and not above any that will be."""
+        if self._timestamp < 0:
+            return KEY.pack(0, 0)
+        if self._next == UINT16_COUNT:
+            return KEY.pack(self._timestamp + 1, 0)
+        return KEY.pack(self._timestamp, self._next)
+
+    def take(self, count: int, now_ms: int) -> list[bytes]:
+        """Return the next `count` keys, none before the time `now_ms`, none given before."""
+        if now_ms > self._timestamp:
+            self._timestamp, self._next = now_ms, 0
+        keys: list[bytes] = []
+        while len(keys) < count:
+            if self._next == UINT16_COUNT:
+                self._timestamp, self._next = self._timestamp + 1, 0
+            stop = min(self._next + count - len(keys), UINT16_COUNT)
+            timestamp = self._timestamp.to_bytes(8)
+            keys += [timestamp + number for number in _SEQUENCE_IDS[self._next : stop]]
+            self._next = stop
+        return keys
 
 
 class TopicState:
@@ -160,7 +209,7 @@ class LoadedTopics(Participant):
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         threads: StoreThreads,
         budget: CacheBudget,
         traffic: TrafficByTopic,

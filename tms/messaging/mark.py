@@ -9,12 +9,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tms.core.errors import TmsError
 from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.services.group_commit import GroupCommit, Write
 from tms.core.services.mark import Mark, encode_mark, latest_mark
-from tms.core.services.tables import Batch, Tables
+from tms.core.values.batch import Batch
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _LOOK_S = 0.5
 """How often the clock is looked at: so an idle server does not take two steps for one."""
@@ -30,7 +34,7 @@ _log = logging.getLogger(__name__)
 class StoreMark:
     """The mark of one store that is open."""
 
-    def __init__(self, tables: Tables, clock: TrustedClock, token: int) -> None:
+    def __init__(self, tables: "StoreTables", clock: TrustedClock, token: int) -> None:
         """Keep the mark of the leader with that token; 0: of a server that is alone."""
         self._tables = tables
         self._clock = clock

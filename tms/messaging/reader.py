@@ -9,11 +9,11 @@ references of a part stand for are read together, and cached.
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock
 from tms.core.services.messaging import Page
-from tms.core.services.tables import Tables
 from tms.core.values.entries import EMPTY, Entries
 from tms.core.values.message import (
     KEY_BYTES,
@@ -31,6 +31,9 @@ from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.stored_reader import StoredReader
 from tms.messaging.visibility import View, visible_in
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class Reader:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         threads: StoreThreads,
         clock: Clock,
         limits: Limits,

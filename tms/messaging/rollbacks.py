@@ -16,9 +16,9 @@ from tms.core.errors import InvalidRequest, RollbackRefused, TopicNotFound
 from tms.core.limits import INT64_MAX, UINT16_COUNT
 from tms.core.runtime.shared_work import shared
 from tms.core.services.messaging import RollbackRange
-from tms.core.services.tables import OwnEntries
 from tms.core.values.caller import Caller
 from tms.core.values.message import KEY, KEY_BYTES
+from tms.core.values.table_rows import OwnEntries
 from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing

@@ -76,7 +76,7 @@ class Service:
         """The access of cleanup to topics in use."""
         self._writing = writing
         transactions = self._transactions = writing.transactions
-        self._invalid_entries = InvalidEntries(writing)
+        self.invalid_entries = InvalidEntries(writing)
         self.rollbacks = Rollbacks(writing)
         self._reader = Reader(self._tables, engine.threads, self._clock, limits, metrics)
         self.ranges = RangeService(engine, transactions, self.page)
@@ -267,23 +267,9 @@ class Service:
         check_may_change(caller, topic_id)
         await self.rollbacks.roll_back(topic_id, published, caller)
 
-    async def invert_published(self, write_pointers: Collection[int]) -> int:
-        """Invert all that was published here under invalid pointers; return how much it was."""
-        return await self._invalid_entries.invert_published(write_pointers)
-
     async def forget_published(self, write_pointers: Collection[int]) -> None:
         """Forget what was published under pointers: all is inverted, and nothing comes late."""
         self._publications.forget(write_pointers)
-
-    async def invert_rows(
-        self,
-        topic_id: TopicId,
-        generation: int,
-        write_pointer: int,
-        rows: Sequence[tuple[bytes, bytes]],
-    ) -> int:
-        """Invert rows under an invalid pointer, as stored; return how many."""
-        return await self._invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
 
     async def forget_topics(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
         """Delete the rows of deleted topics of which nothing is left, if they are as given.

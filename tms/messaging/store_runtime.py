@@ -4,23 +4,26 @@ It belongs to the event loop it was made in. Closing it writes what is queued an
 after; the tables stay open.
 """
 
+from typing import TYPE_CHECKING
+
 from prometheus_client import CollectorRegistry
 
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock, KeyTime
 from tms.core.runtime.held_lease import HeldLease
-from tms.core.services.tables import Tables
 from tms.core.values.store_access import StoreAccess
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances, StoreFeatures
-from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.mark import StoreMark
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import TrafficByTopic
 from tms.messaging.unfinished_publications import UnfinishedPublications
-from tms.messaging.writer import Writer
+from tms.messaging.writer import InlineFlushPolicy, Writer
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 CACHE_BYTES_TOLD = "Memory that recent messages take, in bytes."
 
@@ -30,7 +33,7 @@ class StoreRuntime:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         limits: Limits,
         clock: Clock,
         registry: CollectorRegistry,
@@ -47,7 +50,7 @@ class StoreRuntime:
         Under a `lease` keys are given as that allows; `instances` gives the servers of its cluster.
         `mark` is the store's, open; without one, numbers ascend only as long as the process lives.
         If `access` is to read, nothing is written. Where it `may_block_loop`, nobody else's work is
-        done in the event loop: then that may write itself (`tms.messaging.inline_flush`). A budget
+        done in the event loop: then that may write itself (`tms.messaging.writer`). A budget
         of the `cache` is one that stores share, which close together.
         """
         self.tables = tables

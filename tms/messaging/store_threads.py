@@ -135,23 +135,17 @@ class StoreThreads:
         self._writes = StoreThread("tms-write", 1)
         together_max = _TOGETHER_MAX if read_threads == 1 else 1
         self._reads = StoreThread("tms-read", read_threads, together_max)
-
-    def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return what `call` returns, made in the write thread after all that was asked before."""
-        return self._writes.future(call, *args, **kwargs)
+        self.write = self._writes.future
+        """Makes a call in the write thread after all that was asked before."""
+        self.write_then = self._writes.call
+        """Makes a call in the write thread, and then another one in the event loop, at once."""
+        self.read = self._reads.future
+        """Makes a call in a read thread."""
 
     @property
     def are_writes_done(self) -> bool:
         """Whether all that the write thread was asked for has been done, and told."""
         return not self._writes.under_way
-
-    def write_then(self, call: Callable[[], Any], on_done: OnDone) -> None:
-        """Make `call` in the write thread, then `on_done` in the event loop, at once."""
-        self._writes.call(call, on_done)
-
-    def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return what `call` returns, made in a read thread."""
-        return self._reads.future(call, *args, **kwargs)
 
     async def close(self) -> None:
         """Wait for the calls under way and end the threads. Later calls raise `Stopping`.

@@ -4,13 +4,16 @@ What was read ahead for the references that follow is kept for when their turn c
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
-from tms.core.services.tables import Tables
 from tms.core.values.message import MessageBlock
 from tms.core.values.stored_runs import ReadRun, Reference
 from tms.messaging.run_cache import RunCache
 from tms.messaging.store_threads import StoreThreads
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 
 class StoredReader:
@@ -18,7 +21,7 @@ class StoredReader:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: "StoreTables",
         threads: StoreThreads,
         topic_prefix: bytes,
         cache: RunCache | None,

@@ -25,10 +25,8 @@ from tms.core.errors import (
 )
 from tms.core.services.commits import Carried, CommitRequest, JointWrite
 from tms.core.services.group_commit import Write
-from tms.core.services.tables import Batch
-from tms.core.services.transactions import OpenTransactions
+from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
-from tms.core.values.lags import ReaderLag
 from tms.core.values.message import ID_BYTES
 from tms.core.values.subscriptions import (
     Advance,
@@ -42,6 +40,7 @@ from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
+from tms.transactions.journal import TransactionJournal
 
 _ROW_BYTES = 200
 """About the weight of a queued move."""
@@ -264,7 +263,9 @@ class Deletion(PositionsWrite):
 class SubscriptionService:
     """The subscriptions of one store's topics."""
 
-    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+    def __init__(
+        self, engine: StoreRuntime, transactions: TransactionJournal | None = None
+    ) -> None:
         """Write through `engine`.
 
         `transactions` are those of this server, None if others manage them.
@@ -274,8 +275,8 @@ class SubscriptionService:
         self._threads = engine.threads
         self._limits = engine.limits
         self._states = engine.states
-        self._lags = SubscriptionLags(engine, transactions)
-        engine.metrics.include(self._lags)
+        self.lags = SubscriptionLags(engine, transactions)
+        engine.metrics.include(self.lags)
         self.writing = PositionsWriting(engine)
         self._positions: weakref.WeakKeyDictionary[TopicState, Positions] = (
             weakref.WeakKeyDictionary()
@@ -314,19 +315,6 @@ class SubscriptionService:
         async with self.held((topic_id,)) as [positions]:
             durable = positions.durable
             return [durable[name] for name in sorted(durable)]
-
-    @property
-    def behind(self) -> SubscriptionLags:
-        """How far positions are behind."""
-        return self._lags
-
-    async def refresh_lags(self) -> None:
-        """Look how far subscriptions are behind, for the metrics; takes a bounded time."""
-        await self._lags.refresh()
-
-    def lags(self) -> Sequence[ReaderLag]:
-        """Return how far they are behind, as they were last looked at."""
-        return self._lags.lags()
 
     async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position; durable when it returns."""

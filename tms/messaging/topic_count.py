@@ -7,10 +7,14 @@ counted anew. Deleted topics, whose rows stay for a while, do not count.
 Used under the lock of `tms.messaging.topics`: nothing changes a topic while they are counted.
 """
 
+from typing import TYPE_CHECKING
+
 from tms.core.errors import TooLarge
-from tms.core.services.tables import Tables
 from tms.core.values.topic import TopicId
 from tms.messaging.store_threads import StoreThreads
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _ROWS_AT_ONCE = 1000
 """Counted in one go: others get their turn in the thread between."""
@@ -19,7 +23,7 @@ _ROWS_AT_ONCE = 1000
 class TopicCount:
     """The number of the topics of one store."""
 
-    def __init__(self, tables: Tables, threads: StoreThreads, topics_max: int) -> None:
+    def __init__(self, tables: "StoreTables", threads: StoreThreads, topics_max: int) -> None:
         self._tables = tables
         self._threads = threads
         self._topics_max = topics_max

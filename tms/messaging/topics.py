@@ -16,7 +16,7 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.runtime.shared_work import shared
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
 from tms.messaging.store_runtime import StoreRuntime

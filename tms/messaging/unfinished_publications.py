@@ -42,7 +42,7 @@ class UnfinishedPublications:
 
     def __init__(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
         """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
-        self._wake, self._wake_all = wake, wake_all
+        self._wake, self.wake_all = wake, wake_all
         self._by_pointer: dict[int, dict[Generation, list[KeyRange]]] = {}
         self._references: dict[int, dict[Generation, bytes]] = {}
         """The first reference under each pointer, rolled back or not."""
@@ -161,10 +161,6 @@ class UnfinishedPublications:
         """Wake the readers of those topics: the transaction has ended."""
         for topic_id in self._topic_ids(write_pointers):
             self._wake(topic_id)
-
-    def wake_all(self) -> None:
-        """Wake all readers: one has ended of which nobody knows where it published."""
-        self._wake_all()
 
     def forget(self, write_pointers: Iterable[int]) -> None:
         """Forget what is under the pointers."""

@@ -9,22 +9,25 @@ the flush appends to it: many small publications cost little more than one.
 """
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
 from tms.core.services.commits import Carried
 from tms.core.services.group_commit import Participant, Write
 from tms.core.services.messaging import Published
-from tms.core.services.tables import Batch, Tables
-from tms.core.services.transactions import OpenTransactions
+from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.message import KEY_BYTES, key_after
 from tms.core.values.topic import TopicMetadata
 from tms.messaging.live_references import LiveReferences
-from tms.messaging.loaded_topics import TopicState
+from tms.messaging.loaded_topics import KeySequence, TopicState
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.sequence import KeySequence
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import KeyRange
+from tms.transactions.journal import TransactionJournal
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 MESSAGE_OVERHEAD_BYTES = 100
 """About the weight of a queued message besides its payload: Python's objects and the row's key."""
@@ -51,7 +54,7 @@ class _Append:
         self.payloads += payloads
         self.payload_bytes += payload_bytes
 
-    def put(self, batch: Batch, tables: Tables) -> None:
+    def put(self, batch: Batch, tables: "StoreTables") -> None:
         """Give the entries their keys, and add them to the batch."""
         state, pointer = self.state, self.pointer
         # An entry below the least live time would be born expired: a clock may have run ahead when
@@ -82,7 +85,7 @@ class _Append:
 class PlainAppends(Participant):
     """The plain messages of each flush, by topic."""
 
-    def __init__(self, tables: Tables, metrics: MessagingMetrics) -> None:
+    def __init__(self, tables: "StoreTables", metrics: MessagingMetrics) -> None:
         self._tables = tables
         self._metrics = metrics
         self._all: list[_Append] = []
@@ -116,7 +119,9 @@ class PlainAppends(Participant):
 class Writing:
     """The shared parts of all writes of one store's messages."""
 
-    def __init__(self, engine: StoreRuntime, transactions: OpenTransactions | None = None) -> None:
+    def __init__(
+        self, engine: StoreRuntime, transactions: TransactionJournal | None = None
+    ) -> None:
         """Write by `engine`; write pointers are those of `transactions`, or another manager's."""
         self.engine = engine
         self.tables = engine.tables

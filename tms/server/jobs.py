@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tms.core.errors import Unavailable
 from tms.core.runtime.clock import SystemClock
-from tms.core.services.mark import ClockElsewhere, carry_mark, latest_mark
+from tms.core.services.mark import ClockElsewhere, latest_mark
 from tms.core.text.store_url import LEVELDB, folder_of, url_of_shard
 from tms.core.values.shards import EVERY_ID, OneShard, OwnIds
 from tms.core.values.store_access import StoreAccess
@@ -128,7 +128,7 @@ def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
 
     Close it when it is done. Raises as `open_tables`, and `CopyRefused`.
     """
-    from tables.copying import Copying  # noqa: PLC0415  behind tms.server.stores
+    from tables.copying import Copying, carry_mark  # noqa: PLC0415  behind tms.server.stores
 
     limits, now_ms = settings.limits(), SystemClock().now_ms()
     opening = ExitStack()

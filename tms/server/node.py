@@ -7,7 +7,7 @@ import asyncio
 import importlib.util
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from anyio import CancelScope
@@ -20,19 +20,13 @@ from tms.core.runtime.held_lease import HeldLease
 from tms.core.runtime.trusted_clock import trusted
 from tms.core.services.findings import Finding, FindingKind
 from tms.core.services.payload_values import PayloadValues
-from tms.core.services.tables import Tables
-from tms.core.services.transactions import AsyncTransactions
 from tms.core.text.store_url import folder_of
-from tms.core.values.lags import ReaderLag
 from tms.core.values.room import Room
 from tms.core.values.shards import check_shard
 from tms.core.values.store_access import StoreAccess
 from tms.core.values.topic import TopicId
 from tms.messaging.features import Instances
-from tms.messaging.groups.service import GroupService
-from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
-from tms.messaging.subscriptions import SubscriptionService
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.namespaces.store import UndeclaredNamespaces
@@ -41,37 +35,23 @@ from tms.registry.log.schema_log import WayToLog
 from tms.server.shard import Process, Shard, Upkeep, open_shard
 from tms.server.stores import importing, open_metadata, open_tables
 from tms.settings import Settings
-from tms.transactions.service import TransactionService
 
 with importing("tables"), importing("cleanup"):
-    from cleanup.inspection_service import Partwise
-    from cleanup.service import CleanupService
     from tables.room import RoomMetrics
+    from tables.store_tables import StoreTables
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class OpenServices:
-    """All services of a process (`services.ServerServices`): of its shard, and beside."""
+class OpenServices(Shard):
+    """All services of a process: of its only shard, and beside. Fulfils `ServerServices`."""
 
-    shard: Shard
-    messaging: Service
-    transactions: AsyncTransactions
-    own_transactions: TransactionService | None
-    """The transactions that are managed here; None where they are managed elsewhere."""
-    subscriptions: SubscriptionService
-    groups: GroupService
-    ranges: RangeService
-    cleanup: CleanupService | None
-    """None where nobody asked for it."""
-    inspection: Partwise | None
-    """As above."""
     namespaces: DeclaredNamespaces
     schemas: LocalSchemas
     room_metrics: RoomMetrics | None
     """None without an upkeep, and for a store that is not in a folder."""
-    _closing: AsyncExitStack
+    _opened: AsyncExitStack
 
     @property
     def sharding(self) -> None:
@@ -86,14 +66,6 @@ class OpenServices:
         """Return the way to a topic of the service's own."""
         return self.messaging
 
-    async def refresh_lags(self) -> None:
-        """Look how far readers are behind; a bounded time."""
-        await self.shard.refresh_lags()
-
-    def lags(self) -> Sequence[ReaderLag]:
-        """Return how far readers are behind, as they were last looked at."""
-        return self.shard.lags()
-
     async def room(self) -> Room | None:
         """Look how much of its disk the store takes; None if it is not in a folder."""
         metrics = self.room_metrics
@@ -101,17 +73,8 @@ class OpenServices:
 
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
-        await self.subscriptions.refresh_lags()
+        await self.subscriptions.lags.refresh()
         await self.room()
-
-    async def raise_format(self) -> None:
-        """Record the present format of the store. Raises `StoreUnavailable`."""
-        await self.shard.raise_format()
-
-    def stop_waiting(self) -> None:
-        """Let polls and takes that wait answer now, and from now on at once."""
-        self.messaging.stop_waiting()
-        self.groups.stop_waiting()
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, in words; always in the same time."""
@@ -120,7 +83,7 @@ class OpenServices:
 
     def findings(self) -> Sequence[Finding]:
         """Return whether the store takes no writes now."""
-        return self.shard.refused_writes(FindingKind.WRITES_REFUSED, "the store")
+        return self.refused_writes(FindingKind.WRITES_REFUSED, "the store")
 
     def present(self) -> "tuple[OpenServices, Sequence[int]]":
         """Return this, and no shard."""
@@ -131,7 +94,7 @@ class OpenServices:
 
         Also where the caller is cancelled: otherwise it would be left open and locked.
         """
-        await _ended(asyncio.ensure_future(self._closing.aclose()))
+        await _ended(asyncio.ensure_future(self._opened.aclose()))
 
 
 async def open_services(
@@ -214,7 +177,7 @@ async def _ended(task: "asyncio.Future[T]") -> T:
 
 
 async def services_on(
-    tables: Tables,
+    tables: StoreTables,
     limits: Limits,
     clock: Clock,
     registry: CollectorRegistry,
@@ -248,17 +211,9 @@ async def services_on(
         way.attach(shard.messaging)
         folder = None if upkeep is None else folder_of(upkeep.url)
         return OpenServices(
-            shard,
-            shard.messaging,
-            shard.transactions,
-            shard.own_transactions,
-            shard.subscriptions,
-            shard.groups,
-            shard.ranges,
-            shard.cleanup,
-            shard.inspection,
-            namespaces,
-            schemas,
-            None if folder is None else RoomMetrics(registry, folder),
-            last_first.pop_all(),
+            **{field.name: getattr(shard, field.name) for field in fields(shard)},
+            namespaces=namespaces,
+            schemas=schemas,
+            room_metrics=None if folder is None else RoomMetrics(registry, folder),
+            _opened=last_first.pop_all(),
         )

@@ -25,7 +25,6 @@ from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.services.commits import Carrier
 from tms.core.services.findings import Finding, FindingKind, writes_refused
 from tms.core.services.payload_values import PayloadValues
-from tms.core.services.tables import Tables
 from tms.core.services.transactions import AsyncTransactions
 from tms.core.text.store_url import HBASE, has_scheme
 from tms.core.values.lags import ReaderLag
@@ -67,6 +66,8 @@ with importing("tables"), importing("cleanup"):
     from tables.store import MESSAGE, Store
     from tables.store_tables import StoreTables
 
+_OF_OTHERS = cast("AsyncTransactions", TransactionsOfOthers())
+
 
 class Process(NamedTuple):
     """The parts that a process has once, for any number of open shards."""
@@ -94,6 +95,10 @@ class Upkeep(NamedTuple):
     """The connections to HBase that shards share; None: each store has its own."""
 
 
+Opened = tuple[StoreTables, Upkeep]
+"""The tables of a shard, and its upkeep."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """The services on one store, with what they stand on and what looks after it."""
@@ -106,6 +111,8 @@ class Shard:
     groups: GroupService
     own_transactions: TransactionService | None
     """The transactions that are managed here; None where they are managed elsewhere."""
+    transactions: AsyncTransactions
+    """The same; if they are managed elsewhere, each call is refused."""
     upkeep: Upkeep | None
     """None if the services were opened without it."""
     cleanup: CleanupService | None
@@ -115,23 +122,18 @@ class Shard:
     _closing: AsyncExitStack
 
     @property
-    def transactions(self) -> AsyncTransactions:
-        """Transactions; where they are managed elsewhere, each call is refused."""
-        return self.own_transactions or cast("AsyncTransactions", TransactionsOfOthers())
-
-    @property
     def ranges(self) -> RangeService:
         """The readable ranges of topics."""
         return self.messaging.ranges
 
     async def refresh_lags(self) -> None:
         """Look how far readers are behind; a bounded time."""
-        await self.subscriptions.refresh_lags()
-        await self.groups.refresh_lags()
+        await self.subscriptions.lags.refresh()
+        await self.groups.lags.refresh()
 
     def lags(self) -> Sequence[ReaderLag]:
         """Return how far readers are behind, as they were last looked at."""
-        return [*self.subscriptions.lags(), *self.groups.lags()]
+        return [*self.subscriptions.lags.lags(), *self.groups.lags.lags()]
 
     def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
         """Return that it takes no writes, if so."""
@@ -159,7 +161,7 @@ class Shard:
 
 
 async def open_shard(
-    tables: Tables,
+    tables: StoreTables,
     process: Process,
     *,
     lease: HeldLease | None,
@@ -216,8 +218,8 @@ async def open_shard(
         cleanup = inspection = None
         if upkeep is not None:
             snapshot = _no_snapshot if transactions is None else transactions.snapshot
-            cache = messaging.cache_check()
-            inspection = Partwise(upkeep.store, limits, clock, snapshot=snapshot, cache=cache)
+            look = partial(Partwise, upkeep.store, limits, clock, snapshot=snapshot)
+            inspection = look(cache=messaging.cache_check(), groups=groups)
             if access is not StoreAccess.READ:
                 cleanup = await _start_cleanup(upkeep, messaging, transactions, process, lease)
                 last_first.push_async_callback(cleanup.close)
@@ -226,7 +228,8 @@ async def open_shard(
         last_first.callback(messaging.stop_waiting)
         last_first.callback(groups.stop_waiting)
         closing = last_first.pop_all()
-        return Shard(lease, engine, *services, upkeep, cleanup, inspection, closing)
+        all_services = (*services, transactions or _OF_OTHERS, upkeep, cleanup, inspection)
+        return Shard(lease, engine, *all_services, closing)
 
 
 def carriers_of(
@@ -276,12 +279,12 @@ def _services(
         writer=engine.writer,
         publications=engine.publications,
         carriers=carriers,
-        undo=messaging.invert_published if engine.tables.is_embedded else None,
+        undo=messaging.invalid_entries.invert_published if engine.tables.is_embedded else None,
     )
     return messaging, subscriptions, groups, transactions
 
 
-def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
+def _open_mark(mark: StoreMark, tables: StoreTables, access: StoreAccess) -> None:
     """Have the time go on from the store's mark. Blocks.
 
     A store without one is of a version whose cleanup guessed when transactions wrote what. So its
@@ -289,11 +292,10 @@ def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
     """
     if mark.open() or access is StoreAccess.READ:
         return
-    if isinstance(tables, StoreTables | SealedTables):
-        bounds = StoreBoundTable(tables.store)
-        forgotten = tables.batch()
-        bounds.delete(forgotten, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
-        tables.write(forgotten)
+    bounds = StoreBoundTable(tables.store)
+    forgotten = tables.batch()
+    bounds.delete(forgotten, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
+    tables.write(forgotten)
     batch = tables.batch()
     mark.put(batch)
     tables.write(batch)

@@ -26,7 +26,6 @@ from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.services.findings import Finding, FindingKind
 from tms.core.services.messaging import Messaging, MessagingService
 from tms.core.services.payload_values import PayloadValues
-from tms.core.services.tables import Tables
 from tms.core.services.transactions import AsyncTransactions
 from tms.core.text.store_url import HBASE, has_scheme, url_of_shard
 from tms.core.values.caller import SYSTEM
@@ -46,7 +45,7 @@ from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
 from tms.registry.log.schema_log import SCHEMAS_TOPIC, WayToLog
-from tms.server.shard import Process, Shard, Upkeep, open_shard
+from tms.server.shard import Opened, Process, Shard, Upkeep, open_shard
 from tms.server.stores import hbase_pool, open_metadata, open_tables
 from tms.settings import Settings
 from tms.sharding.messaging import ShardedMessaging
@@ -55,9 +54,6 @@ from tms.sharding.places import Picked, Places, ShardService, held
 from tms.sharding.ranges import ShardedRanges
 from tms.sharding.transactions import ShardedTransactions
 from tms.transactions.foreign_manager import TransactionsOfOthers
-
-Opened = tuple[Tables, Upkeep]
-"""The tables of a shard, and its upkeep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +158,7 @@ class ShardedServices:
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         for shard in self.shards:
-            await shard.subscriptions.refresh_lags()
+            await shard.subscriptions.lags.refresh()
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, and in which shard."""

@@ -11,8 +11,7 @@ from pydantic import field_validator, model_validator
 
 from tms.core.runtime.tls import client_context
 from tms.core.text.hosts import Network, is_loopback, networks_of
-from tms.settings.fields import seldom, setting
-from tms.settings.limits import LimitSettings
+from tms.settings.values import LimitSettings, seldom, setting
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
 _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")

@@ -1,4 +1,4 @@
-"""All settings of a server: those of the service, of security, and of the schema registry."""
+"""The settings of the schema registry, and with those of the service and security all of them."""
 
 import re
 from typing import Literal
@@ -10,9 +10,8 @@ from tms.core.errors import TmsError
 from tms.core.text.metadata_url import is_shared_metadata
 from tms.core.values.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.values.topic import TopicId
-from tms.settings.addresses import ADDRESS, PORT_MAX, URL
-from tms.settings.fields import seldom, setting
 from tms.settings.security import SecuritySettings
+from tms.settings.values import ADDRESS, PORT_MAX, URL, seldom, setting
 
 _NOT_WITH_LOG = ("store", "advertise", "metadata")
 """Settings that a server must not have if its registry uses another server's topics."""

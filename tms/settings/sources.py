@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from tms.core.text.credentials import without_credentials
-from tms.settings.fields import SECTION
 from tms.settings.server import ADVANCED, Settings
-from tms.settings.values import ENVIRONMENT_PREFIX
+from tms.settings.values import ENVIRONMENT_PREFIX, SECTION
 
 CONFIG_VARIABLE = "TMS_CONFIG"
 DEFAULT = "default"
@@ -125,7 +124,7 @@ def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
             suggestion = _suggestion(name, Settings.model_fields)
             problems.append(f"{file}: {name} is not a setting{suggestion}")
         elif name in at_top and name in ADVANCED:
-            problems.append(f"{file}: {name} belongs into the section [{SECTION}]")
+            problems.append(f"{file}: {name} belongs in the section [{SECTION}]")
         elif name in section and name not in ADVANCED:
             problems.append(f"{file}: {name} belongs above the section [{SECTION}]")
     return at_top | section, problems

@@ -1,21 +1,44 @@
-"""The settings of the service, without its limits. Each setting is described only here."""
+"""The settings of the service and its limits.
+
+A setting is described only here; one that is a limit is made from its field in `tms.core.limits`,
+which has its description, its default, its least value, and whether it is advanced. Advanced ones
+are in `[advanced]` of a settings file, and left out of `tms serve --help`, so that the others fit
+one screen. Their flags and environment variables work like those of the others.
+"""
 
 import re
-from typing import Literal
+from dataclasses import Field as LimitField
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tms.core.limits import SETTING, Limits, LimitSetting, PrincipalLimits, SchemaLimits
 from tms.core.text.durations import seconds_of
 from tms.core.text.metadata_url import KEPT_WRITTEN, METADATA_URL, SERVERS, is_shared_metadata
 from tms.core.text.store_url import HBASE, has_scheme, kind_of, written
-from tms.settings.addresses import ADDRESS, PORT_MAX, URL
-from tms.settings.fields import seldom, setting
 
 ENVIRONMENT_PREFIX = "TMS_"
+SECTION = "advanced"
 
+ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
+URL = re.compile(r"https?://[^\s/]+:\d{1,5}", re.ASCII)
+PORT_MAX = 65_535
+
+L = TypeVar("L", Limits, PrincipalLimits, SchemaLimits)
 _IN_SECONDS = re.compile(r"_s(_|$)")
+
+
+def setting(default: object, description: str, **bounds: Any) -> Any:
+    """Return the field of a setting, with `bounds` as pydantic names them: `ge`, `gt`, `le`."""
+    return Field(default=default, description=description, **bounds)
+
+
+def seldom(default: object, description: str, **bounds: Any) -> Any:
+    """Return the field of a setting that operators seldom need."""
+    return setting(default, description, json_schema_extra={SECTION: True}, **bounds)
 
 
 def is_duration(name: str) -> bool:
@@ -218,3 +241,58 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         named = [name.strip() for name in self.allowed_hosts.split(",")]
         advertised = urlsplit(self.advertise).hostname or ""
         return [name for name in (self.host, advertised, *named) if name]
+
+
+_PREFIXES: dict[type[Any], str] = {
+    Limits: "",
+    PrincipalLimits: "principal_",
+    SchemaLimits: "registry_",
+}
+"""The limits, with what their settings have before the field's name."""
+
+
+def _settings_of(kind: type[Any]) -> dict[str, LimitField[Any]]:
+    """Return the fields of one kind of limits that users may set, by the setting's name."""
+    return {_PREFIXES[kind] + each.name: each for each in fields(kind) if SETTING in each.metadata}
+
+
+def _made(limit: LimitField[Any]) -> tuple[Any, Any]:
+    """Return the type and the field of pydantic of a limit's setting."""
+    told: LimitSetting = limit.metadata[SETTING]
+    make, bound = seldom if told.is_advanced else setting, "ge" if told.may_be_zero else "gt"
+    return limit.type, make(limit.default, told.description, **{bound: 0})
+
+
+if TYPE_CHECKING:
+    _Settings = ServiceSettings
+else:
+    _Settings = create_model(
+        "_Settings",
+        __base__=ServiceSettings,
+        **{name: _made(each) for kind in _PREFIXES for name, each in _settings_of(kind).items()},
+    )
+
+
+class LimitSettings(_Settings):
+    """The settings of the service with its limits. Values are checked when it is made."""
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> "LimitSettings":
+        self.limits()
+        return self
+
+    def limits(self) -> Limits:
+        """Return the limits. Raises `ValueError` where they contradict each other."""
+        return self._limits(Limits)
+
+    def principal_limits(self) -> PrincipalLimits:
+        """Return how much one principal may."""
+        return self._limits(PrincipalLimits)
+
+    def schema_limits(self) -> SchemaLimits:
+        """Return how much the schema registry takes."""
+        return self._limits(SchemaLimits)
+
+    def _limits(self, kind: type[L]) -> L:
+        settings = _settings_of(kind).items()
+        return kind(**{each.name: getattr(self, name) for name, each in settings})

@@ -110,7 +110,7 @@ class TransactionState(AskedState):
                 "principal_rate_exceeded",
                 setting="principal_transactions_max",
                 principal_transactions_max=self.limits.principal_transactions_max,
-                in_progress=self.in_progress_of(principal),
+                in_progress=self.opened.count_of(principal),
                 retry_after_s=1,
             )
 

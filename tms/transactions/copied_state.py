@@ -14,12 +14,11 @@ others need not know it, because its entries are inverted on the way.
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tms.core.errors import CopyRefused
 from tms.core.limits import Limits
 from tms.core.runtime.repeatable import repeatable
-from tms.core.services.tables import TransactionTable
 from tms.core.values.shards import EVERY_ID, OwnIds
 from tms.transactions.commands import TransactionState
 from tms.transactions.invalids import Invalids
@@ -27,6 +26,9 @@ from tms.transactions.owners import LastCommit
 from tms.transactions.recovery import recover
 from tms.transactions.segments import within
 from tms.transactions.snapshot_codec import encode_snapshot
+
+if TYPE_CHECKING:
+    from tables.transaction_table import StoreTransactionTable
 
 _NAMED_MAX = 10
 
@@ -62,7 +64,7 @@ class CopiedTransactions:
 
 @repeatable()
 def read_source(
-    tables: Iterable[TransactionTable], limits: Limits, now_ms: int
+    tables: Iterable["StoreTransactionTable"], limits: Limits, now_ms: int
 ) -> SourceTransactions | None:
     """Return what the source knows in all its `tables`, one for each shard; None if nothing.
 
@@ -88,7 +90,7 @@ def read_source(
 @repeatable()
 def carry(
     source: SourceTransactions | None,
-    target: TransactionTable,
+    target: "StoreTransactionTable",
     limits: Limits,
     now_ms: int,
     ids: OwnIds = EVERY_ID,

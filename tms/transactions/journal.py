@@ -13,8 +13,7 @@ What the order of the steps is for:
    Until then readers are given what was durable before the flush. What the flush has begun, or
    ended by a timeout, they are refused.
 
-Messaging asks it (`tms.core.services.transactions.OpenTransactions`). Used from the event loop's
-thread alone.
+Messaging asks it what may be written and read. Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tms.core.errors import (
     Stopping,
@@ -36,14 +35,17 @@ from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.supervision import supervised
 from tms.core.services.commits import Carried, JointWrite
 from tms.core.services.group_commit import BlockingCalls, Participant
-from tms.core.services.tables import Batch, Tables
 from tms.core.services.transactions import Publications, TransactionStatus
+from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.transaction import Transaction
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState
 from tms.transactions.transitions import not_in_progress
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _RECOVER_EVERY_S = 0.2
 _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
@@ -88,7 +90,7 @@ class TransactionJournal(Participant):
         *,
         time: SessionTime,
         threads: BlockingCalls,
-        tables: Tables,
+        tables: "StoreTables",
         publications: Publications,
     ) -> None:
         """Go on from what was `recovered`; `recover` does so again after a failed flush."""
@@ -169,7 +171,11 @@ class TransactionJournal(Participant):
             raise TransactionUnknown(transaction_id=transaction_id)
 
     def check(self, write_pointer: int) -> int:
-        """Return the least time of what is written under `write_pointer`, if anything may be."""
+        """Return the least time, in ms since 1970, of what is written under a pointer.
+
+        Raises `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
+        Also within a flush: then what the flush did before counts.
+        """
         state = self.state
         opened = state.opened.by_pointer.get(write_pointer)
         if opened is None:
@@ -177,13 +183,20 @@ class TransactionJournal(Participant):
         return opened.keys_from_ms
 
     def check_rollback(self, write_pointer: int) -> None:
-        """Raise where what was written under `write_pointer` is, or may be, committed."""
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` if it is, or may be, committed.
+
+        What it wrote may be seen then, and must stay. Within a flush as `check`.
+        """
         status = self.state.status(write_pointer)
         if status is None or status is TransactionStatus.COMMITTED:
             raise _ended(self.state, write_pointer)
 
     def check_own(self, write_pointer: int, caller: Caller) -> None:
-        """Raise where the transaction of `write_pointer` is another principal's."""
+        """Raise `NotPermitted` (transaction_of_another) if it is another principal's.
+
+        Whose a transaction is does not change, so nobody needs to ask again. Nothing is said of a
+        transaction that is not known, or has committed or aborted.
+        """
         self.state.check_own(write_pointer, caller)
 
     def id_of(self, write_pointer: int) -> int:
@@ -202,7 +215,12 @@ class TransactionJournal(Participant):
     def commit_at_once(
         self, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
     ) -> tuple[int, Callable[[], None]]:
-        """Decide to start and commit a transaction; return its write pointer, and what does it."""
+        """Decide within a flush to start and commit a transaction.
+
+        Return its write pointer, and the call that does it, once all else is in the batch that
+        belongs to it. Raises `TransactionDuplicate`, `OwnerBusy`, `NotPermitted`
+        (transaction_of_another) if the owner is another principal's.
+        """
         started = self.state.start_and_commit(
             self.time.now_ms(), owner=owner, sequence=sequence, caller=caller
         )

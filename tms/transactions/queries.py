@@ -62,18 +62,10 @@ class AskedState(AppliedState):
             first_short_in_progress=self.opened.first_short,
         )
 
-    def next_expiry_ms(self) -> int | None:
-        """Return when the first transaction in progress expires, None where there is none."""
-        return self.opened.next_expiry_ms()
-
     @property
     def in_progress_count(self) -> int:
         """How many transactions are in progress, checkpoints not counted."""
         return self.opened.count
-
-    def in_progress_of(self, principal: str) -> int:
-        """Return how many transactions a principal has in progress; always in the same time."""
-        return self.opened.count_of(principal)
 
     @property
     def invalid_count(self) -> int:

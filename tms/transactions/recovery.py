@@ -7,11 +7,11 @@ raises `StoreCorrupt`, which names it. Rows behind a gap were acknowledged as mu
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.runtime.repeatable import repeatable
-from tms.core.services.tables import TransactionTable
 from tms.core.values.shards import EVERY_ID, OwnIds
 from tms.core.values.store_access import StoreAccess
 from tms.transactions.commands import TransactionState
@@ -25,6 +25,9 @@ from tms.transactions.segments import (
     token_of,
 )
 from tms.transactions.snapshot_codec import decode_snapshot, encode_snapshot
+
+if TYPE_CHECKING:
+    from tables.transaction_table import StoreTransactionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class RecoveredState:
 
 @repeatable()
 def recover(
-    table: TransactionTable,
+    table: "StoreTransactionTable",
     limits: Limits,
     now_ms: int,
     token: int = 0,
@@ -83,7 +86,7 @@ def recover(
 
 
 def _replay(
-    state: TransactionState, table: TransactionTable, first: int
+    state: TransactionState, table: "StoreTransactionTable", first: int
 ) -> tuple[int, int, int | None]:
     """Apply the log from the row `first` on.
 

@@ -17,10 +17,13 @@ Big-endian. DO NOT CHANGE: stored. Pure, but for what is asked of the table.
 
 import struct
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt, StoreUnavailable
-from tms.core.services.tables import TransactionTable
+
+if TYPE_CHECKING:
+    from tables.transaction_table import StoreTransactionTable
 
 _BITS = 40
 _START = struct.Struct(">BI")
@@ -74,7 +77,7 @@ def check_token(token: int, last: int) -> None:
         )
 
 
-def pieces(table: TransactionTable, first: int) -> list[tuple[int, int | None]]:
+def pieces(table: "StoreTransactionTable", first: int) -> list[tuple[int, int | None]]:
     """Return what counts of the log from the row `first` on, in order: numbers from, and before.
 
     The last piece has no end: all that is there counts. Raises `StoreCorrupt`.
@@ -93,7 +96,7 @@ def pieces(table: TransactionTable, first: int) -> list[tuple[int, int | None]]:
     return [(first, end), *reversed(found)]
 
 
-def _begun(table: TransactionTable, token: int) -> Iterator[tuple[int, int]]:
+def _begun(table: "StoreTransactionTable", token: int) -> Iterator[tuple[int, int]]:
     """Give the segments behind that of `token` that were begun, with the ends that they say."""
     while True:
         found = next(table.rows(first_of(token + 1)), None)

@@ -221,10 +221,6 @@ class TransactionService:
         transaction: Transaction = await self._make(decide, caller)
         return transaction
 
-    def in_progress_of(self, principal: str) -> int:
-        """Return how many transactions a principal has in progress; always in the same time."""
-        return self._journal.state.in_progress_of(principal)
-
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
         return await self._told(TransactionState.infos_in_progress)
@@ -316,10 +312,10 @@ class TransactionService:
 
     async def _expire(self) -> None:
         with suppress(StoreUnavailable, OutcomeUnknown):
-            next_ms = self._journal.state.next_expiry_ms()
+            next_ms = self._journal.state.opened.next_expiry_ms()
             while next_ms is not None and next_ms < self._time.now_ms():
                 await self._make(lambda state, at: (state.expire(at.now_ms), None))
-                next_ms = self._journal.state.next_expiry_ms()
+                next_ms = self._journal.state.opened.next_expiry_ms()
 
     async def close(self) -> None:
         """Stop the timer, and write a last snapshot. The writer must have been closed before."""

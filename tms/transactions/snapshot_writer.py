@@ -8,14 +8,17 @@ slices, so that it holds nothing up. Used from the event loop's thread alone.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.runtime.repeatable import repeatable
 from tms.core.services.group_commit import BlockingCalls, GroupCommit
-from tms.core.services.tables import Tables
 from tms.transactions.journal import TransactionJournal, Transition
 from tms.transactions.snapshot_codec import begin_snapshot
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _DROP_ROWS = 10_000
 """Rows of the log deleted in one write."""
@@ -32,7 +35,7 @@ class Snapshots:
         *,
         writer: GroupCommit,
         threads: BlockingCalls,
-        tables: Tables,
+        tables: "StoreTables",
         limits: Limits,
     ) -> None:
         """Write what `journal` has to `tables`, as often as `limits` say."""

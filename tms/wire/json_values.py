@@ -3,10 +3,15 @@
 Bytes (messages, payloads, changes) are a string if they are UTF-8 text, otherwise
 `{"base64": "…"}`. A transaction is always base64, a message id 40 lower-case hexadecimal digits.
 Avro's tagged unions (`{"long": 5}`) are taken in requests whose schema is CDAP's.
+
+No object may have a name twice, because readers disagree which of the values counts. msgspec keeps
+the last one and does not say so, so a body is parsed once more, for its names alone.
 """
 
 import base64
 import binascii
+import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
@@ -16,14 +21,64 @@ import msgspec
 
 from tms.core.errors import InternalError, InvalidRequest
 from tms.core.limits import INT64_MAX
-from tms.wire.json_names import check_names
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 JsonBytes = str | dict[str, str]
+_NAME_CHARS_SHOWN = 100
 
 encode = msgspec.json.Encoder().encode
+
+
+class _Twice(Exception):
+    """Raised with the name that an object has twice."""
+
+
+def _check_object(members: list[tuple[str, None]]) -> None:
+    if len(members) > 1 and len(dict(members)) < len(members):
+        counts = Counter(name for name, _ in members)
+        raise _Twice(next(name for name, count in counts.items() if count > 1))
+
+
+def _nothing(_: str) -> None:
+    """Leave numbers unread: they may be long."""
+
+
+_names = json.JSONDecoder(
+    object_pairs_hook=_check_object,
+    parse_int=_nothing,
+    parse_float=_nothing,
+    parse_constant=_nothing,
+    strict=False,
+)
+
+
+def check_names(text: bytes) -> None:
+    """Raise `msgspec.DecodeError` if an object has a name twice.
+
+    A text that is not JSON is passed over: the decoder refuses it. Raises `RecursionError` if
+    objects are nested deeper than can be read.
+    """
+    if text.count(b":") <= 1:
+        return
+    try:
+        _names.decode(text.decode(errors="surrogatepass"))
+    except _Twice as twice:
+        name = str(twice)[:_NAME_CHARS_SHOWN]
+        raise msgspec.DecodeError(f"Object has the name {name!r} twice") from None
+    except ValueError:
+        return
+
+
+def strictly_decoded(decoder: Any, body: bytes) -> Any:
+    """Return what a decoder of msgspec makes of a body, in which no object has a name twice.
+
+    Raises as the decoder, and as `check_names`.
+    """
+    value = decoder.decode(body)
+    check_names(body)
+    return value
 
 
 decoder_of: Callable[..., msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)

@@ -16,9 +16,9 @@ are in `api.http.protocol.connection_state`. Used on the event loop's thread alo
 import asyncio
 import logging
 
+from api.http.application import Application
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
-from api.http.listener.app import App
 from api.http.protocol.answer import CONTINUE, lines
 from api.http.protocol.client_wire import ClientWire
 from api.http.protocol.connection_state import (
@@ -62,7 +62,7 @@ class HttpConnection(ClientWire):
         "_held",
     )
 
-    def __init__(self, app: App, shared: Connections) -> None:
+    def __init__(self, app: Application, shared: Connections) -> None:
         """Answer by `app`."""
         super().__init__(shared)
         self._app = app

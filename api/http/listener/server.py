@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from api.http.listener.app import App
+from api.http.application import Application
 from api.http.listener.connection import HttpConnection
 from api.http.listener.tls import ServerTls
 from api.http.listener.tls_listener import TlsListener
@@ -44,7 +44,7 @@ _STORES_SHARE = 5
 class ListeningAddress:
     """An address, and what requests there are answered by."""
 
-    app: App
+    app: Application
     host: str
     port: int
     """0 stands for any that is free."""

@@ -1,12 +1,15 @@
 """The formats of bodies, as the headers say them: of a request's, and of what the client takes.
 
-Headers repeat, so what each short value says is kept.
+A value is parsed in time linear in its length. Clients repeat themselves, so what short values say
+is kept; long ones are parsed each time.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, wraps
 from importlib.util import find_spec
+from typing import NamedTuple, TypeVar
 
-from api.http.protocol.header_values import MediaType, kept, media_type_of, media_types_of
 from tms.core.errors import InvalidRequest
 from tms.core.text.credentials import shortened
 from tms.wire.avro_bodies import AVRO
@@ -22,6 +25,56 @@ _AVRO_VERSIONS = {"1": AVRO, "2": AVRO_FRAMES}
 _ARROW_VERSION = "2"
 ArrowDecoder = Callable[[bytes, int], list[bytes]]
 """`tms.arrow.published.decode_bodies`."""
+
+T = TypeVar("T")
+KEPT_BYTES_MAX = 512
+"""The most bytes of a value whose result is kept."""
+_VALUES_KEPT = 256
+_PARTS = re.compile(r'(?:[^;"]++|"(?:[^"\\]|\\.)*+"?)++', re.DOTALL)
+"""A part between semicolons. A semicolon within quotes does not end a part."""
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def kept(parse: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Return `parse`, which keeps what it returned for values that are short."""
+    of_short = lru_cache(_VALUES_KEPT)(parse)
+
+    @wraps(parse)
+    def of(value: bytes) -> T:
+        return of_short(value) if len(value) <= KEPT_BYTES_MAX else parse(value)
+
+    return of
+
+
+class MediaType(NamedTuple):
+    """A media type, or a range of them, with its parameters."""
+
+    name: str
+    """In lower case: `application/json`."""
+    parameters: Mapping[str, str]
+    """By names in lower case; of several with one name, the first."""
+
+
+def media_type_of(value: str) -> MediaType:
+    """Return the media type that a Content-Type is, or an item of an Accept."""
+    name, _, rest = value.partition(";")
+    parameters: dict[str, str] = {}
+    for part in _PARTS.findall(rest) if '"' in rest else rest.split(";"):
+        key, is_given, given = part.partition("=")
+        if is_given:
+            parameters.setdefault(key.strip().lower(), _unquoted(given.strip()))
+    return MediaType(name.strip().lower(), parameters)
+
+
+def media_types_of(accept: bytes) -> Iterator[MediaType]:
+    """Give the items of an Accept."""
+    return (media_type_of(item) for item in accept.decode("latin-1").split(",") if item.strip())
+
+
+def _unquoted(value: str) -> str:
+    if 1 < len(value) <= KEPT_BYTES_MAX and value[0] == value[-1] == '"':
+        return _ESCAPED.sub(r"\1", value[1:-1])
+    return value
 
 
 def _parse(value: bytes) -> MediaType:

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.protocol.header_values import KEPT_BYTES_MAX, kept, media_type_of
 from api.http.protocol.media_types import (
+    KEPT_BYTES_MAX,
     answer_format_of,
     arrow_decoder_of,
     check_json,
     check_type,
     format_of,
+    kept,
+    media_type_of,
     takes_gzip,
     wants_decoded,
 )

@@ -15,7 +15,7 @@ from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
 from tests.waiting import WAIT_S_MAX, in_time, until
 from tms.core.limits import Limits
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 
 pytestmark = pytest.mark.anyio
 AVRO = {"content-type": AVRO_TYPE}

@@ -4,7 +4,7 @@ import asyncio
 import re
 from typing import NamedTuple
 
-from api.http.listener.app import App
+from api.http.application import Application
 from api.http.listener.connection import HttpConnection
 from api.http.protocol.connections import Connections
 from tests.waiting import turns, until
@@ -70,7 +70,7 @@ class Recorded(asyncio.Transport):
 class Wires:
     """Makes connections to one application, which share what they know of heads."""
 
-    def __init__(self, app: App, limits: Limits | None = None) -> None:
+    def __init__(self, app: Application, limits: Limits | None = None) -> None:
         """Call within the event loop."""
         self._app = app
         self.shared = Connections(limits or Limits(), 1000)

@@ -20,7 +20,7 @@ from tms.core.values.topic import TopicId
 from tms.core.values.transaction import Transaction
 from tms.messaging.visibility import View
 from tms.security.resources import Action
-from tms.wire.json_names import check_names
+from tms.wire.json_values import check_names
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_collection")]

@@ -9,7 +9,7 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.groups.service_of_groups_machine import GroupServiceMachine
 from tests.messaging.writes_that_fail import WritesThatFail
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.group_settings import Order
 
 

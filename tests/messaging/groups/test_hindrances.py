@@ -20,9 +20,9 @@ pytestmark = pytest.mark.anyio
 async def found(world: World) -> list[str]:
     groups = world.services.groups
     assert isinstance(groups, GroupService)
-    await world.services.subscriptions.refresh_lags()
-    await groups.refresh_lags()
-    told = findings(Facts(now_ms=world.clock.now_ms(), lags=groups.lags()))
+    await world.services.subscriptions.lags.refresh()
+    await groups.lags.refresh()
+    told = findings(Facts(now_ms=world.clock.now_ms(), lags=groups.lags.lags()))
     return [each.text for each in told if each.kind is FindingKind.GROUP_HINDERED]
 
 

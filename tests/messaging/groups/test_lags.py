@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.manual_clock import ManualClock
 from tms.core.limits import Limits
-from tms.core.services.tables import StoredPosition
+from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.lags import SECONDS_MAX
 from tms.messaging.lags import Lag, SubscriptionLags

@@ -70,9 +70,9 @@ async def test_the_lag_of_a_topic_whose_messages_are_gone_is_nothing(world: Worl
     await open_all(world)
     await expired(world)
     subscriptions, groups = world.services.subscriptions, world.services.groups
-    await subscriptions.refresh_lags()
-    await groups.refresh_lags()
-    [lag] = groups.lags()
+    await subscriptions.lags.refresh()
+    await groups.lags.refresh()
+    [lag] = groups.lags.lags()
     assert (lag.messages, lag.open) == (0, 0)
 
 

@@ -19,7 +19,7 @@ from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tests.waiting import WAIT_S_MAX
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.group_settings import Order
 
 pytestmark = pytest.mark.slow

@@ -48,7 +48,7 @@ class HBaseTwin(Twin):
 
     def open(self) -> None:
         self.services = self._opened()
-        clock = self.services.shard.engine.clock  # as in a server
+        clock = self.services.engine.clock  # as in a server
         self.cleaning = HBaseStore(self.place, gateway_to(self.place))
         self.cleaner = RegionCleaner(
             self.cleaning,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tables.group_table import StoredGroup, StoreGroupLog
 from tables.keys import prefix
 from tables.memory import MemoryStore
 from tables.sealing.groups import plain_group_rows
@@ -13,7 +14,6 @@ from tests.contracts.store_contract import put, rows_of
 from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import append
 from tms.core.errors import StoreUnavailable
-from tms.core.values.group_log import GroupLog, StoredGroup
 from tms.core.values.group_settings import GroupSettings, Order
 from tms.core.values.store_features import GROUPS
 from tms.core.values.subscriptions import SharedSubscription
@@ -55,7 +55,7 @@ def world() -> World:
     return World()
 
 
-def begin(tables: StoreTables, name: str = "g") -> GroupLog:
+def begin(tables: StoreTables, name: str = "g") -> StoreGroupLog:
     tables.subscriptions.read(TOPIC, START)
     batch = tables.batch()
     log = tables.groups.begin(batch, START, name, CREATED, b"begun")
@@ -69,7 +69,7 @@ def read(tables: StoreTables) -> StoredGroup:
     return tables.groups.read(START, "g", CREATED)
 
 
-def go_on(tables: StoreTables) -> GroupLog:
+def go_on(tables: StoreTables) -> StoreGroupLog:
     """Read a group, and put a snapshot under the own token, as a leader does."""
     found = read(tables)
     if not found.log.is_own:

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tables.group_table import StoredGroup, StoreGroupLog
 from tables.keys import prefix
 from tables.memory import MemoryStore
 from tables.sealing.store import SealedStore
@@ -18,8 +19,7 @@ from tests.scale import scaled
 from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import CREATED, ORDERS, create_group, create_topic
 from tms.core.errors import OutcomeUnknown
-from tms.core.services.tables import Batch
-from tms.core.values.group_log import GroupLog, StoredGroup
+from tms.core.values.batch import Batch
 
 START = prefix(ORDERS, 1)
 END = b";"
@@ -53,7 +53,7 @@ class Leaders(RuleBasedStateMachine):
         """The rows that count."""
         self.doubtful: list[bytes] = []
         """Those of a write that got no answer."""
-        self.log: GroupLog | None = None
+        self.log: StoreGroupLog | None = None
         """None: the leader has died."""
 
     @initialize()

@@ -1,8 +1,9 @@
 """The base of all errors of TMS, and the catalogue of what can go wrong.
 
 A class of errors declares its `problems`: their codes with their texts, by the status of HTTP. Its
-default code is its only one; a class with several codes, or none, names one as `code`. Codes are
-part of the REST interface: never change or reuse one.
+default code is its only one, whose text is its docstring, unless it has another; a class with
+several codes, or none, names one as `code`. Codes are part of the REST interface: never change or
+reuse one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,14 +40,14 @@ class TmsError(Exception):
     problems: ClassVar[Sequence[Problem]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Enter the problems of the class in the catalogue."""
+        """Enter the problems of the class in the catalogue; an only one's text is its docstring."""
         own = vars(cls).get("problems", ())
         for problem in own:
             if problem.code in CATALOGUE:
                 raise AssertionError(f"the code {problem.code} occurs twice")
             CATALOGUE[problem.code], _CLASSES[problem.code] = problem, cls
         if len(own) == 1:
-            cls.code = own[0].code
+            cls.code, cls.__doc__ = own[0].code, cls.__doc__ or own[0].message
 
     def __init__(self, code: str | None = None, /, **detail: Any) -> None:
         """Make the error `code` of the catalogue, by default the class's own, with `detail`."""

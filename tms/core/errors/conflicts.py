@@ -11,8 +11,6 @@ class Conflict(RequestError):
 
 
 class TopicExists(Conflict):
-    """Raised when a topic with that name exists already."""
-
     problems = at(409, topic_exists="A topic with this name exists already.")
 
 
@@ -29,8 +27,6 @@ class TopicMoved(Conflict):
 
 
 class TransactionExpired(Conflict):
-    """Raised when a write pointer is older than the longest lifetime of a transaction."""
-
     problems = at(
         409,
         transaction_expired="The transaction is older than the longest lifetime of a transaction.",
@@ -44,8 +40,6 @@ class TransactionNotInProgress(Conflict):
 
 
 class TransactionConflict(Conflict):
-    """Raised when a transaction that committed meanwhile changed the same; run it again."""
-
     problems = at(
         409,
         transaction_conflict=(
@@ -61,8 +55,6 @@ class TransactionDuplicate(Conflict):
 
 
 class OwnerBusy(Conflict):
-    """Raised when an older transaction of the same owner is still open."""
-
     problems = at(
         409, owner_busy="An older transaction of this owner is still open; fence it or join it."
     )
@@ -93,8 +85,6 @@ class CheckpointBehind(Conflict):
 
 
 class PublicationRefused(Conflict):
-    """Raised when a commit publishes messages that its transaction has not stored."""
-
     problems = at(
         409,
         publication_refused=(
@@ -105,14 +95,10 @@ class PublicationRefused(Conflict):
 
 
 class InvalidTrimTime(Conflict):
-    """Raised when the time to trim a topic before is in the future."""
-
     problems = at(409, invalid_trim_time="The time to trim before must be in the past.")
 
 
 class TopicIsCompact(Conflict):
-    """Raised when messages are stored for a compact topic."""
-
     problems = at(
         409,
         topic_is_compact=(
@@ -122,8 +108,6 @@ class TopicIsCompact(Conflict):
 
 
 class InvalidTruncateTime(Conflict):
-    """Raised when a transaction from before that time is still in progress."""
-
     problems = at(
         409,
         invalid_truncate_time="A transaction that started before that time is still in progress.",
@@ -131,8 +115,6 @@ class InvalidTruncateTime(Conflict):
 
 
 class ClockMoved(Conflict):
-    """Raised when the accepted step of the clock has changed in the meantime, or is over."""
-
     problems = at(
         409,
         clock_moved=(
@@ -142,8 +124,6 @@ class ClockMoved(Conflict):
 
 
 class TransactionsElsewhere(Conflict):
-    """Raised when this server takes the write pointers of another transaction manager."""
-
     problems = at(
         409,
         transactions_elsewhere=(
@@ -153,8 +133,6 @@ class TransactionsElsewhere(Conflict):
 
 
 class SubscriptionExists(Conflict):
-    """Raised when a subscription with that name exists already."""
-
     problems = at(409, subscription_exists="The topic already has a subscription with this name.")
 
 
@@ -167,8 +145,6 @@ class SubscriptionMoved(Conflict):
 
 
 class SubscriptionIsShared(Conflict):
-    """Raised when the position of a group is asked for, or moved: it has none."""
-
     problems = at(
         409,
         subscription_is_shared=(
@@ -179,8 +155,6 @@ class SubscriptionIsShared(Conflict):
 
 
 class SubscriptionIsSingle(Conflict):
-    """Raised when a subscription with one reader is used as a group."""
-
     problems = at(
         409,
         subscription_is_single=(
@@ -237,8 +211,6 @@ class OtherShard(Conflict):
 
 
 class StoreFormatOld(Conflict):
-    """Raised when a feature of the store is used first that a registered server does not know."""
-
     problems = at(
         409,
         store_format_old=(
@@ -249,32 +221,22 @@ class StoreFormatOld(Conflict):
 
 
 class BadVersion(Conflict):
-    """Raised when a path does not have the expected version, or exists, or does not exist."""
-
     problems = at(409, bad_version="The value at this path does not have the expected version.")
 
 
 class PathExists(Conflict):
-    """Raised when a path of the metadata store exists already."""
-
     problems = at(409, path_exists="There is already a value at this path.")
 
 
 class PathHasChildren(Conflict):
-    """Raised when a path cannot be deleted because it has others below it."""
-
     problems = at(409, path_has_children="There are other paths below this path.")
 
 
 class LockBusy(Conflict):
-    """Raised when somebody else holds a lock."""
-
     problems = at(409, lock_busy="Somebody else holds this lock.")
 
 
 class AuthenticationOff(Conflict):
-    """Raised when rules are used at a server without authentication."""
-
     problems = at(
         409,
         authentication_off=(
@@ -284,8 +246,6 @@ class AuthenticationOff(Conflict):
 
 
 class NoMetadataStore(Conflict):
-    """Raised when a request needs a metadata store and the server has none."""
-
     problems = at(
         409, no_metadata_store="The server has no metadata store: start it with --metadata."
     )

@@ -21,8 +21,6 @@ class Unavailable(TmsError):
 
 
 class QueueFull(Unavailable):
-    """Raised when the publish queue has reached its bound."""
-
     problems = at(503, queue_full="Too much is waiting to be written; try again.")
 
 
@@ -44,8 +42,6 @@ class RateExceeded(Unavailable):
 
 
 class TooManyConnections(Unavailable):
-    """Raised when the server has reached its limit of connections."""
-
     problems = at(
         503, too_many_connections="The server has reached its limit of connections; try again."
     )
@@ -69,8 +65,6 @@ class TooManyTransactions(Unavailable):
 
 
 class DebugBusy(Unavailable):
-    """Raised when the server is still making another debug report."""
-
     problems = at(
         503,
         debug_busy=(
@@ -86,14 +80,10 @@ class StoreUnavailable(Unavailable):
 
 
 class Stopping(Unavailable):
-    """Raised when the service is shutting down."""
-
     problems = at(503, stopping="The service is stopping; try again.")
 
 
 class RulesUnavailable(Unavailable):
-    """Raised when the last known rules and tokens are too old for a decision."""
-
     problems = at(
         503,
         rules_unavailable=(
@@ -104,8 +94,6 @@ class RulesUnavailable(Unavailable):
 
 
 class SchemasUnavailable(Unavailable):
-    """Raised when the schema registry did not answer."""
-
     problems = at(
         503,
         schemas_unavailable="The schema registry did not answer, so nothing was done; try again.",
@@ -160,8 +148,6 @@ class AnswerLost(OutcomeUnknown):
 
 
 class ServerSilent(OutcomeUnknown):
-    """Raised by the client when a server accepts connections but has never answered."""
-
     problems = at(
         504,
         server_silent=(
@@ -240,8 +226,6 @@ class StoreFileLost(StoreCorrupt):
 
 
 class ValueUnreadable(StoreCorrupt):
-    """Raised when a value of the metadata store is not valid at its path."""
-
     problems = at(500, value_unreadable="The value at this path is not valid there.")
 
 
@@ -264,8 +248,6 @@ class StoreSharded(StoreError):
 
 
 class StoreFormatUnknown(StoreError):
-    """Raised when the data folder was written in a format this version does not know."""
-
     problems = at(
         500, store_format_unknown="This version does not know the format of the data folder."
     )

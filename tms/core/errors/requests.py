@@ -276,36 +276,26 @@ class PayloadRefused(RequestError):
 
 
 class TopicNotFound(RequestError):
-    """Raised when the topic does not exist, or was deleted."""
-
     problems = at(404, topic_not_found="The topic does not exist.")
 
 
 class TransactionUnknown(RequestError):
-    """Raised when a transaction was never started here, or ended too long ago to be known."""
-
     problems = at(
         404, transaction_unknown="The transaction was never started here, or it ended too long ago."
     )
 
 
 class SubscriptionNotFound(RequestError):
-    """Raised when a topic has no subscription of that name."""
-
     problems = at(404, subscription_not_found="The topic has no subscription with this name.")
 
 
 class OwnerNotFound(RequestError):
-    """Raised when an owner of transactions is not remembered."""
-
     problems = at(
         404, owner_not_found="The server does not remember an owner of transactions with this name."
     )
 
 
 class PathNotFound(RequestError):
-    """Raised when the metadata store has nothing at a path."""
-
     problems = at(404, path_not_found="There is no value at this path.")
 
 

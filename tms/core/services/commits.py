@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from tms.core.errors import StoreUnavailable
 from tms.core.services.group_commit import Write
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
 from tms.core.values.groups import CommitAcks
 from tms.core.values.subscriptions import Advance

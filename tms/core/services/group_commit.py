@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from tms.core.services.tables import Batch
+from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 
 P = ParamSpec("P")

@@ -16,16 +16,23 @@ Big-endian. DO NOT CHANGE: on disk.
 
 import struct
 from dataclasses import dataclass, replace
+from typing import Protocol
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
 from tms.core.runtime.clock import Clock, SystemClock
-from tms.core.runtime.repeatable import repeatable
-from tms.core.services.tables import Tables, TransactionTable
 
 _VERSION = 1
 _START = struct.Struct(">BI")
 _NUMBERS = struct.Struct(">qqqqq")
+
+
+class Marks(Protocol):
+    """The Transaction table, as far as it has the marks."""
+
+    def marks(self) -> list[tuple[int, bytes]]:
+        """Return the marks of the time with the tokens of those who put them, ascending."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ def decode_mark(row: bytes) -> Mark:
     return Mark(trusted_ms, expiry_ms, steady_ms, high, forgotten_ms, boot_id)
 
 
-def latest_mark(table: TransactionTable) -> Mark | None:
+def latest_mark(table: Marks) -> Mark | None:
     """Return the mark of the last leader, with the greatest numbers of all; None without any.
 
     Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
@@ -69,29 +76,6 @@ def latest_mark(table: TransactionTable) -> Mark | None:
     high = max(mark.high for mark in marks)
     forgotten_ms = max(mark.forgotten_ms for mark in marks)
     return replace(marks[-1], high=high, forgotten_ms=forgotten_ms)
-
-
-@repeatable()
-def carry_mark(source: TransactionTable, target: Tables) -> None:
-    """Have a store that another's topics are copied to go on from its mark too.
-
-    Its numbers must be above those of both, so they are. Its time is its own, if it has one: it may
-    serve already. Otherwise it is the source's, as if that were started again, perhaps elsewhere.
-
-    Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
-    """
-    theirs, own = latest_mark(source), latest_mark(target.transactions)
-    if theirs is None:
-        return
-    high, forgotten_ms = theirs.high, theirs.forgotten_ms
-    if own is not None:
-        high, forgotten_ms = max(own.high, high), max(own.forgotten_ms, forgotten_ms)
-    carried = replace(own or theirs, high=high, forgotten_ms=forgotten_ms)
-    if carried != own:
-        batch = target.batch()
-        # The row that counts least: if a leader has a row of its own, that says the time.
-        target.transactions.put_mark(batch, 0, encode_mark(carried))
-        target.write(batch)
 
 
 class ClockElsewhere(Clock):

@@ -20,7 +20,7 @@ from tms.core.values.message import (
 from tms.core.values.reading import Isolation, Reading
 from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
 _SCATTERED = 4

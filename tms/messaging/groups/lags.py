@@ -14,10 +14,10 @@ from typing import NamedTuple
 from tms.core.errors import TmsError
 from tms.core.limits import MS_PER_S
 from tms.core.runtime.shares import share_of
-from tms.core.services.tables import StoredPosition
 from tms.core.values.lags import Hindrance, ReaderLag
 from tms.core.values.message import published_ms
 from tms.core.values.subscriptions import SharedSubscription
+from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.hindrances import hindrances_of
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups

@@ -13,32 +13,36 @@ Used from the event loop's thread alone.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tms.core.errors import (
-    Stopping,
-    StoreUnavailable,
-    TmsError,
-)
+from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.shared_work import shared
+from tms.core.services.commits import CarryAgain
 from tms.core.services.group_commit import Participant, Write
-from tms.core.services.tables import Batch
-from tms.core.values.group_log import StoredGroup
+from tms.core.values.batch import Batch
 from tms.core.values.group_settings import OPEN_MAX, Order
+from tms.core.values.groups import GroupMember, Take, Taken
 from tms.core.values.message import first_id_at
 from tms.core.values.store_access import StoreAccess
+from tms.core.values.subscriptions import SharedSubscription
 from tms.core.values.topic import TopicId
+from tms.messaging.groups.ahead import ReadAhead
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row, ids_in
 from tms.messaging.groups.heartbeat import Heartbeat
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
-from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.subscriptions import Positions, SubscriptionService
+
+if TYPE_CHECKING:
+    from tables.group_table import StoredGroup, StoreGroupLog
 
 IDLE_S: Final = 60.0
 _SNAPSHOT_ROWS: Final = 10_000
@@ -46,10 +50,110 @@ _SNAPSHOT_IDS: Final = 100_000
 _SNAPSHOT_BYTES_MIN: Final = 256 * 1024
 _DROP_ROWS: Final = 1_000
 _EXPIRED_MAX: Final = 10_000
+_SEEN_MAX: Final = 1_000
 _FLUSH_S: Final = 0.02
 _FLUSH_S_ELSEWHERE: Final = 0.1
 
 _log = logging.getLogger(__name__)
+
+
+class GroupLeftMemory(CarryAgain):
+    """The group is not to be used any more: look for it again. Nothing has changed.
+
+    It never leaves this package, except to those that carry acks with a commit.
+    """
+
+
+class WaitingTake:
+    """A take that waits for messages."""
+
+    def __init__(self, taker: Taker, take: Take) -> None:
+        self.taker = taker
+        self.take = take
+        self.is_gone = False
+        """Whether nobody waits for it any more."""
+        self.served: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
+        """None: look again, the group was read anew."""
+        self.short = Taken()
+        """The answer if its time is over."""
+
+
+class LoadedGroup:
+    """A group in memory, and the takes that wait for it.
+
+    It is one life of a group: `check_current` refuses it once a deletion of it is in a flush, so
+    that nothing is done to a group that ends, and none that was made again under its name is taken
+    for it.
+    """
+
+    def __init__(
+        self,
+        state: TopicState,
+        positions: Positions,
+        shared: SharedSubscription,
+        commands: GroupCommands,
+        log: "StoreGroupLog",
+    ) -> None:
+        """Be the group whose row in `positions` was `shared` when it was read."""
+        self.state = state
+        self._positions = positions
+        self.name = shared.name
+        self.created = shared.created
+        self.commands = commands
+        self.log = log
+        self.in_use = 0
+        self.used_s = 0.0
+        self.waiting: deque[WaitingTake] = deque()
+        self.ahead = ReadAhead()
+        self.reading = asyncio.Lock()
+        """Held by who reads on."""
+        self.attendant: asyncio.Task[None] | None = None
+        """Serves the takes that wait."""
+        self.bell: asyncio.Future[None] | None = None
+        self.is_dropped = False
+        self.ending: asyncio.Future[None] | None = None
+        """Done when the flush is over that deletes the group; None: none does."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.timer_ms = 0
+        self.rows = 0
+        """Rows, and bytes, since the last snapshot."""
+        self.row_bytes = 0
+        self.snapshot_bytes = 0
+        self.frozen: tuple[int, Frozen] | None = None
+        """A snapshot to write once the flush is durable, and its number."""
+        self.snapshotting: asyncio.Task[None] | None = None
+        self.is_kept_still = False
+        """Whether no snapshot may be begun, because it is about to be deleted."""
+        self.seen: dict[Taker, GroupMember] = {}
+        self.repeatable: dict[tuple[Taker, int], asyncio.Future[None]] = {}
+        """The takes under way that have a sequence, each done when the next one may go on."""
+
+    @property
+    def shared(self) -> SharedSubscription:
+        """Its durable row. Raises `GroupLeftMemory` where that is of another life."""
+        row = self._positions.durable.get(self.name)
+        if not isinstance(row, SharedSubscription) or row.created != self.created:
+            raise GroupLeftMemory
+        return row
+
+    def check_current(self) -> None:
+        """Raise `GroupLeftMemory`, `TopicNotFound` if it is not to be used any more."""
+        if self.is_dropped or self.ending is not None or self.state.stale:
+            raise GroupLeftMemory
+        self.state.check_current()
+
+    def ring(self) -> None:
+        """Have those who wait look again."""
+        if self.bell is not None and not self.bell.done():
+            self.bell.set_result(None)
+
+    def saw(self, taker: Taker, now_ms: int) -> None:
+        """Take note that a member has asked."""
+        before = self.seen.pop(taker, None)
+        since_ms = now_ms if before is None else before.since_ms
+        self.seen[taker] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
+        while len(self.seen) > _SEEN_MAX:
+            del self.seen[next(iter(self.seen))]
 
 
 class HeldGroup:
@@ -169,7 +273,7 @@ class LoadedGroups(Participant):
             now_ms = self.time.now_ms()
             by_key = row.settings.order is Order.KEY
 
-            def read() -> tuple[GroupCommands, StoredGroup]:
+            def read() -> tuple[GroupCommands, "StoredGroup"]:
                 stored = self._table.read(state.prefix, name, row.created)
                 messages = decode_snapshot(stored.snapshot, now_ms, by_key=by_key)
                 told = 0
@@ -370,15 +474,10 @@ class LoadedGroups(Participant):
         before = monotonic() - idle_s
         for group in self.loaded:
             is_used = group.in_use or group.waiting or group.snapshotting is not None
-            if not is_used and group.used_s <= before and not self._is_busy(group):
+            commands = group.commands
+            is_busy = commands.state.deliveries or commands.has_edits or group in self._changed
+            if not is_used and group.used_s <= before and not is_busy:
                 self.drop(group)
-
-    def _is_busy(self, group: LoadedGroup) -> bool:
-        return (
-            bool(group.commands.state.deliveries)
-            or group.commands.has_edits
-            or (group in self._changed)
-        )
 
     async def close(self) -> None:
         """Write what is not written yet, and forget all groups; the writer still works."""

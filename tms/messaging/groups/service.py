@@ -25,7 +25,6 @@ from tms.core.errors import (
     TransactionsElsewhere,
 )
 from tms.core.services.commits import CommitRequest
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
 from tms.core.values.groups import (
@@ -42,7 +41,6 @@ from tms.core.values.groups import (
     Taken,
     check_member,
 )
-from tms.core.values.lags import ReaderLag
 from tms.core.values.message import (
     NO_PAYLOAD_KEY,
     check_id,
@@ -55,8 +53,7 @@ from tms.core.values.subscriptions import SharedSubscription, check_subscription
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.checks import check_commit_acks, check_settle, check_take
 from tms.messaging.groups.lags import GroupLags
-from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
-from tms.messaging.groups.loaded_group import GroupLeftMemory
+from tms.messaging.groups.loaded import GroupLeftMemory, HeldGroup, LoadedGroups
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.shown import group_shown, open_message_shown
 from tms.messaging.groups.takes import Takes
@@ -71,6 +68,7 @@ from tms.messaging.groups.writes import (
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
+from tms.transactions.journal import TransactionJournal
 
 _AHEAD_MS_MAX: Final = 60_000
 """By how much the clock of who names a place may be ahead."""
@@ -103,7 +101,7 @@ class GroupService:
         self,
         engine: StoreRuntime,
         subscriptions: SubscriptionService,
-        transactions: OpenTransactions | None,
+        transactions: TransactionJournal | None,
     ) -> None:
         """Write through `engine`; `transactions` are this server's, if it has any."""
         self._engine = engine
@@ -112,7 +110,7 @@ class GroupService:
         self._subscriptions = subscriptions
         self._transactions = transactions
         self._groups = LoadedGroups(engine, subscriptions)
-        self._lags = GroupLags(engine, subscriptions.behind, self._groups)
+        self.lags = GroupLags(engine, subscriptions.lags, self._groups)
         self._takes = Takes(engine, self._groups, transactions)
 
     # -- groups
@@ -351,14 +349,6 @@ class GroupService:
         if not 0 <= to <= most_ms:
             raise InvalidRequest("invalid_group", time_ms=to, now_ms=now_ms)
         return id_before(first_id_at(to)) if to else None
-
-    async def refresh_lags(self) -> None:
-        """Look how far groups are behind, of those that subscriptions were found beside."""
-        await self._lags.refresh()
-
-    def lags(self) -> Sequence[ReaderLag]:
-        """Return how far they are behind, as they were last looked at."""
-        return self._lags.lags()
 
     def stop_waiting(self) -> None:
         """Let takes that wait answer now, and from now on at once."""

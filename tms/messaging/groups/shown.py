@@ -6,7 +6,7 @@ from tms.core.values.groups import Group, GroupState, LimitedBy, OpenMessage
 from tms.core.values.message import FIRST_ID, id_after, published_ms
 from tms.core.values.reading import Isolation, Reading
 from tms.messaging.groups.feed import ReadPage
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded import LoadedGroup
 from tms.messaging.groups.open_entries import Taker
 
 _UNREAD_MAX = 10_000

@@ -136,7 +136,7 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
         delivery = delivery._replace(ids=held)  # noqa: PLW2901  now with its messages
         end_ms = now_ms + delivery.lease_ms
         restored = Delivery(delivery, state.taker_of(delivery), end_ms)
-        state.restore_delivery(delivery.delivery, restored)
+        state.add_delivery(delivery.delivery, restored)
     if reader.number() or not reader.is_at_end:
         raise ValueError
     return state

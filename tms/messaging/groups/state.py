@@ -81,7 +81,7 @@ class OpenMessages:
                 self.last_delivery = max(self.last_delivery, edit.floor)
 
     def restore(self, each: bytes, opened: OpenEntry) -> None:
-        """Add a message as a snapshot has it; `restore_delivery` follows for those leased."""
+        """Add a message as a snapshot has it; `add_delivery` follows for those leased."""
         self.open[each] = opened
         if opened.digest is not None:
             key = self.keys.get(opened.digest)
@@ -91,10 +91,6 @@ class OpenMessages:
                 key.open = deque(key.open)
             key.open.append(each)
         self._offer(each, opened)
-
-    def restore_delivery(self, number: int, delivery: Delivery) -> None:
-        """Add a delivery as a snapshot has it, once its messages are there."""
-        self._add_delivery(number, delivery)
 
     def taker_of(self, taken: TakenEdit) -> Taker:
         """Return the member of a delivery, as one value for all its deliveries."""
@@ -125,9 +121,10 @@ class OpenMessages:
         assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"
         self.last_delivery = edit.delivery
         taker = self.taker_of(edit)
-        self._add_delivery(edit.delivery, Delivery(edit, taker, now_ms + edit.lease_ms))
+        self.add_delivery(edit.delivery, Delivery(edit, taker, now_ms + edit.lease_ms))
 
-    def _add_delivery(self, number: int, delivery: Delivery) -> None:
+    def add_delivery(self, number: int, delivery: Delivery) -> None:
+        """Add a delivery, as a take or a snapshot has it, once its messages are there."""
         taker = delivery.taker
         for each in delivery.taken:
             opened = self.open[each]

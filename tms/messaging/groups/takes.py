@@ -15,24 +15,23 @@ from tms.core.errors import TmsError, TransactionsElsewhere
 from tms.core.runtime.shared_work import shared
 from tms.core.runtime.shares import share_of
 from tms.core.services.messaging import Page
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
 from tms.core.values.message import first_id_at
 from tms.core.values.reading import Reading
 from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
-from tms.messaging.groups.loaded import LoadedGroups
-from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
 from tms.messaging.store_runtime import StoreRuntime
+from tms.transactions.journal import TransactionJournal
 
 
 class Takes:
     """The takes of all groups of one store."""
 
     def __init__(
-        self, engine: StoreRuntime, groups: LoadedGroups, transactions: OpenTransactions | None
+        self, engine: StoreRuntime, groups: LoadedGroups, transactions: TransactionJournal | None
     ) -> None:
         self._engine = engine
         self._limits = engine.limits

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tms.core.errors import (
     AckRefused,
@@ -11,7 +11,7 @@ from tms.core.errors import (
 )
 from tms.core.services.commits import Carried
 from tms.core.services.group_commit import Write
-from tms.core.services.tables import Batch, Tables
+from tms.core.values.batch import Batch
 from tms.core.values.group_settings import GroupSettings, Order
 from tms.core.values.groups import (
     Acks,
@@ -22,13 +22,15 @@ from tms.core.values.groups import (
     Settled,
 )
 from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
-from tms.messaging.groups.loaded import LoadedGroups
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.subscriptions import Creation, Positions, PositionsWrite, PositionsWriting
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 _ID_BYTES = 60
 """About what an id that is named takes while it waits."""
@@ -40,7 +42,7 @@ class GroupCreation(Creation):
     def __init__(
         self,
         writing: PositionsWriting,
-        tables: Tables,
+        tables: "StoreTables",
         positions: Positions,
         *,
         name: str,

@@ -11,12 +11,15 @@ Used from the event loop's thread alone.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tms.core.services.tables import Tables
 from tms.core.values.entries import Entries
 from tms.core.values.message import KEY_BYTES, first_id_at
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_threads import StoreThreads
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 PAGES_AT_ONCE = 64
 """Pages read for one caller at most, of all topics together."""
@@ -35,7 +38,7 @@ class _Search:
 class EntriesBeforeRestart:
     """The searches of one process's topics."""
 
-    def __init__(self, tables: Tables, threads: StoreThreads) -> None:
+    def __init__(self, tables: "StoreTables", threads: StoreThreads) -> None:
         self._tables = tables
         self._threads = threads
         self._searches: dict[tuple[bytes, bool], _Search] = {}

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from tms.core.errors import TopicNotFound, TransactionsElsewhere
 from tms.core.runtime.loop_turns import LoopTurns
 from tms.core.services.messaging import Page
-from tms.core.services.transactions import OpenTransactions
 from tms.core.values.message import (
     ID_BYTES,
     KEY_BYTES,
@@ -42,6 +41,7 @@ from tms.messaging.ranges.entries_before_restart import PAGES_AT_ONCE, EntriesBe
 from tms.messaging.ranges.splits import PARTS_MAX, Splitting
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.unfinished_publications import Generation
+from tms.transactions.journal import TransactionJournal
 
 _LOOKED_UP_AT_ONCE = 256
 """First keys looked up in the table in one go: others get their turn between."""
@@ -55,7 +55,7 @@ class RangeService:
     """The ranges of one store's topics."""
 
     def __init__(
-        self, engine: StoreRuntime, transactions: OpenTransactions | None, page: ReadPage
+        self, engine: StoreRuntime, transactions: TransactionJournal | None, page: ReadPage
     ) -> None:
         """Read by `page`; write pointers are those of `transactions`, or another manager's."""
         self._tables = engine.tables

@@ -17,9 +17,8 @@ thread adds what it knows of the pointers that were found. All else here is pure
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tms.core.services.tables import Tables
 from tms.core.values.entries import Entries
 from tms.core.values.message import (
     ID_BYTES,
@@ -32,6 +31,9 @@ from tms.core.values.message import (
 from tms.core.values.ranges import Split
 from tms.messaging.cache import Piece
 from tms.messaging.recent_store_sizes import StoredRun
+
+if TYPE_CHECKING:
+    from tables.store_tables import StoreTables
 
 PARTS_MAX = 1_000
 _PIECES_A_PART = 4
@@ -56,7 +58,7 @@ class _Placed(NamedTuple):
 class Splitting:
     """A range of a topic that is to be split into at most `parts`."""
 
-    tables: Tables
+    tables: "StoreTables"
     prefix: bytes
     start: bytes
     end: bytes

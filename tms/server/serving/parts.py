@@ -37,7 +37,6 @@ with importing("api"):
     from api.http.application import Application
     from api.http.context import Options
     from api.http.door.callers import Callers
-    from api.http.listener.app import App
     from api.http.listener.server import ListeningAddress
 
 _OK = 200
@@ -187,7 +186,7 @@ class Parts:
             sessions=self.browser_sessions,
         )
 
-    def listeners(self, app: App) -> list[ListeningAddress]:
+    def listeners(self, app: Application) -> list[ListeningAddress]:
         """Return where a server listens: for all, and for the registry alone if it is told to."""
         more = () if self.schemas is None else self.schemas.listeners
         return [ListeningAddress(app, self.settings.host, self.settings.port), *more]
