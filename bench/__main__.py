@@ -1,4 +1,4 @@
-"""`python -m bench`: runs the benchmarks and prints one line for each figure."""
+"""Run the benchmarks and print one line for each figure: `python -m bench`."""
 
 import argparse
 import os
@@ -74,13 +74,17 @@ _WITHOUT_WRK = {"strangers", "neighbour", "soak", "churn"}
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(_SUITES)}")
-    parser.add_argument("--quick", action="store_true", help="rough figures in two minutes")
-    parser.add_argument("--peer", metavar="URL", help="CDAP's own server, put under the same load")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"any of {', '.join(_SUITES)}")
+    parser.add_argument("--quick", action="store_true", help="rough figures in three minutes")
     parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help="where data goes, on the disk to be measured"
+        "--peer",
+        metavar="URL",
+        help="another server to put under the same load, such as CDAP's own",
     )
-    parser.add_argument("--minutes", type=float, help="how long soak and churn go on: 60")
+    parser.add_argument(
+        "--dir", type=Path, metavar="DIR", help="folder for data, on the disk to be measured"
+    )
+    parser.add_argument("--minutes", type=float, help="how long soak and churn run (default: 60)")
     arguments = parser.parse_args()
     unknown = set(arguments.suites) - set(_SUITES)
     if unknown:

@@ -1,6 +1,6 @@
-"""Starts a whole cluster on this machine, for people who want to try: `scripts/cluster`.
+"""Start a whole cluster on this machine, for experiments: `scripts/cluster`.
 
-HBase and ZooKeeper are real, the servers share the shards of one store. All of it ends on Ctrl-C.
+HBase and ZooKeeper are real, and the servers share the shards of one store. Ctrl-C stops everything.
 """
 
 import argparse

@@ -11,25 +11,29 @@ from dev.processes import CannotStart, Servers, load
 
 def main(name: str, start: Callable[[Path, argparse.Namespace], Servers], scheme: str) -> None:
     """Start servers with `start`, or stop them, and say how they are used."""
-    parser = argparse.ArgumentParser(prog=f"dev/{name}", description=f"{name}, for trying.")
+    parser = argparse.ArgumentParser(
+        prog=f"dev/{name}", description=f"Run {name} on this machine, for experiments."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     starting, stopping = verbs.add_parser("start"), verbs.add_parser("stop")
     for verb in (starting, stopping):
-        verb.add_argument("folder", type=Path, help="where data and logs are")
-    starting.add_argument("--members", type=int, default=1, help="1, or 3 for an ensemble")
-    stopping.add_argument("--remove", action="store_true", help="and remove the folder")
+        verb.add_argument("folder", type=Path, help="folder for data and logs")
+    starting.add_argument(
+        "--members", type=int, default=1, help="number of servers: 1, or 3 for an ensemble"
+    )
+    stopping.add_argument("--remove", action="store_true", help="also remove the folder")
     asked = parser.parse_args()
     if asked.verb == "start":
         try:
             servers = start(asked.folder, asked)
         except CannotStart as error:
             sys.exit(str(error))
-        print(f"{name} runs; its logs are in {servers.folder}/logs. Its URL for TMS:")
+        print(f"{name} is running; its logs are in {servers.folder}/logs. Its URL for TMS:")
         print(f"  {scheme}://{servers.addresses}/tms")
         return
     found = load(asked.folder, Servers)
     if found is None:
-        print(f"No servers were started in {asked.folder}.")
+        print(f"No servers are running in {asked.folder}.")
     else:
         found.stop()
     if asked.remove:

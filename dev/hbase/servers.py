@@ -176,27 +176,31 @@ def _planned(
 
 def main() -> None:
     """Do what `dev/hbase/start` or `dev/hbase/stop` were asked."""
-    parser = argparse.ArgumentParser(prog="dev/hbase", description="HBase servers, for trying.")
+    parser = argparse.ArgumentParser(
+        prog="dev/hbase", description="Run HBase on this machine, for experiments."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     starting, stopping = verbs.add_parser("start"), verbs.add_parser("stop")
     for verb in (starting, stopping):
-        verb.add_argument("folder", type=Path, help="where data and logs are")
-    starting.add_argument("--cluster", action="store_true", help="each server its own process")
-    starting.add_argument("--port", type=int, help="of the gateway; by default any that is free")
-    stopping.add_argument("--remove", action="store_true", help="and remove the folder")
+        verb.add_argument("folder", type=Path, help="folder for data and logs")
+    starting.add_argument(
+        "--cluster", action="store_true", help="run each server in its own process"
+    )
+    starting.add_argument("--port", type=int, help="port of the gateway (default: any free one)")
+    stopping.add_argument("--remove", action="store_true", help="also remove the folder")
     asked = parser.parse_args()
     if asked.verb == "start":
         try:
             servers = start(asked.folder, cluster=asked.cluster, port=asked.port)
         except CannotStart as error:
             sys.exit(str(error))
-        print(f"HBase runs; its logs are in {servers.folder}/logs. Now:")
+        print(f"HBase is running; its logs are in {servers.folder}/logs. To use it:")
         print(f"  tms init --store hbase://{servers.gateway}/tms --admin {servers.admin}")
         print(f"  tms serve --store hbase://{servers.gateway}/tms")
         return
     found = load(asked.folder, HBaseServers)
     if found is None:
-        print(f"No servers were started in {asked.folder}.")
+        print(f"No servers are running in {asked.folder}.")
     else:
         found.stop()
     if asked.remove:

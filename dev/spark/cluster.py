@@ -122,22 +122,24 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Run a cluster until interrupted."""
-    parser = argparse.ArgumentParser(prog="dev/spark/cluster", description="A Spark cluster.")
-    parser.add_argument("folder", type=Path, nargs="?", help="where logs are; by default a new one")
+    parser = argparse.ArgumentParser(
+        prog="dev/spark/cluster", description="Run a Spark cluster on this machine."
+    )
+    parser.add_argument("folder", type=Path, nargs="?", help="folder for logs (default: a new one)")
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="tms-spark-"))
     try:
         with Cluster(folder, asked.workers) as cluster:
-            print(f"Spark runs; its logs are in {folder}. Now:", flush=True)
+            print(f"Spark is running; its logs are in {folder}. To use it:", flush=True)
             print(f"  tms spark stats TOPIC --master {cluster.url}", flush=True)
-            print("Ctrl-C ends it.", flush=True)
+            print("Stop it with Ctrl-C.", flush=True)
             while True:
                 time.sleep(3600)
     except CannotStart as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        print("ended")
+        print("Stopped.")
 
 
 if __name__ == "__main__":
