@@ -1,6 +1,6 @@
 """Start a whole cluster on this machine, for experiments: `scripts/cluster`.
 
-HBase and ZooKeeper are real, and the servers share the shards of one store. Ctrl-C stops everything.
+HBase and ZooKeeper are real, and the servers share the shards of one store. Ctrl-C stops all of it.
 """
 
 import argparse

@@ -20,7 +20,7 @@ from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.values.batch import Batch
-from tms.core.values.group_settings import GroupSettings, Order
+from tms.core.values.group_settings import DEFAULTS, GroupSettings, Order
 from tms.core.values.message import ID_BYTES
 from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
 from tms.core.values.table_rows import StoredPosition
@@ -28,6 +28,12 @@ from tms.core.values.topic import TopicId
 
 _VERSION = struct.Struct(">q")
 _SHARED = b"\x02"
+_OF_DEAD_LETTERS = (
+    "attempts_max",
+    "dead_letter",
+    "dead_letters_max",
+    "dead_letters_per_s",
+)
 _KINDS = {field.name: type(field.default) for field in fields(GroupSettings)}
 """The types of the settings, by name."""
 
@@ -93,8 +99,12 @@ def decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPositio
 
 def _settings(group: SharedSubscription) -> bytes:
     assert not group.unknown, "settings that are not known would be lost"
+    settings = asdict(group.settings)
+    if all(settings[name] == getattr(DEFAULTS, name) for name in _OF_DEAD_LETTERS):
+        # As earlier versions wrote it, which refuse a group with settings that they do not know.
+        settings = {name: value for name, value in settings.items() if name not in _OF_DEAD_LETTERS}
     told = {
-        **asdict(group.settings),
+        **settings,
         "after": None if group.after is None else group.after.hex(),
         "created": group.created,
     }

@@ -6,6 +6,14 @@ from api.openapi.parts import TIMESTAMP, avro_media, json_content, json_media, p
 from api.openapi.structs import one_field_of, schemas_of
 from tms.core.values.group_settings import DEFAULTS
 from tms.wire.avro_taken import TAKEN_SCHEMA
+from tms.wire.json_dead_letters import (
+    DeadLetterBody,
+    DeadLettersBody,
+    DropBody,
+    DroppedBody,
+    RedriveBody,
+    RedrivenBody,
+)
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, one_of, reference
 from tms.wire.json_groups import (
     GroupBody,
@@ -16,6 +24,7 @@ from tms.wire.json_groups import (
     OpenBody,
     SeekBody,
 )
+from tms.wire.json_interventions import ReleaseBody, ReleasedBody, SkipBody, SkippedBody
 from tms.wire.json_takes import (
     AcksBody,
     CommitAcksBody,
@@ -37,6 +46,12 @@ _ANSWERS = schemas_of(
         "TakenHead": TakenHeadBody,
         "GroupMember": MemberBody,
         "OpenMessage": OpenBody,
+        "DeadLetter": DeadLetterBody,
+        "DeadLetters": DeadLettersBody,
+        "Redriven": RedrivenBody,
+        "Dropped": DroppedBody,
+        "Skipped": SkippedBody,
+        "Released": ReleasedBody,
         "RefusedMessage": RefusedBody,
     },
     answered=True,
@@ -50,6 +65,10 @@ _REQUESTS = schemas_of(
         "TakeRequest": TakeBody,
         "SettleRequest": SettleBody,
         "SeekRequest": SeekBody,
+        "RedriveRequest": RedriveBody,
+        "DropRequest": DropBody,
+        "SkipRequest": SkipBody,
+        "ReleaseRequest": ReleaseBody,
         "SettleParts": SettlePartsBody,
         "MessagesOfDelivery": AcksBody,
         "FailedMessages": NacksBody,
@@ -90,6 +109,7 @@ _GROUP = {
         "oldest_open": ID_EXAMPLE,
         "oldest_s": 1.5,
         "members": 1,
+        "dying": 0,
         "limited_by": None,
         "stopped_at": None,
     },
@@ -167,6 +187,40 @@ SEEK_CONTENT = json_content(
     time={"time_ms": TIMESTAMP},
     id={"after": ID_EXAMPLE},
 )
+DEAD_LETTERS_CONTENT = json_content(
+    reference("DeadLetters"),
+    one={
+        "dead_letters": [
+            {
+                "id": ID_EXAMPLE,
+                "message_id": ID_EXAMPLE,
+                "disposition": "attempts",
+                "attempts": 5,
+                "reason": "the printer is out of paper",
+                "member": "w-1",
+                "at_ms": TIMESTAMP,
+                "payload": "order 1",
+                "key": None,
+                "headers": {},
+            }
+        ],
+        "next": None,
+    },
+)
+REDRIVE_CONTENT = json_content(
+    reference("RedriveRequest"), oldest={"limit": 100}, one={"ids": [ID_EXAMPLE]}
+)
+REDRIVEN_CONTENT = json_content(reference("Redriven"), one={"redriven": 1, "expired": []})
+DROP_CONTENT = json_content(reference("DropRequest"), one={"ids": [ID_EXAMPLE]})
+SKIP_CONTENT = json_content(reference("SkipRequest"), one={"ids": [ID_EXAMPLE]})
+SKIPPED_CONTENT = json_content(reference("Skipped"), one={"skipped": 1})
+RELEASE_CONTENT = json_content(
+    reference("ReleaseRequest"),
+    member={"member": "w-1"},
+    one={"ids": [ID_EXAMPLE], "failed": True},
+)
+RELEASED_CONTENT = json_content(reference("Released"), one={"released": 1})
+DROPPED_CONTENT = json_content(reference("Dropped"), one={"dropped": 1})
 TAKE_QUERY: tuple[Json, ...] = (
     query_wait("If there is no message, the number of seconds to wait for one."),
 )

@@ -5,7 +5,9 @@ it is. A take that waits ends if its client leaves, or may not take any more; th
 to it is given back.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import JSON_ERRORS, Operation
@@ -25,6 +27,7 @@ from api.openapi.group_schemas import (
     TAKE_QUERY,
     TAKEN_CONTENT,
 )
+from api.resources.dead_letter_topics import check_may_name
 from api.resources.subscriptions import SUBSCRIPTION
 from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest
@@ -43,10 +46,22 @@ async def settings(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_json()
     changes, expected_version = json_groups.decode_changes(body)
+    await _check_dead_letter(exchange, changes)
     changed = await exchange.context.services.groups.set_group(
         exchange.topic_id, exchange.subscription, changes, expected_version
     )
     await exchange.answer(OK, json_groups.encode_group(changed), JSON_TYPE)
+
+
+async def _check_dead_letter(exchange: Exchange, changes: Mapping[str, Any]) -> None:
+    """Raise `NotPermitted` if the changes name a topic of dead letters that the caller may not."""
+    if not ("dead_letter" in changes or changes.get("attempts_max")):
+        return
+    group = await exchange.context.services.groups.group(exchange.topic_id, exchange.subscription)
+    before = group.settings.dead_letter
+    if changes.get("dead_letter", before) != before or not before:
+        attempts_max, dead_letter = changes.get("attempts_max", 0), changes.get("dead_letter", "")
+        await check_may_name(exchange, attempts_max, dead_letter)
 
 
 async def take(exchange: Exchange) -> None:

@@ -13,6 +13,7 @@ from api.openapi.transaction_schemas import (
     SUBSCRIPTION_CONTENT,
     SUBSCRIPTIONS_CONTENT,
 )
+from api.resources.dead_letter_topics import check_may_name
 from api.resources.paths import TOPIC
 from tms.core.errors import SubscriptionIsShared
 from tms.core.values.subscriptions import SubscriptionPosition
@@ -35,6 +36,7 @@ async def create(exchange: Exchange) -> None:
     exchange.check_only_json(body)
     new, services = decode_new(body), exchange.context.services
     if new.settings is not None:
+        await check_may_name(exchange, new.settings.attempts_max, new.settings.dead_letter)
         group = await services.groups.create_group(
             exchange.topic_id, exchange.subscription, new.settings, new.after
         )

@@ -37,6 +37,9 @@ SETTINGS = st.builds(
     open_max=NUMBERS,
     member_max=NUMBERS,
     paused=st.booleans(),
+    attempts_max=st.just(0) | NUMBERS,
+    dead_letter=st.just("") | st.text(max_size=5),
+    dead_letters_max=st.just(100) | NUMBERS,
 )
 
 
@@ -90,7 +93,7 @@ def test_a_setting_that_is_missing_has_its_default() -> None:
 
 def test_a_group_with_a_setting_of_later_is_refused_and_no_other() -> None:
     tables = StoreTables(MemoryStore())
-    put(tables.store, SUBSCRIPTION, (START + b"g", value_of(filter="x", dead_letter="d")))
+    put(tables.store, SUBSCRIPTION, (START + b"g", value_of(filter="x", depth="d")))
     put(tables.store, SUBSCRIPTION, (START + b"h", WORKED))
     later, known = tables.subscriptions.read(TOPIC, START)
     assert isinstance(later, SharedSubscription)
@@ -99,7 +102,7 @@ def test_a_group_with_a_setting_of_later_is_refused_and_no_other() -> None:
     with pytest.raises(StoreFormatUnknown, match="use that version") as refused:
         later.check_known()
 
-    assert refused.value.detail["unknown"] == ["dead_letter", "filter"]
+    assert refused.value.detail["unknown"] == ["depth", "filter"]
     batch = tables.batch()
     tables.subscriptions.delete(batch, START, later)
     tables.write(batch)

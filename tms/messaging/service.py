@@ -22,7 +22,6 @@ from tms.core.services.payload_values import PayloadValues
 from tms.core.services.transactions import check_owner
 from tms.core.values.caller import ANYBODY, Caller, check_may_change
 from tms.core.values.message import KEY_BYTES, MessageBlock, id_after
-from tms.core.values.namespaces import NamespaceRules
 from tms.core.values.reading import Isolation, Reading, View
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.core.values.transaction import Transaction
@@ -49,14 +48,14 @@ class Service:
         self,
         writing: Writing,
         *,
+        topics: Topics | None = None,
         carriers: Sequence[Carrier] = (),
-        declared: Mapping[str, NamespaceRules] | None = None,
         values: PayloadValues | None = None,
     ) -> None:
         """Serve on the store of `writing`, which `close` closes.
 
-        A publish to several topics carries what `carriers` carry. `declared` has the rules of
-        namespaces that have any, and may change. Schemas are known by `values`, if there are any.
+        A publish to several topics carries what `carriers` carry. Schemas are known by `values`, if
+        there are any.
         """
         engine = self._engine = writing.engine
         self._tables = engine.tables
@@ -67,8 +66,8 @@ class Service:
         self.schema_checks = SchemaChecks(values)
         self._carriers = carriers
         self._states = engine.states
-        self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
-        self._topics = Topics(engine, self._admission)
+        self._topics = topics or Topics(engine, Admission(limits, engine.clock, {}))
+        self._admission = self._topics.admission
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
         self._publications = engine.publications

@@ -35,7 +35,7 @@ class Topics:
         self._threads = engine.threads
         self._clock = engine.clock
         self._states = engine.states
-        self._admission = admission
+        self.admission = admission
         self._count = TopicCount(engine.tables, engine.threads, engine.limits.topics_max)
         self._changing = asyncio.Lock()
 
@@ -44,7 +44,7 @@ class Topics:
 
         Raises `TopicExists`, `TooLarge` (topic_limit_reached).
         """
-        ttl_s, others = self._admission.properties(topic_id.namespace, properties)
+        ttl_s, others = self.admission.properties(topic_id.namespace, properties)
 
         def created(old: TopicMetadata | None) -> TopicMetadata:
             if old is not None and old.exists:
@@ -57,7 +57,7 @@ class Topics:
 
     async def update(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
         """Replace all properties; what is not given has its default. Raises `TopicNotFound`."""
-        ttl_s, others = self._admission.properties(topic_id.namespace, properties)
+        ttl_s, others = self.admission.properties(topic_id.namespace, properties)
 
         def updated(old: TopicMetadata | None) -> TopicMetadata:
             # The time is taken within the change: see `unchanging`. It may have gone back since

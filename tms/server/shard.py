@@ -30,6 +30,7 @@ from tms.core.text.store_url import HBASE, has_scheme
 from tms.core.values.lags import ReaderLag
 from tms.core.values.shards import EVERY_ID, OwnIds
 from tms.core.values.store_access import StoreAccess
+from tms.messaging.admission import Admission
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
 from tms.messaging.groups.service import GroupService
@@ -39,6 +40,7 @@ from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.topics import Topics
 from tms.messaging.write_requests import Writing
 from tms.namespaces.opening import DeclaredNamespaces
 from tms.server.stores import hbase_options, importing
@@ -259,11 +261,10 @@ def _services(
             engine.metrics.memory.show(kind, partial(count, journal))
     writing = Writing(engine, journal)
     subscriptions = SubscriptionService(engine, journal)
-    groups = GroupService(engine, subscriptions, journal)
+    topics = Topics(engine, Admission(engine.limits, engine.clock, process.namespaces.rules))
+    groups = GroupService(writing, topics, subscriptions, journal)
     carriers = carriers_of(writing, subscriptions, groups)
-    messaging = Service(
-        writing, carriers=carriers, declared=process.namespaces.rules, values=process.values
-    )
+    messaging = Service(writing, topics=topics, carriers=carriers, values=process.values)
     if journal is None:
         return messaging, subscriptions, groups, None
     snapshots = Snapshots(

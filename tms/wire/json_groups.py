@@ -98,6 +98,7 @@ class GroupStateBody(msgspec.Struct):
     members: Count
     limited_by: Limit
     stopped_at: str | None
+    dying: Count = 0
 
 
 class GroupBody(msgspec.Struct):
@@ -126,7 +127,7 @@ class OpenBody(msgspec.Struct):
 
     id: MessageIdText
     attempts: Count
-    state: Literal["available", "leased", "waiting", "blocked"]
+    state: Literal["available", "leased", "waiting", "blocked", "dying"]
     member: str | None
     until_ms: TimeMs | None
     last_member: str | None = None

@@ -89,13 +89,16 @@ class AcksBody(msgspec.Struct, forbid_unknown_fields=True):
     ids: Ids | None = None
 
 
-class NacksBody(msgspec.Struct, forbid_unknown_fields=True):
+class NacksBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Messages of a delivery that failed; without a delay, the group's back-off counts."""
 
     delivery: Delivery
     ids: Ids | None = None
     delay_s: Delay | None = None
     reason: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+    dead: Annotated[
+        bool, msgspec.Meta(description="It was the last attempt: they become dead letters.")
+    ] = False
 
 
 MessagesOfDelivery = Annotated[AcksBody, described_by(reference("MessagesOfDelivery"))]
@@ -192,7 +195,9 @@ def _parts_of(settle: Settle) -> dict[str, Any]:
     return {
         "acks": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.acks],
         "nacks": [
-            NacksBody(each.delivery, _hexes(each.ids), each.delay_s, kept_of(each.reason))
+            NacksBody(
+                each.delivery, _hexes(each.ids), each.delay_s, kept_of(each.reason), each.dead
+            )
             for each in settle.nacks
         ],
         "release": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.releases],
@@ -213,7 +218,10 @@ def _ids(told: Iterable[str] | None) -> list[bytes] | None:
 def _settle_of(body: SettlePartsBody) -> Settle:
     return Settle(
         [Acks(each.delivery, _ids(each.ids)) for each in body.acks],
-        [Nacks(each.delivery, _ids(each.ids), each.delay_s, each.reason) for each in body.nacks],
+        [
+            Nacks(each.delivery, _ids(each.ids), each.delay_s, each.reason, each.dead)
+            for each in body.nacks
+        ],
         [Releases(each.delivery, _ids(each.ids)) for each in body.release],
         body.extend,
         body.lease_s,

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-import httpx
 import pytest
 
+from tests.api.groups import GROUP, SHARED, group, publish, settle, take
 from tests.api.rest import NOW_MS, TOPIC, Rest, refusal
 from tests.api.transactions import started
 from tms.core.values.groups import Take
@@ -14,30 +14,6 @@ from tms.wire.avro_taken import decode_taken
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 
 pytestmark = pytest.mark.anyio
-
-GROUP = f"{TOPIC}/subscriptions/workers"
-SHARED = {"kind": "shared"}
-
-
-async def group(own: Rest, **settings: Any) -> dict[str, Any]:
-    await own.create()
-    answer = await own.http.put(GROUP, json={**SHARED, **settings})
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
-
-
-async def publish(own: Rest, *payloads: str) -> None:
-    body = {"messages": list(payloads)}
-    assert (await own.http.post(f"{TOPIC}/publish", json=body)).status_code == 200
-
-
-async def take(own: Rest, member: str = "a", wait: float = 0, **more: Any) -> httpx.Response:
-    return await own.http.post(f"{GROUP}/take?wait={wait}", json={"member": member, **more})
-
-
-async def settle(own: Rest, member: str = "a", **parts: Any) -> httpx.Response:
-    return await own.http.post(f"{GROUP}/settle", json={"member": member, **parts})
 
 
 async def test_a_group_is_created_shown_listed_and_deleted(own: Rest) -> None:
@@ -187,3 +163,22 @@ async def test_settings_change(own: Rest) -> None:
     await publish(own, "1")
     assert (await take(own)).json()["limited_by"] == "paused"
     assert await own.services.groups.take(TopicId("ns", "t"), "workers", Take("a"))
+
+
+async def test_an_operator_skips_messages_and_takes_them_back(own: Rest) -> None:
+    await group(own)
+    await publish(own, "1", "2", "3")
+    taken = (await take(own, messages=3)).json()
+    first, second, _ = (each["id"] for each in taken["messages"])
+    assert (await own.http.post(f"{GROUP}/skip", json={"ids": [first]})).json() == {"skipped": 1}
+    answer = await own.http.post(f"{GROUP}/release", json={"ids": [second], "failed": True})
+    assert answer.json() == {"released": 1}
+    assert (await own.http.post(f"{GROUP}/release", json={"member": "a"})).json() == {"released": 1}
+    found = (await own.http.get(f"{GROUP}/open")).json()
+    assert [(each["attempts"], each["state"]) for each in found] == [
+        (1, "waiting"),
+        (0, "available"),
+    ]
+    for path in ("skip", "release"):
+        answer = await own.http.post(f"{GROUP}/{path}", json={})
+        assert refusal(answer) == (400, "invalid_body")

@@ -35,7 +35,9 @@ KEYS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 BACK = st.integers(0, 4)
 """The last delivery, or one before it; most of the earlier ones have nothing any more."""
 PART = st.sampled_from((slice(None), slice(1), slice(1, None), slice(2, 3)))
-HOW = st.sampled_from(("ack", "ack all", "nack", "now", "release", "extend", "shorten", "lengthen"))
+HOW = st.sampled_from(
+    ("ack", "ack all", "nack", "now", "reject", "release", "extend", "shorten", "lengthen")
+)
 MEMBERS = [Taker("a", None), Taker("b", "bea"), Taker("b", None), Taker("c", None)]
 
 
@@ -66,13 +68,27 @@ class GroupMachine(RuleBasedStateMachine):
         """The messages that were read at a restart, and not given since."""
         self.window = range(0)
         """The numbers that may have been given before that without being written."""
+        self.dead: list[bytes] = []
+        """The messages that are dead letters, and not redriven."""
+        self.letters = 0
         self.rows: list[bytes] = []
         self.start = b""
 
-    @initialize(member_max=st.sampled_from((1_000, 2)))
-    def begin(self, member_max: int) -> None:
+    @initialize(
+        member_max=st.sampled_from((1_000, 2)),
+        attempts_max=st.sampled_from((0, 1, 2)),
+        dead_letters_max=st.sampled_from((100, 2)),
+    )
+    def begin(self, member_max: int, attempts_max: int, dead_letters_max: int) -> None:
         self.by_key = self.order is Order.KEY
-        self.settings = GroupSettings(order=self.order, member_max=member_max, retry_s_max=4)
+        self.settings = GroupSettings(
+            order=self.order,
+            member_max=member_max,
+            retry_s_max=4,
+            attempts_max=attempts_max,
+            dead_letter="dead",
+            dead_letters_max=dead_letters_max,
+        )
         self.commands = GroupCommands(OpenMessages(by_key=self.by_key), self.settings, self.now_ms)
         self.snapshot()
 
@@ -139,6 +155,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.written.pop(each, None)
         for each in ids:
             assert each not in self.settled, "what is settled is not given"
+            assert each not in commands.state.dying, "what is dying is not given"
 
     @rule(keys=KEYS, member=st.sampled_from(MEMBERS), part=PART, how=HOW)
     def take_and_settle(self, keys: list[int], member: Taker, part: slice, how: str) -> None:
@@ -170,6 +187,7 @@ class GroupMachine(RuleBasedStateMachine):
             "ack": Settle(acks=[Acks(number, some)]),
             "ack all": Settle(acks=[Acks(number)]),
             "nack": Settle(nacks=[Nacks(number, some, reason="no")]),
+            "reject": Settle(nacks=[Nacks(number, some, dead=True)]),
             "now": Settle(nacks=[Nacks(number, some, delay_s=0)]),
             "release": Settle(releases=[Releases(number, some)]),
             "extend": Settle(extend=[]),
@@ -223,6 +241,37 @@ class GroupMachine(RuleBasedStateMachine):
         done = self.commands.settle(member, Settle(acks=[Acks(number, [each])]), self.now_ms)
         assert [one.reason for one in done.refused] == [Refusal.LEASE_LOST]
         assert not done.settled
+
+    @precondition(lambda self: self.commands.state.dying)
+    @rule(count=st.integers(1, 3))
+    def bury(self, count: int) -> None:
+        ids = list(self.commands.state.dying)[:count]
+        assert self.commands.still_dying(ids)
+        self.commands.buried(ids, self.now_ms)
+        assert not self.commands.still_dying(ids)
+        self.settled |= set(ids)
+        self.dead += ids  # by key, earlier ones of its key may still be leased
+
+    @precondition(lambda self: self.dead)
+    @rule(data=st.data(), is_settled_through=st.booleans())
+    def redrive(self, data: st.DataObject, *, is_settled_through: bool) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(self.dead), min_size=1, unique=True))
+        letters = [MessageId(T, self.letters + place).encode() for place in range(len(chosen))]
+        self.letters += len(chosen)
+        redriven = letters[-1] if is_settled_through else self.commands.state.redriven
+        opened = self.commands.reopen(
+            redriven, letters, {each: self.keys[each] for each in chosen}, self.now_ms
+        )
+        assert opened == len(chosen)
+        assert all(map(self.commands.state.is_handled, letters))
+        self.dead = [each for each in self.dead if each not in chosen]
+        self.settled -= set(chosen)
+        for each in chosen:
+            assert self.commands.state.open[each].attempts == 0
+            self.last[each] = (0, MEMBERS[0])  # no ack of a delivery before counts
+            self.written.pop(each, None)
+        for ids in (self.kept, self.unwritten, self.read_again):
+            ids -= set(chosen)
 
     @rule(keys=KEYS, member=st.sampled_from(MEMBERS))
     def crash(self, keys: list[int], member: Taker) -> None:
@@ -313,6 +362,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert state[:3] == folded[:3]
         assert state.ids == folded.ids
         assert state.marks == folded.marks
+        assert state[-3:] == folded[-3:], "the dying, and the dead letters that are dealt with"
         told = [
             [
                 (number, d.taker, d.sequence, each.ids_of(number))
@@ -346,6 +396,8 @@ class GroupMachine(RuleBasedStateMachine):
         for _ in range(400):
             if not self.commands.state.open:
                 break
+            if self.commands.state.dying:
+                self.commands.buried(list(self.commands.state.dying), self.now_ms)
             self.now_ms += 5_000
             self.commands.end_leases(self.now_ms)
             reserved = self.commands.reserve(self.commands.room(worker), self.now_ms)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tms.core.values.groups import Refusal
-from tms.messaging.groups import acks, commands, state
+from tms.messaging.groups import acks, commands, death_rate, edits, state
 from tms.messaging.groups.open_entries import Taker
 
 
@@ -94,3 +94,22 @@ def without_expiry(patch: pytest.MonkeyPatch) -> None:
 
 def without_leaving(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commands.GroupCommands, "begin_anew", lambda *_: None)
+
+
+def without_death(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commands.GroupCommands, "_die", lambda _, failed, *__, **___: list(failed))
+
+
+def without_death_rate(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(death_rate.DeathRate, "take", lambda *_: True)
+
+
+def without_release_for_reopened(patch: pytest.MonkeyPatch) -> None:
+    """What is leased of the key of a reopened message stays leased, though it is not the first."""
+    apply = state.OpenMessages.apply
+
+    def keeping(self: state.OpenMessages, edit: edits.Edit, now_ms: int) -> None:
+        if not isinstance(edit, edits.ReleasedEdit):
+            apply(self, edit, now_ms)
+
+    patch.setattr(state.OpenMessages, "apply", keeping)

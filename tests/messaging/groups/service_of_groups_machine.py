@@ -36,10 +36,13 @@ from tms.core.values.groups import (
     Take,
     Taken,
 )
-from tms.core.values.message import Message
+from tms.core.values.message import FIRST_ID, Message
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
 from tms.messaging.store_threads import OnDone, StoreThread
 from tms.server.node import OpenServices, services_on
 
+DEAD = TopicId(TOPIC.namespace, f"{TOPIC.name}--dead")
 Result = TypeVar("Result")
 MEMBERS = st.sampled_from(["a", "b", "c"])
 KEYS = st.lists(st.sampled_from([b"k", b"l", None]), min_size=1, max_size=4)
@@ -72,8 +75,8 @@ class GroupServiceMachine(RuleBasedStateMachine):
     def open_store(self) -> StoreTables:
         raise AssertionError("a subclass gives the store")
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(attempts_max=st.sampled_from([0, 1, 2]))
+    def begin(self, attempts_max: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(StoreThread, "call", call_in_loop)
         self.loop = VirtualLoop()
@@ -87,15 +90,33 @@ class GroupServiceMachine(RuleBasedStateMachine):
         """Transactions in progress, and what they published."""
         self.unsure: set[int] = set()
         """Transactions whose commit had no answer."""
-        self.followed = Followed()
+        self.attempts_max = attempts_max
+        self.earlier: set[bytes] = set()
+        """Ids of the dead letters of groups that were deleted."""
+        self.redriven: set[bytes] = set()
+        """Ids of messages that were redriven, perhaps."""
+        self.follow()
         self.pairs: list[tuple[bytes, list[bytes]]] = []
         """The message of a commit without an answer, and the ids that it acknowledged."""
         self.run(self.start())
-        self.run(self.services.messaging.create_topic(TOPIC))
+        for topic_id in (TOPIC, DEAD):
+            self.run(self.services.messaging.create_topic(topic_id))
         self.run(self.create())
 
+    def follow(self) -> None:
+        # What becomes a dead letter is settled by nobody.
+        self.followed = Followed(keeps_all=not self.attempts_max)
+
     async def create(self) -> None:
-        settings = GroupSettings(order=self.order, lease_s=5, retry_s=1, retry_s_max=3)
+        settings = GroupSettings(
+            order=self.order,
+            lease_s=5,
+            retry_s=1,
+            retry_s_max=3,
+            attempts_max=self.attempts_max,
+            dead_letter=DEAD.name if self.attempts_max else "",
+            dead_letters_max=10_000,
+        )
         await self.services.groups.create_group(TOPIC, "g", settings)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -215,7 +236,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.followed.given)
     @rule(
         data=st.data(),
-        how=st.sampled_from(["ack", "ack", "nack", "release", "extend", "shorten"]),
+        how=st.sampled_from(["ack", "ack", "nack", "reject", "release", "extend", "shorten"]),
         dies=st.sampled_from([None, None, None, "before", "after"]),
     )
     def settle(self, data: Any, how: str, dies: str | None) -> None:
@@ -224,6 +245,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         settle = {
             "ack": Settle(acks=[Acks(given.delivery, ids)]),
             "nack": Settle(nacks=[Nacks(given.delivery, ids)]),
+            "reject": Settle(nacks=[Nacks(given.delivery, ids, dead=True)]),
             "release": Settle(releases=[Releases(given.delivery, ids)]),
             "extend": Settle(extend=[given.delivery]),
             "shorten": Settle(extend=[given.delivery], lease_s=1),
@@ -232,6 +254,15 @@ class GroupServiceMachine(RuleBasedStateMachine):
         done = self.under(work, dies)
         if how == "ack":
             self.check_pairs(self.followed.acked(ids, done))
+
+    @precondition(lambda self: self.attempts_max)
+    @rule(count=st.integers(1, 3), dies=st.sampled_from([None, None, "before", "after"]))
+    def redrive(self, count: int, dies: str | None) -> None:
+        groups = self.services.groups
+        letters = self.run(groups.dead_letters(TOPIC, "g", limit=count)).letters
+        self.redriven |= {each.origin.id for each in letters}
+        if letters:
+            self.under(groups.redrive(TOPIC, "g", [each.id for each in letters]), dies)
 
     @rule(number=st.integers(1, 2**50), member=MEMBERS)
     def ack_what_was_never_given(self, number: int, member: str) -> None:
@@ -264,8 +295,10 @@ class GroupServiceMachine(RuleBasedStateMachine):
         if commits and not self.open:
             self.begin_transaction()
         self.run(self.used_while_deleted(given if commits else None, waits=waits))
+        self.earlier = {each.id for each in self.run(self.letters())}
+        self.redriven.clear()
         self.run(self.create())
-        self.followed = Followed()
+        self.follow()
         self.pairs.clear()
 
     async def used_while_deleted(self, given: Given | None, *, waits: bool) -> None:
@@ -338,6 +371,12 @@ class GroupServiceMachine(RuleBasedStateMachine):
             if dies is not None:
                 self.run(self.again())
 
+    async def letters(self) -> list[Message]:
+        """Return all dead letters of the present group."""
+        poll = self.services.messaging.poll(DEAD, Reading(FIRST_ID))
+        found = [message async for block in poll for message in block]
+        return [each for each in found if each.id not in self.earlier]
+
     def teardown(self) -> None:
         if not hasattr(self, "services"):
             return
@@ -365,11 +404,21 @@ class GroupServiceMachine(RuleBasedStateMachine):
                 continue
             shown = self.run(self.services.groups.group(TOPIC, "g")).state
             assert shown.stopped_at is None
+            if shown.dying:
+                self.run(until(self.is_buried))
             if not shown.open and not shown.unread:
                 break
         else:
             raise AssertionError("messages are never given")
         settled = {self.followed.seen[one] for one in self.followed.acknowledged}
         perhaps = {self.followed.seen[one] for one in self.followed.maybe}
-        lost = set(self.committed) - settled - perhaps
+        letters = self.run(self.letters())
+        lost = set(self.committed) - settled - perhaps - {each.payload for each in letters}
         assert not lost, "never given"
+        origins = [bytes.fromhex(each.headers["tms-dead-id"].decode()) for each in letters]
+        once = [each for each in origins if each not in self.redriven]
+        assert len(once) == len(set(once)), "two dead letters of one message"
+        assert not self.followed.acknowledged & set(once), "acknowledged, and a dead letter"
+
+    async def is_buried(self) -> bool:
+        return not (await self.services.groups.group(TOPIC, "g")).state.dying

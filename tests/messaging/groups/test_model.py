@@ -10,12 +10,16 @@ from hypothesis.stateful import (
 from tests.messaging.groups.group_machine import ByKey, GroupMachine, T, Unordered
 from tests.scale import scaled
 from tms.core.errors import StoreCorrupt
+from tms.core.values.dead_letters import Disposition
 from tms.core.values.message import MessageId
 from tms.messaging.groups.edits import (
+    Death,
+    DyingEdit,
     FailedEdit,
     How,
     ReadEdit,
     ReleasedEdit,
+    ReopenedEdit,
     SettledEdit,
     SoughtEdit,
     TakenEdit,
@@ -58,6 +62,25 @@ edits = st.one_of(
         st.text(max_size=5),
     ),
     st.builds(ReleasedEdit, ascending_ids),
+    st.builds(
+        DyingEdit,
+        st.builds(
+            Death,
+            st.sampled_from(Disposition),
+            st.integers(0, 2**62),
+            st.text(max_size=5),
+            st.text(max_size=5),
+        ),
+        ascending_ids,
+    ),
+    st.builds(
+        lambda redriven, handled, ids: ReopenedEdit(
+            redriven, handled, ids, [each[-8:] for each in ids]
+        ),
+        st.none() | message_ids,
+        ascending_ids,
+        ascending_ids,
+    ),
     st.builds(SoughtEdit, st.none() | message_ids, st.integers(0, 2**62)),
 )
 

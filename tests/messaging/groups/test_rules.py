@@ -6,6 +6,8 @@ import pytest
 
 from tests.messaging.groups.group_machine import MEMBERS, GroupMachine
 from tests.messaging.groups.rules_off import (
+    without_death,
+    without_death_rate,
     without_expiry,
     without_floor,
     without_known_deliveries,
@@ -16,6 +18,7 @@ from tests.messaging.groups.rules_off import (
     without_one_end,
     without_refusal,
     without_release_behind,
+    without_release_for_reopened,
     without_wait,
 )
 from tms.core.values.group_settings import Order
@@ -36,7 +39,7 @@ class Story(GroupMachine):
     def __init__(self, order: Order = Order.NONE) -> None:
         super().__init__()
         self.order = order
-        self.begin(member_max=1_000)
+        self.begin(member_max=1_000, attempts_max=2, dead_letters_max=2)
 
     def read(self, *keys: int) -> list[bytes]:
         self.publish(keys=list(keys))
@@ -160,6 +163,38 @@ def a_lease_that_was_shortened_and_lengthened_ends_once() -> None:
     assert [each.attempts for each in story.commands.state.open.values()] == [1, 1]
 
 
+def the_last_attempt_is_the_last() -> None:
+    story = Story()
+    [first] = story.read(0)
+    for _ in range(2):
+        number = story.lease(MEMBERS[0], 1)
+        story.end(MEMBERS[0], Settle(nacks=[Nacks(number, delay_s=0)]))
+    assert list(story.commands.state.dying) == [first]
+    story.bury(1)
+    assert not story.commands.state.open
+
+
+def no_more_die_than_may() -> None:
+    story = Story()
+    story.read(0, 1, 2)
+    number = story.lease(MEMBERS[0], 3)
+    story.end(MEMBERS[0], Settle(nacks=[Nacks(number, dead=True)]))
+    assert len(story.commands.state.dying) == 2
+    assert story.commands.settings.paused
+
+
+def a_redriven_message_is_the_first_of_its_key() -> None:
+    story = Story(Order.KEY)
+    first, second = story.read(0, 0)
+    number = story.lease(MEMBERS[0], 1)
+    story.end(MEMBERS[0], Settle(nacks=[Nacks(number, dead=True)]))
+    story.bury(1)
+    later = story.lease(MEMBERS[0], 1)
+    story.commands.reopen(None, [], {first: story.keys[first]}, story.now_ms)
+    story.look()
+    assert not story.commands.state.has(later, second)
+
+
 def an_extension_without_a_length_shortens_nothing() -> None:
     story = Story()
     story.read(0)
@@ -202,6 +237,9 @@ STORIES: dict[Callable[[], None], Callable[[pytest.MonkeyPatch], None]] = {
     an_extension_without_a_length_shortens_nothing: without_least_end,
     leases_begin_anew_after_a_standstill: without_new_leases,
     what_has_expired_is_settled_but_for_what_somebody_has: without_expiry,
+    the_last_attempt_is_the_last: without_death,
+    no_more_die_than_may: without_death_rate,
+    a_redriven_message_is_the_first_of_its_key: without_release_for_reopened,
 }
 
 

@@ -15,10 +15,12 @@ from tms.core.errors import OutcomeUnknown, SubscriptionIsSingle
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.group_settings import DEFAULTS, GroupSettings
 from tms.core.values.groups import (
+    DeadLetters,
     Group,
     GroupMember,
     OpenMessage,
     Position,
+    Redriven,
     SeekTo,
     Settle,
     Settled,
@@ -27,8 +29,8 @@ from tms.core.values.groups import (
 )
 from tms.core.values.subscriptions import SubscriptionKind, check_subscription_name
 from tms.core.values.topic import TopicId
+from tms.wire import json_dead_letters, json_interventions, json_subscriptions, json_takes
 from tms.wire import json_groups as bodies
-from tms.wire import json_subscriptions, json_takes
 from tms.wire.avro_taken import decode_taken
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 
@@ -149,6 +151,60 @@ class RemoteGroups:
         answer = await self._calls.safely("POST", path, body, JSON)
         with of_the_server():
             return bodies.decode_group(answer, topic_id)
+
+    async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
+        """Settle open messages, whoever has them; return how many were open."""
+        path, body = f"{_path(topic_id, name)}/skip", json_interventions.encode_skip(ids)
+        answer = await self._calls.once("POST", path, body, JSON)
+        with of_the_server():
+            return json_interventions.decode_skipped(answer)
+
+    async def take_back(
+        self,
+        topic_id: TopicId,
+        name: str,
+        ids: Sequence[bytes] = (),
+        *,
+        member: str | None = None,
+        failed: bool = False,
+    ) -> int:
+        """Take leased messages back from their members; return how many."""
+        body = json_interventions.encode_release(ids, member, failed=failed)
+        answer = await self._calls.once("POST", f"{_path(topic_id, name)}/release", body, JSON)
+        with of_the_server():
+            return json_interventions.decode_released(answer)
+
+    async def dead_letters(
+        self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
+    ) -> DeadLetters:
+        """Return dead letters that are not dealt with, behind the id `after`."""
+        behind = "" if after is None else f"&after={after.hex()}"
+        path = f"{_path(topic_id, name)}/dead?limit={limit}{behind}"
+        answer = await self._calls.safely("GET", path)
+        with of_the_server():
+            return json_dead_letters.decode_letters(answer, topic_id.name, name)
+
+    async def redrive(
+        self,
+        topic_id: TopicId,
+        name: str,
+        ids: Sequence[bytes] | None = None,
+        *,
+        limit: int = 100,
+        publish: bool = False,
+    ) -> Redriven:
+        """Give the messages of dead letters again, or publish them anew."""
+        body = json_dead_letters.encode_redrive(ids, limit, publish=publish)
+        answer = await self._calls.once("POST", f"{_path(topic_id, name)}/dead/redrive", body, JSON)
+        with of_the_server():
+            return json_dead_letters.decode_redriven(answer)
+
+    async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
+        """Deal with dead letters by doing nothing; return how many there were."""
+        path, body = f"{_path(topic_id, name)}/dead/drop", json_dead_letters.encode_drop(ids)
+        answer = await self._calls.once("POST", path, body, JSON)
+        with of_the_server():
+            return json_dead_letters.decode_dropped(answer)
 
 
 def _path(topic_id: TopicId, name: str) -> str:

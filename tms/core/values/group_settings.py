@@ -16,6 +16,8 @@ from tms.core.errors import InvalidRequest
 
 DELAY_S_MAX: Final = 30 * 86_400
 LEASE_S_MAX: Final = 43_200
+ATTEMPTS_MAX: Final = 1_000
+DEAD_LETTERS_MAX: Final = 10_000
 OPEN_MAX: Final = 100_000
 """The most open messages of one group, and the most that one commit acknowledges."""
 
@@ -54,6 +56,33 @@ class GroupSettings:
         1_000
     )
     paused: Annotated[bool, Meta(description="Whether takes get nothing.")] = False
+    attempts_max: Annotated[
+        int,
+        _number(
+            0,
+            ATTEMPTS_MAX,
+            "How many attempts a message has before it becomes a dead letter; 0: no bound.",
+        ),
+    ] = 0
+    dead_letter: Annotated[
+        str,
+        Meta(
+            description="The topic of dead letters, in the same namespace. It is TOPIC--dead if "
+            "only `attempts_max` is given, and empty if there is none."
+        ),
+    ] = ""
+    dead_letters_max: Annotated[
+        int,
+        _number(
+            1,
+            DEAD_LETTERS_MAX,
+            "The group pauses itself before more messages than this become dead letters within "
+            "`dead_letters_per_s`.",
+        ),
+    ] = 100
+    dead_letters_per_s: Annotated[
+        int, _number(1, 86_400, "The seconds in which `dead_letters_max` are counted.")
+    ] = 60
 
 
 class GroupOptions(TypedDict, total=False):
@@ -65,6 +94,10 @@ class GroupOptions(TypedDict, total=False):
     open_max: int
     member_max: int
     paused: bool
+    attempts_max: int
+    dead_letter: str
+    dead_letters_max: int
+    dead_letters_per_s: int
 
 
 DEFAULTS: Final = GroupSettings()

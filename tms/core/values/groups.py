@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, Protocol
 
 from tms.core.errors import InvalidRequest
 from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.dead_letters import DeadLetter
 from tms.core.values.group_settings import DEFAULTS, DELAY_S_MAX, GroupSettings
 from tms.core.values.message import MessageBlock
 from tms.core.values.topic import TopicId
@@ -24,6 +25,8 @@ from tms.core.values.topic import TopicId
 MEMBER_CHARS_MAX: Final = 128
 REASON_BYTES_MAX: Final = 200
 TAKE_MESSAGES_MAX: Final = 1_000
+REDRIVEN_MAX: Final = 1_000
+"""The most dead letters that one request names or deals with."""
 SETTLED_IDS_MAX: Final = 10_000
 """The most messages that one settle names."""
 _MEMBER = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MEMBER_CHARS_MAX}}}", re.ASCII)
@@ -62,6 +65,8 @@ class LimitedBy(StrEnum):
     RETRY = "retry"
     """Messages are there that failed, and wait for their next attempt."""
     PAUSED = "paused"
+    DEAD_LETTER = "dead_letter"
+    """Messages are there whose dead letters cannot be written now."""
     SERVER = "server"
     """As many messages are open as the server may have."""
 
@@ -76,6 +81,8 @@ class Refusal(StrEnum):
     member's, or from before a seek."""
     EARLIER_OPEN = "earlier_open"
     """By key: an earlier message of its key is not settled."""
+    NO_DEAD_LETTER = "no_dead_letter"
+    """The group has no topic of dead letters; the member still has the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ class GroupState:
     oldest_s: float | None
     """The age in seconds of the oldest open message."""
     members: int
+    dying: int
+    """How many are about to become dead letters."""
     limited_by: LimitedBy | None
     """The reason why a take would get nothing now."""
     stopped_at: int | None
@@ -133,6 +142,8 @@ class Nacks:
     """The seconds before the next attempt; None: the back-off of the group's settings."""
     reason: str = ""
     """At most `REASON_BYTES_MAX` bytes of it are kept."""
+    dead: bool = False
+    """Whether it was the last attempt: the messages become dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +255,7 @@ class OpenMessage:
     id: bytes
     attempts: int
     """How many attempts have failed."""
-    state: Literal["available", "leased", "waiting", "blocked"]
+    state: Literal["available", "leased", "waiting", "blocked", "dying"]
     member: str | None
     """Who has it, if it is leased."""
     until_ms: int | None
@@ -253,6 +264,25 @@ class OpenMessage:
     """The member that had it last; None if that is not known."""
     reason: str | None = None
     """Why it failed last, as its member said; kept for the newest 1,000 failed messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Dead letters of a group that are not dealt with."""
+
+    letters: Sequence[DeadLetter]
+    next: bytes | None
+    """The id behind which to go on; None at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """The outcome of a redrive."""
+
+    redriven: int
+    """How many messages are given again, or were published anew."""
+    expired: Sequence[bytes]
+    """The dead letters whose messages are not in the topic any more; they can be published anew."""
 
 
 class SeekTo(StrEnum):
@@ -357,3 +387,55 @@ class Groups(Protocol):
 
     async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
         """Drop all that is open, and read on from `to`; acks from before are refused."""
+        ...
+
+    async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
+        """Settle open messages, whoever has them; return how many were open. Durable.
+
+        Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
+        """
+        ...
+
+    async def take_back(
+        self,
+        topic_id: TopicId,
+        name: str,
+        ids: Sequence[bytes] = (),
+        *,
+        member: str | None = None,
+        failed: bool = False,
+    ) -> int:
+        """Take leased messages back from their members; return how many. Durable.
+
+        These are the messages with `ids`, and all that a `member` holds. No attempt is counted,
+        unless they `failed`.
+        """
+        ...
+
+    async def dead_letters(
+        self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
+    ) -> DeadLetters:
+        """Return dead letters of the group that are not dealt with, behind the id `after`.
+
+        Fewer than `limit` may be followed by more: `next` says so.
+        """
+        ...
+
+    async def redrive(
+        self,
+        topic_id: TopicId,
+        name: str,
+        ids: Sequence[bytes] | None = None,
+        *,
+        limit: int = 100,
+        publish: bool = False,
+    ) -> Redriven:
+        """Give the messages of dead letters again, to this group alone, from the first attempt.
+
+        Of those with `ids`, or the oldest `limit`. With `publish` they are published to the topic
+        anew, for all its readers. Durable when it returns.
+        """
+        ...
+
+    async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
+        """Deal with dead letters by doing nothing; return how many there were."""

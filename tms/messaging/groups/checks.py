@@ -46,6 +46,11 @@ def check_commit_acks(acks: Sequence[CommitAcks]) -> None:
     _check_ids([each.ids for each in acks], OPEN_MAX)
 
 
+def check_ids(ids: Sequence[bytes], most: int = SETTLED_IDS_MAX) -> None:
+    """Raise `InvalidRequest` (invalid_group, invalid_message_id)."""
+    _check_ids([ids], most)
+
+
 def _check_ids(parts: Sequence[Sequence[bytes]], most: int) -> None:
     count = sum(map(len, parts))
     if count > most:

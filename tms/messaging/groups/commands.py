@@ -7,12 +7,16 @@ bodies are read, then `lease` follows.
 1. An ack counts as `acks` says, late ones too.
 2. A nack, a release and an extension need the lease.
 3. By key, if a message fails, those that are leased behind it go back, uncounted.
+4. A message whose last attempt failed, or that was rejected, is dying: it is not given any more,
+   and keeps its key, until it is written as a dead letter. An ack before that counts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tms.core.limits import MS_PER_S
+from tms.core.values.dead_letters import Disposition
 from tms.core.values.group_settings import GroupSettings
 from tms.core.values.groups import (
     Acks,
@@ -27,12 +31,16 @@ from tms.core.values.groups import (
     kept_of,
 )
 from tms.messaging.groups.acks import AckCheck, UnwrittenTakes
+from tms.messaging.groups.death_rate import DeathRate
 from tms.messaging.groups.edits import (
+    Death,
+    DyingEdit,
     Edit,
     FailedEdit,
     How,
     ReadEdit,
     ReleasedEdit,
+    ReopenedEdit,
     SettledEdit,
     SoughtEdit,
     TakenEdit,
@@ -52,8 +60,8 @@ class Reservation(NamedTuple):
 
     ids: Sequence[bytes]
     """Ascending."""
-    floor: int
-    """If the group was moved meanwhile, it is another."""
+    epoch: int
+    """If the group was moved or messages were reopened since, it is another."""
 
 
 class GroupCommands:
@@ -73,6 +81,7 @@ class GroupCommands:
         """No delivery from now on has a smaller number."""
         self._unwritten = UnwrittenTakes(state.through, state.last_delivery, self._first_number)
         self._edits: list[bytes] = []
+        self.deaths = DeathRate()
         self.told = 0
         """How many ids the edits had since the last snapshot: so long they are to be read."""
 
@@ -129,22 +138,22 @@ class GroupCommands:
 
     def reserve(self, limit: int, now_ms: int) -> Reservation:
         """Return the next messages to give; `lease` or `give_up` must follow."""
-        return Reservation(self.state.reserve(limit, now_ms), self.state.floor)
+        return Reservation(self.state.reserve(limit, now_ms), self.state.epoch)
 
     def joined(self, *parts: Reservation) -> Reservation:
-        """Return several reservations as one, without what was reserved before a seek."""
-        floor = self.state.floor
-        ids = sorted(each for part in parts if part.floor == floor for each in part.ids)
-        return Reservation(ids, floor)
+        """Return several reservations as one, without those that have ended."""
+        epoch = self.state.epoch
+        ids = sorted(each for part in parts if part.epoch == epoch for each in part.ids)
+        return Reservation(ids, epoch)
 
     def give_up(self, reserved: Reservation) -> None:
         """Let others have what was reserved."""
-        if reserved.floor == self.state.floor:
+        if reserved.epoch == self.state.epoch:
             self.state.unreserve(reserved.ids)
 
     def still_open(self, reserved: Reservation) -> list[bytes]:
         """Return what was reserved and has not been settled meanwhile."""
-        if reserved.floor != self.state.floor:
+        if reserved.epoch != self.state.epoch:
             return []
         return [each for each in reserved.ids if each in self.state.open]
 
@@ -184,11 +193,39 @@ class GroupCommands:
             return LimitedBy.MEMBER_MAX
         if len(state.open) >= self.settings.open_max:
             return LimitedBy.OPEN_MAX
-        if state.is_waiting():
-            return LimitedBy.RETRY
+        if state.is_waiting() or state.dying:
+            return LimitedBy.RETRY if state.is_waiting() else LimitedBy.DEAD_LETTER
         if state.by_key and len(state.open) > state.leased:
             return LimitedBy.KEYS
         return None
+
+    # -- an operator's hand
+
+    def skip(self, ids: Iterable[bytes], now_ms: int) -> int:
+        """Settle open messages, whoever has them; return how many."""
+        there = sorted(self.state.open.keys() & ids)
+        if there:
+            self._do(SettledEdit(How.SKIPPED, there), now_ms)
+        return len(there)
+
+    def take_back(
+        self, ids: Iterable[bytes], member: str | None, now_ms: int, *, failed: bool
+    ) -> int:
+        """Take leased messages, or all that members of a name have, back; return how many.
+
+        If they `failed`, an attempt is counted.
+        """
+        state = self.state
+        leased = {each for each in state.open.keys() & ids if state.open[each].delivery}
+        for taker, numbers in state.of_member.items():
+            if taker.name == member:
+                leased.update(each for number in numbers for each in state.ids_of(number))
+        back = sorted(leased)
+        if failed:
+            self._fail(back, Why.NACK, None, now_ms)
+        else:
+            self._release(back, now_ms)
+        return len(back)
 
     # -- settling
 
@@ -198,6 +235,10 @@ class GroupCommands:
         acked = self._ack(member, settle.acks, refused, now_ms)
         for nacks in settle.nacks:
             held = self._held(member, nacks, refused)
+            if nacks.dead and not self.settings.dead_letter:
+                reason = Refusal.NO_DEAD_LETTER
+                refused += [RefusedMessage(nacks.delivery, each, reason) for each in held]
+                continue
             self._fail(held, Why.NACK, nacks, now_ms)
         for releases in settle.releases:
             self._release(self._held(member, releases, refused), now_ms)
@@ -293,6 +334,9 @@ class GroupCommands:
         failed, behind = self._behind(ids)
         delay_s = None if nacks is None else nacks.delay_s
         reason = "" if nacks is None else kept_of(nacks.reason)
+        if self.settings.dead_letter:
+            is_rejected = nacks is not None and nacks.dead
+            failed = self._die(failed, why, reason, now_ms, is_rejected=is_rejected)
         waits: dict[int, list[bytes]] = {}
         for each in failed:
             wait_ms = self._back_off_ms(each) if delay_s is None else int(delay_s * 1000)
@@ -302,6 +346,66 @@ class GroupCommands:
             self._do(FailedEdit(why, not_before_ms, group, reason), now_ms)
         if behind:
             self._do(ReleasedEdit(behind), now_ms)
+
+    def _die(
+        self, failed: Sequence[bytes], why: Why, reason: str, now_ms: int, *, is_rejected: bool
+    ) -> list[bytes]:
+        """Let those die that have no attempt left; return the others.
+
+        If more would die than may, the group is paused instead, and they get one more attempt.
+        """
+        state, settings = self.state, self.settings
+        dying: dict[Death, list[bytes]] = {}
+        left: list[bytes] = []
+        disposition = Disposition.ATTEMPTS if why is Why.NACK else Disposition.UNACKNOWLEDGED
+        disposition = Disposition.REJECTED if is_rejected else disposition
+        for each in failed:
+            opened = state.open[each]
+            is_last = 0 < settings.attempts_max <= opened.attempts + 1
+            if not (is_rejected or is_last):
+                left.append(each)
+            elif self.deaths.take(settings, now_ms):
+                member = "" if opened.last_taker is None else opened.last_taker.name
+                dying.setdefault(Death(disposition, now_ms, member, reason), []).append(each)
+            else:
+                left.append(each)
+                self.settings = replace(settings, paused=True)
+        for death, ids in dying.items():
+            self._do(DyingEdit(death, ids), now_ms)
+        return left
+
+    def still_dying(self, ids: Iterable[bytes]) -> bool:
+        """Return whether messages wait to be written as dead letters."""
+        return all(each in self.state.dying for each in ids)
+
+    def buried(self, ids: Sequence[bytes], now_ms: int) -> None:
+        """Settle messages that are written as dead letters in this flush."""
+        self._do(SettledEdit(How.DEAD, sorted(ids)), now_ms)
+
+    def reopen(
+        self,
+        redriven: bytes | None,
+        handled: Sequence[bytes],
+        messages: Mapping[bytes, bytes],
+        now_ms: int,
+    ) -> int:
+        """Deal with dead letters, and give `messages` again, each with the digest of its key.
+
+        Those that are open, or not read yet, are given anyway. Return how many were opened.
+        """
+        state = self.state
+        ids = sorted(each for each in messages if each not in state.open and state.was_read(each))
+        digests = [messages[each] for each in ids] if state.by_key else []
+        leased = [
+            each
+            for digest in set(digests) & state.keys.keys()
+            for each in state.keys[digest].open
+            if state.open[each].delivery
+        ]
+        if leased:
+            self._do(ReleasedEdit(sorted(leased)), now_ms)
+        self._do(ReopenedEdit(redriven, sorted(handled), ids, digests), now_ms)
+        return len(ids)
 
     def _behind(self, ids: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
         """Return which of `ids` fail, and which messages go back: by key, those behind them."""

@@ -4,10 +4,14 @@
     edit      := kind byte, length number, body
     1 READ    := through, ids, [digests]
     2 TAKEN   := delivery int64, lease ms uint32, member text, [principal text], [sequence], ids
-    3 SETTLED := how byte (0 ack, 3 gone), ids
+    3 SETTLED := how byte (0 ack, 1 dead letter, 2 skipped, 3 gone), ids
     4 FAILED  := why byte (0 nack, 1 lease ended), not before int64 ms, ids, reason text
     5 RELEASED := ids
+    6 REOPENED := through of the dead letters, ids of later dead letters, ids, [digests]
     7 SOUGHT  := through, floor int64
+    8 DYING   := death, ids
+    death     := disposition byte (0 attempts, 1 rejected, 2 unacknowledged), int64 ms, member text,
+                 reason text
     through   := 0x00, or 0x01 and an id of 20 bytes
     digests   := 8 bytes each id: BLAKE2b of the key, else of the id; by key only
     [x]       := 0x00, or 0x01 and x; sequence is a number
@@ -22,19 +26,36 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
+from tms.core.values.dead_letters import Disposition
 from tms.core.values.message import ID_BYTES
 from tms.messaging.groups.varints import GroupReader, ids_bytes, number_bytes, text_bytes
 
 DIGEST_BYTES: Final = 8
 ROW_VERSION: Final = 1
 _ROW_START_BYTES: Final = 5
-_READ, _TAKEN, _SETTLED, _FAILED, _RELEASED, _SOUGHT = 1, 2, 3, 4, 5, 7
+
+
+class _Kind:
+    """The kinds of edits; not an enum, which would cost time. DO NOT CHANGE: on disk."""
+
+    READ: Final = 1
+    TAKEN: Final = 2
+    SETTLED: Final = 3
+    FAILED: Final = 4
+    RELEASED: Final = 5
+    REOPENED: Final = 6
+    SOUGHT: Final = 7
+    DYING: Final = 8
 
 
 class How(IntEnum):
     """The end of a message. DO NOT CHANGE: on disk."""
 
     ACK = 0
+    DEAD = 1
+    """It was written to the topic of dead letters."""
+    SKIPPED = 2
+    """An operator skipped it."""
     GONE = 3
     """It expired, was trimmed, or a newer message took its place."""
 
@@ -89,6 +110,35 @@ class ReleasedEdit(NamedTuple):
     ids: Sequence[bytes]
 
 
+class Death(NamedTuple):
+    """The end of a message's last attempt."""
+
+    disposition: Disposition
+    at_ms: int
+    member: str
+    """Who had it; empty if that is not known."""
+    reason: str
+
+
+class DyingEdit(NamedTuple):
+    """An attempt failed, and was the last one: the messages wait to be written as dead letters."""
+
+    death: Death
+    ids: Sequence[bytes]
+
+
+class ReopenedEdit(NamedTuple):
+    """Dead letters are dealt with; those of their messages that are given again are open now."""
+
+    redriven: bytes | None
+    """All dead letters up to this id are dealt with."""
+    handled: Sequence[bytes]
+    """The ids of later ones that are, too."""
+    ids: Sequence[bytes]
+    """Messages of the topic, ascending. None of them is open."""
+    digests: Sequence[bytes] = ()
+
+
 class SoughtEdit(NamedTuple):
     """Nothing is open, and reading goes on behind `through`."""
 
@@ -97,7 +147,16 @@ class SoughtEdit(NamedTuple):
     """Deliveries up to this number do not count any more."""
 
 
-Edit = ReadEdit | TakenEdit | SettledEdit | FailedEdit | ReleasedEdit | SoughtEdit
+Edit = (
+    ReadEdit
+    | TakenEdit
+    | SettledEdit
+    | FailedEdit
+    | ReleasedEdit
+    | ReopenedEdit
+    | SoughtEdit
+    | DyingEdit
+)
 
 
 def ids_in(edit: Edit) -> int:
@@ -109,7 +168,7 @@ def encode_edit(edit: Edit) -> bytes:
     """Return the bytes of an edit."""
     match edit:
         case TakenEdit():
-            kind = _TAKEN
+            kind = _Kind.TAKEN
             body = b"".join(
                 (
                     edit.delivery.to_bytes(8),
@@ -121,17 +180,22 @@ def encode_edit(edit: Edit) -> bytes:
                 )
             )
         case SettledEdit():
-            kind, body = _SETTLED, bytes((edit.how,)) + ids_bytes(edit.ids)
+            kind, body = _Kind.SETTLED, bytes((edit.how,)) + ids_bytes(edit.ids)
         case ReadEdit():
-            kind = _READ
+            kind = _Kind.READ
             body = through_bytes(edit.through) + ids_bytes(edit.ids) + b"".join(edit.digests)
         case FailedEdit():
             start = bytes((edit.why,)) + edit.not_before_ms.to_bytes(8)
-            kind, body = _FAILED, start + ids_bytes(edit.ids) + text_bytes(edit.reason)
+            kind, body = _Kind.FAILED, start + ids_bytes(edit.ids) + text_bytes(edit.reason)
         case ReleasedEdit():
-            kind, body = _RELEASED, ids_bytes(edit.ids)
+            kind, body = _Kind.RELEASED, ids_bytes(edit.ids)
+        case DyingEdit():
+            kind, body = _Kind.DYING, death_bytes(edit.death) + ids_bytes(edit.ids)
+        case ReopenedEdit():
+            start = through_bytes(edit.redriven) + ids_bytes(edit.handled)
+            kind, body = _Kind.REOPENED, start + ids_bytes(edit.ids) + b"".join(edit.digests)
         case SoughtEdit():
-            kind, body = _SOUGHT, through_bytes(edit.through) + edit.floor.to_bytes(8)
+            kind, body = _Kind.SOUGHT, through_bytes(edit.through) + edit.floor.to_bytes(8)
     return bytes((kind,)) + number_bytes(len(body)) + body
 
 
@@ -170,26 +234,50 @@ def _edits_of(body: bytes, *, by_key: bool) -> Iterator[Edit]:
 
 
 def _edit_of(kind: int, reader: GroupReader, *, by_key: bool) -> Edit:
-    if kind == _READ:
-        through, ids = through_of(reader), reader.ids()
-        digests = [reader.fixed(DIGEST_BYTES) for _ in ids] if by_key else ()
-        return ReadEdit(through, ids, digests)
-    if kind == _TAKEN:
-        delivery, lease_ms = reader.integer(8), int.from_bytes(reader.fixed(4))
-        member = reader.text()
-        principal = reader.text() if reader.flag() else None
-        sequence = reader.number() if reader.flag() else None
-        return TakenEdit(delivery, lease_ms, member, principal, sequence, reader.ids())
-    if kind == _SETTLED:
-        return SettledEdit(How(reader.fixed(1)[0]), reader.ids())
-    if kind == _FAILED:
-        why, not_before_ms = Why(reader.fixed(1)[0]), reader.integer(8)
-        return FailedEdit(why, not_before_ms, reader.ids(), reader.text())
-    if kind == _RELEASED:
-        return ReleasedEdit(reader.ids())
-    if kind == _SOUGHT:
-        return SoughtEdit(through_of(reader), reader.integer(8))
-    raise ValueError
+    match kind:
+        case _Kind.READ:
+            through, ids = through_of(reader), reader.ids()
+            edit: Edit = ReadEdit(through, ids, _digests_of(reader, ids, by_key=by_key))
+        case _Kind.TAKEN:
+            delivery, lease_ms = reader.integer(8), int.from_bytes(reader.fixed(4))
+            member = reader.text()
+            principal = reader.text() if reader.flag() else None
+            sequence = reader.number() if reader.flag() else None
+            edit = TakenEdit(delivery, lease_ms, member, principal, sequence, reader.ids())
+        case _Kind.SETTLED:
+            edit = SettledEdit(How(reader.fixed(1)[0]), reader.ids())
+        case _Kind.FAILED:
+            why, not_before_ms = Why(reader.fixed(1)[0]), reader.integer(8)
+            edit = FailedEdit(why, not_before_ms, reader.ids(), reader.text())
+        case _Kind.RELEASED:
+            edit = ReleasedEdit(reader.ids())
+        case _Kind.REOPENED:
+            redriven, handled, ids = through_of(reader), reader.ids(), reader.ids()
+            digests = _digests_of(reader, ids, by_key=by_key)
+            edit = ReopenedEdit(redriven, handled, ids, digests)
+        case _Kind.SOUGHT:
+            edit = SoughtEdit(through_of(reader), reader.integer(8))
+        case _Kind.DYING:
+            edit = DyingEdit(death_of(reader), reader.ids())
+        case _:
+            raise ValueError
+    return edit
+
+
+def _digests_of(reader: GroupReader, ids: Sequence[bytes], *, by_key: bool) -> Sequence[bytes]:
+    return [reader.fixed(DIGEST_BYTES) for _ in ids] if by_key else ()
+
+
+def death_bytes(death: Death) -> bytes:
+    """Return how a message died."""
+    start = bytes((death.disposition.stored,)) + death.at_ms.to_bytes(8)
+    return start + text_bytes(death.member) + text_bytes(death.reason)
+
+
+def death_of(reader: GroupReader) -> Death:
+    """Return how a message died."""
+    disposition = Disposition.of_stored(reader.fixed(1)[0])
+    return Death(disposition, reader.integer(8), reader.text(), reader.text())
 
 
 def through_bytes(through: bytes | None) -> bytes:

@@ -20,7 +20,7 @@ from tms.core.values.message import (
 from tms.core.values.reading import Isolation, Reading
 from tms.messaging.groups.ahead import READ_MIN
 from tms.messaging.groups.edits import DIGEST_BYTES
-from tms.messaging.groups.loaded import LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
 _SCATTERED = 4
@@ -115,9 +115,14 @@ def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes
     for block in blocks:
         for message in block:
             ids.append(message.id)
-            key = message.id if message.key is None else message.key
-            digests.append(blake2b(key, digest_size=DIGEST_BYTES).digest())
+            digests.append(digest_of(message))
     return ids, digests
+
+
+def digest_of(message: Message) -> bytes:
+    """Return the digest of a message's key; one without is a key of its own."""
+    key = message.id if message.key is None else message.key
+    return blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
 async def bodies_of(
@@ -129,17 +134,18 @@ async def bodies_of(
         return Bodies(fed.blocks, ids, ())
     ahead, count = group.ahead.give(ids, at_hand.oldest, at_hand.now_ms, bytes_max)
     if not count:
-        return await _read_bodies(group, read, ids, bytes_max)
+        return await read_bodies(group.state, read, ids, bytes_max)
     left = bytes_max - sum(len(block.items) for block in ahead)
     if count == len(ids) or left <= 0:
         return Bodies(ahead, ids[:count], ())
-    rest = await _read_bodies(group, read, ids[count:], left)
+    rest = await read_bodies(group.state, read, ids[count:], left)
     return Bodies([*ahead, *rest.blocks], [*ids[:count], *rest.ids], rest.gone)
 
 
-async def _read_bodies(
-    group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], bytes_max: int
+async def read_bodies(
+    state: TopicState, read: ReadPage, ids: Sequence[bytes], bytes_max: int
 ) -> Bodies:
+    """Return the messages of a topic with `ids`, as `bodies_of`."""
     last = id_after(ids[-1])
     blocks: list[MessageBlock] = []
     found: list[bytes] = []
@@ -148,7 +154,7 @@ async def _read_bodies(
     limit = len(ids)
     while at < len(ids) and (size < bytes_max or not found):
         reading = Reading(ids[at], min(limit, len(ids) - at), Isolation.COMMITTED, last)
-        page = await read(group.state, reading)
+        page = await read(state, reading)
         given: list[Message] = []
         seen = 0
         for message in (message for block in page.blocks for message in block):

@@ -14,14 +14,44 @@ _KEY_PART: Final = 2
 
 
 def hindrances_of(
-    state: OpenMessages, settings: GroupSettings, *, is_server_full: bool
+    state: OpenMessages,
+    settings: GroupSettings,
+    *,
+    is_server_full: bool,
+    burial_error: str = "",
 ) -> list[Hindrance]:
-    """Return what keeps a group from its work; of a server whose groups may open no more, too."""
+    """Return what keeps a group from its work.
+
+    That is the server, if its groups may open no more, and `burial_error`, for which dead letters
+    cannot be written.
+    """
     return [
+        *_dead_letters(state, settings, burial_error),
         *_failing(state),
         *_key(state, settings),
         *_bound(state, settings, is_server_full=is_server_full),
     ]
+
+
+def _dead_letters(
+    state: OpenMessages, settings: GroupSettings, burial_error: str
+) -> Iterator[Hindrance]:
+    if state.dying and burial_error:
+        yield Hindrance(
+            f"{len(state.dying)} messages cannot be written to topic {settings.dead_letter}: "
+            f"{burial_error}",
+            "Create the topic again, or name another one with `tms group set --dead-letter`.",
+        )
+    if not (settings.paused and settings.dead_letter):
+        return
+    failed = sum(1 for each in state.open.values() if each.attempts)
+    if failed:
+        yield Hindrance(
+            f"It is paused, and {failed} of its messages have failed. It pauses itself before more "
+            f"than {settings.dead_letters_max} messages become dead letters within "
+            f"{settings.dead_letters_per_s} seconds.",
+            "Repair its workers, then run `tms group resume`.",
+        )
 
 
 def _failing(state: OpenMessages) -> Iterator[Hindrance]:

@@ -107,7 +107,9 @@ class GroupLags:
             oldest = next(iter(state.open), None)
             is_full = share_of(self._open_max, opened, self._groups.open_count - opened) == 0
             settings = group.commands.settings
-            hindrances = hindrances_of(state, settings, is_server_full=is_full)
+            hindrances = hindrances_of(
+                state, settings, is_server_full=is_full, burial_error=group.burial_error
+            )
             unread = replace(stored.position, after=state.through)
             lag = await self._subscriptions.behind(
                 stored._replace(position=unread), is_glance=is_glance

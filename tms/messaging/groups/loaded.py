@@ -13,8 +13,7 @@ Used from the event loop's thread alone.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -22,138 +21,35 @@ from typing import TYPE_CHECKING, Any, Final
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.shared_work import shared
-from tms.core.services.commits import CarryAgain
 from tms.core.services.group_commit import Participant, Write
 from tms.core.values.batch import Batch
 from tms.core.values.group_settings import OPEN_MAX, Order
-from tms.core.values.groups import GroupMember, Take, Taken
 from tms.core.values.message import first_id_at
 from tms.core.values.store_access import StoreAccess
-from tms.core.values.subscriptions import SharedSubscription
 from tms.core.values.topic import TopicId
-from tms.messaging.groups.ahead import ReadAhead
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.edits import decode_row, ids_in
 from tms.messaging.groups.heartbeat import Heartbeat
-from tms.messaging.groups.open_entries import Taker
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
-from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
-from tms.messaging.subscriptions import Positions, SubscriptionService
+from tms.messaging.subscriptions import SubscriptionService
 
 if TYPE_CHECKING:
-    from tables.group_table import StoredGroup, StoreGroupLog
+    from tables.group_table import StoredGroup
 
+Attend = Callable[["LoadedGroups", LoadedGroup], Coroutine[Any, Any, None]]
+"""Writes dead letters."""
 IDLE_S: Final = 60.0
 _SNAPSHOT_ROWS: Final = 10_000
 _SNAPSHOT_IDS: Final = 100_000
 _SNAPSHOT_BYTES_MIN: Final = 256 * 1024
 _DROP_ROWS: Final = 1_000
 _EXPIRED_MAX: Final = 10_000
-_SEEN_MAX: Final = 1_000
 _FLUSH_S: Final = 0.02
 _FLUSH_S_ELSEWHERE: Final = 0.1
 
 _log = logging.getLogger(__name__)
-
-
-class GroupLeftMemory(CarryAgain):
-    """The group is not to be used any more: look for it again. Nothing has changed.
-
-    It never leaves this package, except to those that carry acks with a commit.
-    """
-
-
-class WaitingTake:
-    """A take that waits for messages."""
-
-    def __init__(self, taker: Taker, take: Take) -> None:
-        self.taker = taker
-        self.take = take
-        self.is_gone = False
-        """Whether nobody waits for it any more."""
-        self.served: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
-        """None: look again, the group was read anew."""
-        self.short = Taken()
-        """The answer if its time is over."""
-
-
-class LoadedGroup:
-    """A group in memory, and the takes that wait for it.
-
-    It is one life of a group: `check_current` refuses it once a deletion of it is in a flush, so
-    that nothing is done to a group that ends, and none that was made again under its name is taken
-    for it.
-    """
-
-    def __init__(
-        self,
-        state: TopicState,
-        positions: Positions,
-        shared: SharedSubscription,
-        commands: GroupCommands,
-        log: "StoreGroupLog",
-    ) -> None:
-        """Be the group whose row in `positions` was `shared` when it was read."""
-        self.state = state
-        self._positions = positions
-        self.name = shared.name
-        self.created = shared.created
-        self.commands = commands
-        self.log = log
-        self.in_use = 0
-        self.used_s = 0.0
-        self.waiting: deque[WaitingTake] = deque()
-        self.ahead = ReadAhead()
-        self.reading = asyncio.Lock()
-        """Held by who reads on."""
-        self.attendant: asyncio.Task[None] | None = None
-        """Serves the takes that wait."""
-        self.bell: asyncio.Future[None] | None = None
-        self.is_dropped = False
-        self.ending: asyncio.Future[None] | None = None
-        """Done when the flush is over that deletes the group; None: none does."""
-        self.timer: asyncio.TimerHandle | None = None
-        self.timer_ms = 0
-        self.rows = 0
-        """Rows, and bytes, since the last snapshot."""
-        self.row_bytes = 0
-        self.snapshot_bytes = 0
-        self.frozen: tuple[int, Frozen] | None = None
-        """A snapshot to write once the flush is durable, and its number."""
-        self.snapshotting: asyncio.Task[None] | None = None
-        self.is_kept_still = False
-        """Whether no snapshot may be begun, because it is about to be deleted."""
-        self.seen: dict[Taker, GroupMember] = {}
-        self.repeatable: dict[tuple[Taker, int], asyncio.Future[None]] = {}
-        """The takes under way that have a sequence, each done when the next one may go on."""
-
-    @property
-    def shared(self) -> SharedSubscription:
-        """Its durable row. Raises `GroupLeftMemory` where that is of another life."""
-        row = self._positions.durable.get(self.name)
-        if not isinstance(row, SharedSubscription) or row.created != self.created:
-            raise GroupLeftMemory
-        return row
-
-    def check_current(self) -> None:
-        """Raise `GroupLeftMemory`, `TopicNotFound` if it is not to be used any more."""
-        if self.is_dropped or self.ending is not None or self.state.stale:
-            raise GroupLeftMemory
-        self.state.check_current()
-
-    def ring(self) -> None:
-        """Have those who wait look again."""
-        if self.bell is not None and not self.bell.done():
-            self.bell.set_result(None)
-
-    def saw(self, taker: Taker, now_ms: int) -> None:
-        """Take note that a member has asked."""
-        before = self.seen.pop(taker, None)
-        since_ms = now_ms if before is None else before.since_ms
-        self.seen[taker] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)
-        while len(self.seen) > _SEEN_MAX:
-            del self.seen[next(iter(self.seen))]
 
 
 class HeldGroup:
@@ -189,7 +85,11 @@ class _NoRows(Write):
 class LoadedGroups(Participant):
     """The groups in use. Takes part in each flush."""
 
-    def __init__(self, engine: StoreRuntime, subscriptions: SubscriptionService) -> None:
+    def __init__(
+        self, engine: StoreRuntime, subscriptions: SubscriptionService, attend: Attend
+    ) -> None:
+        """Have the dying of a group attended by `attend`, one call of a group at a time."""
+        self._attend = attend
         self._engine = engine
         self._subscriptions = subscriptions
         self._table = engine.tables.groups
@@ -300,6 +200,7 @@ class LoadedGroups(Participant):
         state.on_retired[group] = self.drop
         group.used_s = monotonic()
         self.arm(group)
+        self.attend(group)
         if self._idle_timer is None:
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
         return group
@@ -321,8 +222,9 @@ class LoadedGroups(Participant):
         if self._groups.get(place) is group:
             del self._groups[place]
         self._changed.discard(group)
-        if group.timer is not None:
-            group.timer.cancel()
+        for timer in (group.timer, group.burial_timer):
+            if timer is not None:
+                timer.cancel()
         group.state.on_retired.pop(group, None)
         self._engine.states.release(group.state)
         for take in group.waiting:
@@ -347,8 +249,36 @@ class LoadedGroups(Participant):
             return
         self._changed.add(group)
         self.arm(group)
+        self.attend(group)
         if self._flush_timer is None and not self._is_closed:
             self._flush_timer = self._loop.call_later(self._flush_s, self._flush_soon)
+
+    def attend(self, group: LoadedGroup) -> None:
+        """Write dying messages, and pause a group in which too many die."""
+        commands = group.commands
+        is_needed = commands.state.dying or commands.deaths.is_over
+        if not is_needed or self._is_reading or self._is_closed:
+            return
+        if group.burying is None and group.burial_timer is None:
+            group.burying = self.start(self._attended(group))
+
+    async def _attended(self, group: LoadedGroup) -> None:
+        group.in_use += 1
+        try:
+            await self._attend(self, group)
+        finally:
+            group.in_use -= 1
+            group.burying = None
+
+    def attend_later(self, group: LoadedGroup, delay_s: float) -> None:
+        """Try again after a while."""
+
+        def again() -> None:
+            group.burial_timer = None
+            self.attend(group)
+
+        if not group.is_dropped:
+            group.burial_timer = self._loop.call_later(delay_s, again)
 
     def _flush_soon(self) -> None:
         self._flush_timer = None
@@ -473,7 +403,7 @@ class LoadedGroups(Participant):
         """Forget groups that nobody has used for a while."""
         before = monotonic() - idle_s
         for group in self.loaded:
-            is_used = group.in_use or group.waiting or group.snapshotting is not None
+            is_used = group.in_use or group.waiting or group.snapshotting or group.burial_timer
             commands = group.commands
             is_busy = commands.state.deliveries or commands.has_edits or group in self._changed
             if not is_used and group.used_s <= before and not is_busy:

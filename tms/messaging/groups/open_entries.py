@@ -7,6 +7,8 @@ from typing import NamedTuple
 from tms.messaging.groups.edits import TakenEdit
 
 REASONS_MAX = 1_000
+NEVER_MS = (1 << 63) - 1
+"""The time before which a dying message is not given."""
 
 
 class Taker(NamedTuple):

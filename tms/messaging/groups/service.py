@@ -29,11 +29,14 @@ from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
 from tms.core.values.groups import (
     NO_SETTLE,
+    REDRIVEN_MAX,
     CommitAcks,
+    DeadLetters,
     Group,
     GroupMember,
     OpenMessage,
     Position,
+    Redriven,
     SeekTo,
     Settle,
     Settled,
@@ -51,23 +54,29 @@ from tms.core.values.message import (
 from tms.core.values.store_features import GROUPS
 from tms.core.values.subscriptions import SharedSubscription, check_subscription_name
 from tms.core.values.topic import TopicId
-from tms.messaging.groups.checks import check_commit_acks, check_settle, check_take
+from tms.messaging.groups.burial import Burials
+from tms.messaging.groups.checks import check_commit_acks, check_ids, check_settle, check_take
+from tms.messaging.groups.commands import GroupCommands
+from tms.messaging.groups.dead_letters import DeadLetterService
 from tms.messaging.groups.lags import GroupLags
-from tms.messaging.groups.loaded import GroupLeftMemory, HeldGroup, LoadedGroups
+from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
+from tms.messaging.groups.loaded_group import GroupLeftMemory
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.shown import group_shown, open_message_shown
-from tms.messaging.groups.takes import Takes
+from tms.messaging.groups.takes import CommittedReader, Takes
 from tms.messaging.groups.writes import (
     CarriedAcks,
     GroupChange,
     GroupCreation,
     GroupDeletion,
+    GroupIntervention,
     GroupSeek,
     GroupSettle,
 )
 from tms.messaging.loaded_topics import TopicState
-from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.topics import Topics
+from tms.messaging.write_requests import Writing
 from tms.transactions.journal import TransactionJournal
 
 _AHEAD_MS_MAX: Final = 60_000
@@ -99,19 +108,24 @@ class GroupService:
 
     def __init__(
         self,
-        engine: StoreRuntime,
+        writing: Writing,
+        topics: Topics,
         subscriptions: SubscriptionService,
         transactions: TransactionJournal | None,
     ) -> None:
-        """Write through `engine`; `transactions` are this server's, if it has any."""
-        self._engine = engine
+        """Write by `writing`; `transactions` are this server's, if it has any."""
+        engine = self._engine = writing.engine
         self._limits = engine.limits
         self._writer = engine.writer
         self._subscriptions = subscriptions
         self._transactions = transactions
-        self._groups = LoadedGroups(engine, subscriptions)
+        read = CommittedReader(engine, transactions).read
+        burials = Burials(writing, subscriptions, read)
+        self._groups = LoadedGroups(engine, subscriptions, burials.attend)
+        self._dead_letters = DeadLetterService(writing, topics, subscriptions, self._groups, read)
         self.lags = GroupLags(engine, subscriptions.lags, self._groups)
-        self._takes = Takes(engine, self._groups, transactions)
+        self._takes = Takes(engine, self._groups, read)
+        self._read = read
 
     # -- groups
 
@@ -127,6 +141,7 @@ class GroupService:
         check_settings(settings)
         if self._transactions is None:
             raise TransactionsElsewhere
+        settings = await self._dead_letters.prepared(topic_id, settings)
         while True:
             await self._create(topic_id, name, settings, after)
             with suppress(SubscriptionNotFound):  # it was there, and its deletion was under way
@@ -164,7 +179,7 @@ class GroupService:
         async with self._held(topic_id, name) as group:
             self._takes.end_leases(group)
             await self._groups.expire_all(group)
-            return await group_shown(group, self._takes.read, self._groups.time.now_ms())
+            return await group_shown(group, self._read, self._groups.time.now_ms())
 
     async def groups(self, topic_id: TopicId) -> Sequence[Group]:
         """Return a topic's groups in the order of their names."""
@@ -189,13 +204,30 @@ class GroupService:
         if unknown:
             raise InvalidRequest("invalid_group", unknown=unknown, settable=list(SETTABLE))
         async with self._held(topic_id, name) as group:
-            check_settings(replace(group.commands.settings, **changes))
+            settings = replace(group.commands.settings, **changes)
+            check_settings(settings)
+            if "dead_letter" in changes or "attempts_max" in changes:
+                changes = await self._with_dead_letter(topic_id, changes, settings)
             async with self._subscriptions.held((topic_id,)) as [positions]:
                 write = GroupChange(
                     self._subscriptions.writing, positions, group, changes, expected_version
                 )
                 await self._writer.submit(write)
         return await self.group(topic_id, name)
+
+    async def _with_dead_letter(
+        self, topic_id: TopicId, changes: Mapping[str, Any], settings: GroupSettings
+    ) -> Mapping[str, Any]:
+        """Return changes with the topic of dead letters, if there is to be one."""
+        if changes.get("dead_letter") == "":
+            raise InvalidRequest(
+                "invalid_group",
+                dead_letter="",
+                reason="a group keeps its topic of dead letters: name another one, or set "
+                "attempts_max to 0",
+            )
+        prepared = await self._dead_letters.prepared(topic_id, settings)
+        return {**changes, "dead_letter": prepared.dead_letter}
 
     @_looking_again
     async def delete_group(self, topic_id: TopicId, name: str) -> None:
@@ -248,6 +280,74 @@ class GroupService:
                 if after is None or each > after:
                     found.append(open_message_shown(group, each, now_ms))
             return found
+
+    # -- an operator's hand
+
+    @_looking_again
+    async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
+        """Settle open messages, whoever has them; return how many were open."""
+        check_ids(ids)
+        async with self._held(topic_id, name) as group:
+
+            def act(commands: GroupCommands, now_ms: int) -> int:
+                return commands.skip(ids, now_ms)
+
+            count: int = await self._writer.submit(GroupIntervention(group, self._groups, act))
+            return count
+
+    @_looking_again
+    async def take_back(
+        self,
+        topic_id: TopicId,
+        name: str,
+        ids: Sequence[bytes] = (),
+        *,
+        member: str | None = None,
+        failed: bool = False,
+    ) -> int:
+        """Take leased messages back from their members; return how many."""
+        check_ids(ids)
+        async with self._held(topic_id, name) as group:
+
+            def act(commands: GroupCommands, now_ms: int) -> int:
+                return commands.take_back(ids, member, now_ms, failed=failed)
+
+            count: int = await self._writer.submit(GroupIntervention(group, self._groups, act))
+            return count
+
+    # -- dead letters
+
+    @_looking_again
+    async def dead_letters(
+        self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
+    ) -> DeadLetters:
+        """Return dead letters that are not dealt with, behind the id `after`."""
+        async with self._held(topic_id, name) as group:
+            return await self._dead_letters.listed(group, after, min(limit, REDRIVEN_MAX))
+
+    @_looking_again
+    async def redrive(
+        self,
+        topic_id: TopicId,
+        name: str,
+        ids: Sequence[bytes] | None = None,
+        *,
+        limit: int = 100,
+        publish: bool = False,
+    ) -> Redriven:
+        """Give the messages of dead letters again, or publish them anew."""
+        check_ids(ids or (), REDRIVEN_MAX)
+        async with self._held(topic_id, name) as group:
+            return await self._dead_letters.redrive(
+                group, ids, min(limit, REDRIVEN_MAX), publish=publish
+            )
+
+    @_looking_again
+    async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
+        """Deal with dead letters by doing nothing; return how many there were."""
+        check_ids(ids, REDRIVEN_MAX)
+        async with self._held(topic_id, name) as group:
+            return await self._dead_letters.drop(group, ids)
 
     # -- taking and settling
 

@@ -6,7 +6,7 @@ from tms.core.values.groups import Group, GroupState, LimitedBy, OpenMessage
 from tms.core.values.message import FIRST_ID, id_after, published_ms
 from tms.core.values.reading import Isolation, Reading
 from tms.messaging.groups.feed import ReadPage
-from tms.messaging.groups.loaded import LoadedGroup
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.open_entries import Taker
 
 _UNREAD_MAX = 10_000
@@ -38,11 +38,12 @@ async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
             unread=unread,
             open=len(state.open),
             leased=state.leased,
-            waiting=waiting,
+            waiting=waiting - len(state.dying),
             blocked=len(state.open) - state.leased - waiting - free,
             oldest_open=oldest,
             oldest_s=None if oldest is None else max(0, now_ms - published_ms(oldest)) / 1000,
             members=len(state.held),
+            dying=len(state.dying),
             limited_by=None if free else limited,
             stopped_at=stopped_at,
         ),
@@ -67,10 +68,12 @@ def open_message_shown(group: LoadedGroup, each: bytes, now_ms: int) -> OpenMess
     state = group.commands.state
     opened = state.open[each]
     member, until_ms = None, None
-    standing: Literal["available", "leased", "waiting", "blocked"]
+    standing: Literal["available", "leased", "waiting", "blocked", "dying"]
     if opened.delivery:
         delivery = state.deliveries[opened.delivery]
         standing, member, until_ms = "leased", delivery.taker.name, delivery.end_ms
+    elif each in state.dying:
+        standing = "dying"
     elif opened.not_before_ms > now_ms:
         standing, until_ms = "waiting", opened.not_before_ms
     else:

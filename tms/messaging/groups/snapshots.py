@@ -1,12 +1,15 @@
 """Snapshots of a group's state, as bytes.
 
     snapshot := version byte (1), crc32 uint32 over what follows, through, floor int64,
-                last delivery int64, redriven (0x00), count, delivery*, ids, holders, attempts,
-                ends, waits, [digests], count of the dying (0)
+                last delivery int64, redriven, count, delivery*, ids, holders, attempts, ends,
+                waits, [digests], count of the dying, (index of the id number, death)*, [handled]
     delivery := number int64, lease ms uint32, member text, [principal text], [sequence]
     holders, attempts, ends := a number for each id: 0 or 1 + index of the delivery; how many
                 attempts failed; how many of them because a lease ended
     waits    := least int64 ms, then a number for each id: 0, or 1 + its time less the least
+    redriven := how far dead letters are dealt with, as `through`
+    handled  := the ids of later dead letters that are dealt with; left out if there are none, and
+                no message is dying
 
 The parts are those of `edits`; digests are there by key only. DO NOT CHANGE: on disk. A state that
 is read is the one that was written, with each lease begun anew.
@@ -19,12 +22,15 @@ from tms.core.errors import StoreCorrupt
 from tms.messaging.groups.edits import (
     DIGEST_BYTES,
     ROW_VERSION,
+    Death,
     TakenEdit,
     checked,
+    death_bytes,
+    death_of,
     through_bytes,
     through_of,
 )
-from tms.messaging.groups.open_entries import Delivery, OpenEntry
+from tms.messaging.groups.open_entries import NEVER_MS, Delivery, OpenEntry
 from tms.messaging.groups.state import OpenMessages
 from tms.messaging.groups.varints import (
     GroupReader,
@@ -46,6 +52,9 @@ class Frozen(NamedTuple):
     marks: tuple[list[int], list[int], list[int], list[int], list[bytes | None]]
     """For each id, in columns: its delivery, attempts, ends, the time before which it waits, its
     digest."""
+    dying: list[tuple[bytes, Death]]
+    redriven: bytes | None
+    handled: list[bytes]
 
 
 def freeze(state: OpenMessages) -> Frozen:
@@ -64,12 +73,17 @@ def freeze(state: OpenMessages) -> Frozen:
             [each.not_before_ms for each in opened],
             [each.digest for each in opened],
         ),
+        list(state.dying.items()),
+        state.redriven,
+        sorted(state.handled),
     )
 
 
 def encode_snapshot(frozen: Frozen) -> bytes:
     """Return the snapshot of a state."""
     deliveries, attempts, ends, waits, digests = frozen.marks
+    dying = _dying_bytes(frozen)
+    waits = [wait_ms if wait_ms < NEVER_MS else 0 for wait_ms in waits] if dying else waits
     index = {number: place for place, (number, _) in enumerate(frozen.deliveries, 1)}
     least_ms = min((wait_ms for wait_ms in waits if wait_ms), default=0)
     body = b"".join(
@@ -77,7 +91,7 @@ def encode_snapshot(frozen: Frozen) -> bytes:
             through_bytes(frozen.through),
             frozen.floor.to_bytes(8),
             frozen.last_delivery.to_bytes(8),
-            b"\x00",
+            through_bytes(frozen.redriven),
             number_bytes(len(frozen.deliveries)),
             *(_delivery_bytes(*each) for each in frozen.deliveries),
             ids_bytes(frozen.ids),
@@ -87,10 +101,19 @@ def encode_snapshot(frozen: Frozen) -> bytes:
             least_ms.to_bytes(8),
             numbers_bytes([wait_ms and 1 + wait_ms - least_ms for wait_ms in waits]),
             *(digest for digest in digests if digest is not None),
-            number_bytes(0),
+            dying or number_bytes(0),
         )
     )
     return bytes((ROW_VERSION,)) + crc32(body).to_bytes(4) + body
+
+
+def _dying_bytes(frozen: Frozen) -> bytes:
+    """Return the dying, and the dead letters that are dealt with; nothing if there are none."""
+    if not (frozen.dying or frozen.handled):
+        return b""
+    places = {each: place for place, each in enumerate(frozen.ids)} if frozen.dying else {}
+    dying = [number_bytes(places[each]) + death_bytes(death) for each, death in frozen.dying]
+    return number_bytes(len(dying)) + b"".join(dying) + ids_bytes(frozen.handled)
 
 
 def decode_snapshot(data: bytes, now_ms: int, *, by_key: bool) -> OpenMessages:
@@ -118,18 +141,24 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
     state = OpenMessages(by_key=by_key)
     state.through = through_of(reader)
     state.floor, state.last_delivery = reader.integer(8), reader.integer(8)
-    if reader.flag():
-        raise ValueError
+    state.redriven = through_of(reader)
     taken = [_delivery_of(reader) for _ in range(reader.number())]
     ids = reader.ids()
     holders, attempts, ends = (reader.numbers(len(ids)) for _ in range(3))
     least_ms = reader.integer(8)
     waits = reader.numbers(len(ids))
+    digests = [reader.fixed(DIGEST_BYTES) if by_key else None for _ in ids]
+    for _ in range(reader.number()):
+        place = reader.number()
+        state.dying[ids[place]] = death_of(reader)
+    state.handled = set() if reader.is_at_end else set(reader.ids())
     of_delivery: list[list[bytes]] = [[] for _ in range(len(taken) + 1)]
     for place, each in enumerate(ids):
-        opened = OpenEntry(reader.fixed(DIGEST_BYTES) if by_key else None)
+        opened = OpenEntry(digests[place])
         opened.attempts, opened.ends = attempts[place], ends[place]
         opened.not_before_ms = waits[place] and waits[place] - 1 + least_ms
+        if each in state.dying:
+            opened.not_before_ms = NEVER_MS
         state.restore(each, opened)
         of_delivery[holders[place]].append(each)
     for delivery, held in zip(taken, of_delivery[1:], strict=True):
@@ -137,7 +166,7 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
         end_ms = now_ms + delivery.lease_ms
         restored = Delivery(delivery, state.taker_of(delivery), end_ms)
         state.add_delivery(delivery.delivery, restored)
-    if reader.number() or not reader.is_at_end:
+    if not reader.is_at_end:
         raise ValueError
     return state
 

@@ -8,22 +8,33 @@
 Time is in milliseconds since 1970, and never goes back while a state is in memory.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from tms.core.values.dead_letters import Disposition
 from tms.messaging.groups.edits import (
+    Death,
+    DyingEdit,
     Edit,
     FailedEdit,
     ReadEdit,
     ReleasedEdit,
+    ReopenedEdit,
     SettledEdit,
     SoughtEdit,
     TakenEdit,
     Why,
 )
-from tms.messaging.groups.open_entries import Delivery, OpenEntry, OpenKey, Reasons, Taker
+from tms.messaging.groups.open_entries import (
+    NEVER_MS,
+    Delivery,
+    OpenEntry,
+    OpenKey,
+    Reasons,
+    Taker,
+)
 
 _LISTED_MAX = 64
 _AGAIN_MS = 1_000
@@ -49,6 +60,14 @@ class OpenMessages:
         self.of_member: dict[Taker, list[int]] = {}
         """The deliveries of each member, ascending."""
         self.reasons = Reasons()
+        self.dying: dict[bytes, Death] = {}
+        """Open messages that are about to become dead letters, in the order in which they died."""
+        self.redriven: bytes | None = None
+        """All dead letters up to this id are dealt with: redriven or dropped."""
+        self.handled: set[bytes] = set()
+        """Later ones that are, too."""
+        self.epoch = 0
+        """Grows when reservations end that were made before."""
         self._due: list[bytes] = []
         """A heap of ids that may be given; some may not be any more."""
         self._waiting: list[tuple[int, bytes]] = []
@@ -75,6 +94,10 @@ class OpenMessages:
                 for each in edit.ids:
                     self._let_go(each)
                 self._made_free(edit.ids)
+            case DyingEdit():
+                self._die(edit)
+            case ReopenedEdit():
+                self._reopen(edit)
             case SoughtEdit():
                 self._forget()
                 self.through, self.floor = edit.through, edit.floor
@@ -99,12 +122,13 @@ class OpenMessages:
         return self.deliveries[before[0]].taker if before else taker
 
     def _forget(self) -> None:
-        for each in (self.open, self.deliveries, self.keys, self.held, self.of_member):
+        for each in (self.open, self.deliveries, self.keys, self.held, self.of_member, self.dying):
             each.clear()
         self.reasons.clear()
         for heap in (self._due, self._waiting, self._ends):
             heap.clear()
         self._reserved.clear()
+        self.epoch += 1
         self.leased = 0
 
     def _read(self, edit: ReadEdit) -> None:
@@ -175,6 +199,8 @@ class OpenMessages:
             opened = self.open.pop(each)
             if self.reasons:
                 self.reasons.pop(each, None)
+            if self.dying:
+                self.dying.pop(each, None)
             if opened.delivery:
                 lost[opened.delivery] = lost.get(opened.delivery, 0) + 1
             if opened.digest is not None:
@@ -191,6 +217,39 @@ class OpenMessages:
             opened.not_before_ms = edit.not_before_ms
         self.reasons.note(edit.ids, edit.reason)
         self._made_free(edit.ids)
+
+    def _die(self, edit: DyingEdit) -> None:
+        death = edit.death
+        for each in edit.ids:
+            opened = self._let_go(each)
+            opened.attempts += 1
+            opened.ends += death.disposition is Disposition.UNACKNOWLEDGED
+            opened.not_before_ms = NEVER_MS
+            self.dying[each] = death
+        self._made_free(edit.ids)
+
+    def _reopen(self, edit: ReopenedEdit) -> None:
+        self.redriven = edit.redriven
+        handled = self.handled.union(edit.handled)
+        self.handled = {each for each in handled if edit.redriven is None or each > edit.redriven}
+        if not edit.ids:
+            return
+        # What is about to be given may not be the first of its key any more.
+        self.unreserve(list(self._reserved))
+        self.epoch += 1
+        digests = edit.digests or (None,) * len(edit.ids)
+        for each, digest in zip(edit.ids, digests, strict=True):
+            opened = self.open[each] = OpenEntry(digest)
+            opened.last_delivery = (
+                self.last_delivery
+            )  # acks of its earlier deliveries count no more
+        self.open = dict(sorted(self.open.items()))
+        for each, digest in zip(edit.ids, digests, strict=True):
+            if digest is None:
+                self._offer(each, self.open[each])
+            else:
+                insort(self.keys.setdefault(digest, OpenKey()).open, each)
+                self._key_changed(digest)
 
     def _made_free(self, ids: Sequence[bytes]) -> None:
         """Offer messages that nobody has any more."""
@@ -220,7 +279,7 @@ class OpenMessages:
             key = self.keys[opened.digest]
             if key.delivery or key.is_reserved or key.open[0] != each:
                 return
-        if opened.is_due or opened.delivery or opened.is_reserved:
+        if opened.is_due or opened.delivery or opened.is_reserved or each in self.dying:
             return
         opened.is_due = True
         if opened.not_before_ms:
@@ -245,6 +304,10 @@ class OpenMessages:
     def was_read(self, each: bytes) -> bool:
         """Whether a message has been read into the group."""
         return self.through is not None and each <= self.through
+
+    def is_handled(self, letter: bytes) -> bool:
+        """Whether a dead letter is dealt with."""
+        return (self.redriven is not None and letter <= self.redriven) or letter in self.handled
 
     def is_free(self, each: bytes, now_ms: int) -> bool:
         """Whether a message may be given now."""

@@ -18,8 +18,9 @@ from tms.core.services.messaging import Page
 from tms.core.values.groups import TAKE_MESSAGES_MAX, LimitedBy, Releases, Settle, Take, Taken
 from tms.core.values.message import first_id_at
 from tms.core.values.reading import Reading
-from tms.messaging.groups.feed import AtHand, Fed, bodies_of, read_on
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups, WaitingTake
+from tms.messaging.groups.feed import AtHand, Fed, ReadPage, bodies_of, read_on
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import LoadedGroup, WaitingTake
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.reader import Reader
@@ -27,20 +28,14 @@ from tms.messaging.store_runtime import StoreRuntime
 from tms.transactions.journal import TransactionJournal
 
 
-class Takes:
-    """The takes of all groups of one store."""
+class CommittedReader:
+    """Reads as a committed reader does."""
 
-    def __init__(
-        self, engine: StoreRuntime, groups: LoadedGroups, transactions: TransactionJournal | None
-    ) -> None:
-        self._engine = engine
-        self._limits = engine.limits
-        self._groups = groups
+    def __init__(self, engine: StoreRuntime, transactions: TransactionJournal | None) -> None:
         self._transactions = transactions
         self._reader = Reader(
             engine.tables, engine.threads, engine.clock, engine.limits, engine.metrics
         )
-        self.is_stopping = False
 
     async def read(self, state: TopicState, reading: Reading) -> Page:
         """Return a page of what is committed."""
@@ -51,6 +46,17 @@ class Takes:
         if page.stopped_at is None:
             return page
         return replace(page, stopped_at=transactions.id_of(page.stopped_at))
+
+
+class Takes:
+    """The takes of all groups of one store."""
+
+    def __init__(self, engine: StoreRuntime, groups: LoadedGroups, read: ReadPage) -> None:
+        self._engine = engine
+        self._limits = engine.limits
+        self._groups = groups
+        self._read = read
+        self.is_stopping = False
 
     def end_leases(self, group: LoadedGroup) -> None:
         """Fail what is leased too long."""
@@ -223,7 +229,7 @@ class Takes:
             bytes_max = min(
                 take.bytes_max or self._limits.take_bytes_default, self._limits.take_bytes_max
             )
-            bodies = await bodies_of(group, self.read, ids, bytes_max, self._at_hand(group, fed))
+            bodies = await bodies_of(group, self._read, ids, bytes_max, self._at_hand(group, fed))
             group.check_current()
             self._groups.check_open()
             if self._engine.lease is not None:
@@ -267,7 +273,7 @@ class Takes:
             ids = commands.still_open(reserved)
             if ids:
                 at_hand, bytes_max = self._at_hand(group, None), self._limits.take_bytes_max
-                bodies = await bodies_of(group, self.read, ids, bytes_max, at_hand)
+                bodies = await bodies_of(group, self._read, ids, bytes_max, at_hand)
                 group.check_current()
                 commands.gone(bodies.gone, now_ms)
         finally:
@@ -281,7 +287,7 @@ class Takes:
         delivery = group.commands.state.deliveries[number]
         ids = group.commands.state.ids_of(number)
         bytes_max, at_hand = self._limits.take_bytes_max, self._at_hand(group, None)
-        bodies = await bodies_of(group, self.read, ids, bytes_max, at_hand)
+        bodies = await bodies_of(group, self._read, ids, bytes_max, at_hand)
         attempts = [
             opened.attempts + 1
             for each in bodies.ids
@@ -294,7 +300,7 @@ class Takes:
         async with group.reading:
             mine = len(group.commands.state.open)
             room = share_of(self._limits.groups_open_max, mine, self._groups.open_count - mine)
-            return await read_on(group, self.read, wanted, room, self._groups.time.now_ms())
+            return await read_on(group, self._read, wanted, room, self._groups.time.now_ms())
 
     def _at_hand(self, group: LoadedGroup, fed: Fed | None) -> AtHand:
         clock = self._engine.clock

@@ -1,6 +1,6 @@
 """The durable acts on groups, as requests to the writer. Each is checked within its flush."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,9 @@ from tms.core.values.groups import (
     Settled,
 )
 from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
-from tms.messaging.groups.loaded import LoadedGroup, LoadedGroups
+from tms.messaging.groups.commands import GroupCommands
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.open_entries import Taker
 from tms.messaging.groups.snapshots import encode_snapshot, freeze
 from tms.messaging.groups.state import OpenMessages
@@ -112,6 +114,8 @@ class GroupChange(PositionsWrite):
         """Let it count."""
         assert self._changed is not None
         self._positions[0].durable[self._group.name] = self._changed
+        if self._group.commands.settings.paused and not self._changed.settings.paused:
+            self._group.commands.deaths.begin_anew()
         self._group.commands.settings = self._changed.settings
         self._group.ring()
 
@@ -212,6 +216,38 @@ class GroupSeek(Write):
     def on_durable(self) -> None:
         """Let those who wait look again."""
         self._group.ring()
+
+
+class GroupIntervention(Write):
+    """An act of an operator on open messages."""
+
+    size_bytes = 200
+
+    def __init__(
+        self,
+        group: LoadedGroup,
+        groups: LoadedGroups,
+        act: Callable[[GroupCommands, int], int],
+    ) -> None:
+        """Have `act` done with the commands of a group, at a time in ms."""
+        self._group = group
+        self._groups = groups
+        self._act = act
+        self._count = 0
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Do it; the row is added for the group."""
+        self._group.check_current()
+        self._count = self._act(self._group.commands, self._groups.time.now_ms())
+        self._groups.edited(self._group)
+
+    def on_durable(self) -> None:
+        """Let those who wait look again."""
+        self._group.ring()
+
+    def result(self) -> int:
+        """Return how many messages it was."""
+        return self._count
 
 
 class CarriedAcks(Carried):

@@ -1,0 +1,232 @@
+"""Dead letters of groups: written once, listed, redriven, dropped; what cannot be written waits."""
+
+import pytest
+
+from tests.messaging.conftest import TOPIC
+from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
+from tests.waiting import until
+from tms.core.errors import InvalidRequest, TopicNotFound
+from tms.core.values.dead_letters import Disposition, origin_of
+from tms.core.values.frame import bodies_of
+from tms.core.values.groups import Acks, LimitedBy, Nacks, Refusal
+from tms.core.values.message import Message
+from tms.core.values.reading import Reading
+from tms.core.values.topic import TopicId
+
+pytestmark = pytest.mark.anyio
+
+DEAD = TopicId(TOPIC.namespace, f"{TOPIC.name}--dead")
+
+
+async def letters(world: World, topic_id: TopicId = DEAD) -> list[Message]:
+    """Return all messages of a topic of dead letters."""
+    poll = world.services.messaging.poll(topic_id, Reading(b"\0" * 20))
+    return [message async for block in poll for message in block]
+
+
+async def has(world: World, count: int, topic_id: TopicId = DEAD) -> list[Message]:
+    """Wait until there is this number of dead letters."""
+
+    async def are_there() -> bool:
+        return len(await letters(world, topic_id)) >= count
+
+    await until(are_there)
+    found = await letters(world, topic_id)
+    assert len(found) == count
+    return found
+
+
+async def with_dead_letters(world: World, **changes: object) -> None:
+    await world.services.groups.set_group(TOPIC, "g", {"attempts_max": 2, "retry_s": 0, **changes})
+
+
+async def fail(world: World, member: str = "a", messages: int = 1, **more: object) -> None:
+    taken = await world.take(member, messages)
+    nacks = Nacks(number(taken), **more)  # type: ignore[arg-type]
+    assert not await world.settle(member, nacks=[nacks])
+
+
+async def test_the_last_attempt_makes_a_dead_letter(world: World) -> None:
+    await with_dead_letters(world)
+    [published] = await world.publish(b"bad")
+    await fail(world, reason="first")
+    assert not await letters(world)
+    await fail(world, reason="no such order")
+    [letter] = await has(world, 1)
+    assert letter.payload == b"bad"
+    origin = origin_of(letter.headers)
+    assert origin is not None
+    assert (origin.topic, origin.group, origin.id) == (TOPIC.name, "g", published)
+    assert (origin.disposition, origin.attempts) == (Disposition.ATTEMPTS, 2)
+    assert (origin.reason, origin.member) == ("no such order", "a")
+    state = (await world.services.groups.group(TOPIC, "g")).state
+    assert (state.open, state.dying, state.unread) == (0, 0, 0)
+
+
+async def test_a_lease_that_ends_is_an_attempt(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    await world.publish(b"slow")
+    await world.take("a", lease_s=1)
+    world.clock.advance(2_000)
+    await world.services.groups.group(TOPIC, "g")
+    [letter] = await has(world, 1)
+    origin = origin_of(letter.headers)
+    assert origin is not None
+    assert origin.disposition is Disposition.UNACKNOWLEDGED
+
+
+async def test_a_rejected_message_dies_at_once_with_key_and_headers(world: World) -> None:
+    await with_dead_letters(world, attempts_max=0, dead_letter=BILLS.name)
+    body = Message(b"bad", b"k", {"a": b"1", "tms-dead-topic": b"elsewhere"}).body()
+    await world.services.messaging.publish(TOPIC, bodies_of([body]))
+    await fail(world, dead=True, reason="nonsense")
+    [letter] = await has(world, 1, BILLS)
+    assert (letter.key, letter.headers["a"]) == (b"k", b"1")
+    assert letter.headers["tms-dead-topic"] == TOPIC.name.encode()
+    assert letter.headers["tms-dead-disposition"] == b"rejected"
+
+
+async def test_without_a_topic_a_rejected_message_stays_with_its_member(world: World) -> None:
+    await world.publish(b"bad")
+    taken = await world.take()
+    nacks = [Nacks(number(taken), dead=True)]
+    assert await world.settle(nacks=nacks) == [Refusal.NO_DEAD_LETTER]
+    assert not await world.settle(acks=[Acks(number(taken))])
+
+
+async def test_what_cannot_be_written_waits_over_a_restart(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    await world.services.messaging.delete_topic(DEAD)
+    await world.publish(b"bad")
+    await fail(world)
+    group = await world.services.groups.group(TOPIC, "g")
+    assert (group.state.open, group.state.dying) == (1, 1)
+    taken = await world.take("b")
+    assert (taken.delivery, taken.limited_by) == (None, LimitedBy.DEAD_LETTER)
+    await world.again()
+    assert (await world.services.groups.group(TOPIC, "g")).state.dying == 1
+    await world.services.messaging.create_topic(DEAD)
+    await world.again()
+    await world.services.groups.group(TOPIC, "g")
+    assert [each.payload for each in await has(world, 1)] == [b"bad"]
+
+
+async def test_a_late_ack_wins_over_a_dead_letter_that_waits(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    await world.services.messaging.delete_topic(DEAD)
+    await world.publish(b"slow")
+    taken = await world.take()
+    await world.settle(nacks=[Nacks(number(taken))])
+    assert not await world.settle(acks=[Acks(number(taken), ids(taken))])
+    await world.services.messaging.create_topic(DEAD)
+    await world.again()
+    state = (await world.services.groups.group(TOPIC, "g")).state
+    assert (state.open, state.dying) == (0, 0)
+    assert not await letters(world)
+
+
+async def test_a_group_pauses_before_its_topic_drains(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1, dead_letters_max=3)
+    await world.publish(*[b"%d" % each for each in range(10)])
+    await fail(world, messages=10)
+    assert (await world.take()).limited_by is LimitedBy.PAUSED
+    await has(world, 3)
+
+    async def is_paused() -> bool:
+        return (await world.services.groups.group(TOPIC, "g")).settings.paused
+
+    await until(is_paused)
+    await world.again()
+    assert await is_paused()
+    assert len(await letters(world)) == 3
+    await world.services.groups.set_group(TOPIC, "g", {"paused": False})
+    taken = await world.take("a", 10)
+    assert payloads(taken) == [b"%d" % each for each in range(3, 10)]
+    assert set(taken.attempts) == {2}
+
+
+async def test_redriven_messages_come_again_once(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    published = await world.publish(b"1", b"2", b"3")
+    await fail(world, messages=3)
+    await has(world, 3)
+    groups = world.services.groups
+    found = await groups.dead_letters(TOPIC, "g")
+    assert [each.message.payload for each in found.letters] == [b"1", b"2", b"3"]
+    assert [each.origin.id for each in found.letters] == published
+    second = found.letters[1].id
+    outcome = await groups.redrive(TOPIC, "g", [second])
+    assert (outcome.redriven, outcome.expired) == (1, [])
+    assert (await groups.redrive(TOPIC, "g", [second])).redriven == 0
+    await world.again()
+    groups = world.services.groups
+    left = await groups.dead_letters(TOPIC, "g")
+    assert [each.message.payload for each in left.letters] == [b"1", b"3"]
+    assert payloads(await world.take("a", 10)) == [b"2"]
+    assert await groups.drop_dead_letters(TOPIC, "g", [left.letters[0].id, second]) == 1
+    assert (await groups.redrive(TOPIC, "g")).redriven == 1
+    assert not (await groups.dead_letters(TOPIC, "g")).letters
+    assert payloads(await world.take("b", 10)) == [b"3"]
+
+
+async def test_redriven_messages_can_be_published_anew(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    await world.publish(b"1")
+    await fail(world)
+    await has(world, 1)
+    assert (await world.services.groups.redrive(TOPIC, "g", publish=True)).redriven == 1
+    anew = (await letters(world, TOPIC))[1]
+    assert (anew.payload, dict(anew.headers)) == (b"1", {})
+    assert payloads(await world.take()) == [b"1"]
+
+
+async def test_dead_letters_of_expired_messages_are_reported_and_stay(world: World) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    await world.publish(b"1")
+    await fail(world)
+    [letter] = await has(world, 1)
+    world.clock.advance(1_000)
+    await world.services.messaging.trim_topic(TOPIC, world.clock.now_ms())
+    outcome = await world.services.groups.redrive(TOPIC, "g")
+    assert (outcome.redriven, outcome.expired) == (0, [letter.id])
+    assert (await world.services.groups.redrive(TOPIC, "g", publish=True)).redriven == 1
+
+
+async def test_a_topic_of_dead_letters_that_leads_back_is_refused(world: World) -> None:
+    groups = world.services.groups
+    with pytest.raises(InvalidRequest):
+        await groups.set_group(TOPIC, "g", {"dead_letter": TOPIC.name})
+    await groups.set_group(TOPIC, "g", {"dead_letter": BILLS.name})
+    await groups.create_group(BILLS, "h")
+    with pytest.raises(InvalidRequest):
+        await groups.set_group(BILLS, "h", {"dead_letter": TOPIC.name})
+    with pytest.raises(TopicNotFound):
+        await groups.set_group(BILLS, "h", {"dead_letter": "nowhere"})
+    with pytest.raises(InvalidRequest):
+        await groups.set_group(TOPIC, "g", {"dead_letter": ""})
+    await groups.set_group(TOPIC, "g", {"attempts_max": 3})
+    assert (await groups.group(TOPIC, "g")).settings.dead_letter == BILLS.name
+
+
+async def test_a_group_of_dead_letters_names_a_topic_of_its_own(world: World) -> None:
+    await with_dead_letters(world)
+    await world.services.groups.create_group(DEAD, "again")
+    with pytest.raises(InvalidRequest):
+        await world.services.groups.set_group(DEAD, "again", {"attempts_max": 2})
+
+
+async def test_an_operator_skips_gives_back_and_fails_messages(world: World) -> None:
+    groups = world.services.groups
+    first, second, third = await world.publish(b"1", b"2", b"3")
+    taken = await world.take("a", 3)
+    assert await groups.skip(TOPIC, "g", [first, first]) == 1
+    assert await groups.skip(TOPIC, "g", [first]) == 0
+    assert await groups.take_back(TOPIC, "g", ids=[second]) == 1
+    assert await groups.take_back(TOPIC, "g", member="b") == 0
+    assert await groups.take_back(TOPIC, "g", member="a", failed=True) == 1
+    refused = await world.settle("a", extend=[number(taken)])
+    assert refused == [Refusal.LEASE_LOST]
+    await world.again()
+    opened = await world.services.groups.open_messages(TOPIC, "g")
+    assert [(each.id, each.attempts) for each in opened] == [(second, 0), (third, 1)]
+    assert {each.member for each in opened} == {None}

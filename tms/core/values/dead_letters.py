@@ -1,0 +1,145 @@
+"""Dead letters: messages that a group gave up, as messages of another topic.
+
+A dead letter has the key, the payload and the headers of its message, and headers of its own that
+say where the message came from and why it failed. Headers of these names that the message had
+before, as a dead letter of another group, are replaced.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from tms.core.errors import InvalidRequest
+from tms.core.values.message import Message, parse_id
+from tms.core.values.topic import TopicId
+
+SUFFIX: Final = "--dead"
+"""A topic of dead letters is called like its topic, with this behind it, if nothing else is said.
+The name puts it in the shard of its topic."""
+_PREFIX: Final = "tms-dead-"
+
+
+class Disposition(StrEnum):
+    """The reason why a message became a dead letter."""
+
+    ATTEMPTS = "attempts"
+    """Its last attempt was nacked."""
+    REJECTED = "rejected"
+    """Its member rejected it."""
+    UNACKNOWLEDGED = "unacknowledged"
+    """The lease of its last attempt ended."""
+
+    @property
+    def stored(self) -> int:
+        """The number that is stored. DO NOT CHANGE: on disk."""
+        return _STORED.index(self)
+
+    @classmethod
+    def of_stored(cls, number: int) -> "Disposition":
+        """Return the disposition that is stored as a number. Raises `IndexError`."""
+        return _STORED[number]
+
+
+_STORED: Final = (Disposition.ATTEMPTS, Disposition.REJECTED, Disposition.UNACKNOWLEDGED)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterOrigin:
+    """Where a dead letter came from, and why it failed: the headers of its own."""
+
+    topic: str
+    group: str
+    id: bytes
+    """The id of the message in its topic."""
+    disposition: Disposition
+    attempts: int
+    reason: str
+    """The reason that its member gave; empty if it gave none."""
+    member: str
+    """The member that had it last; empty if that is not known."""
+    at_ms: int
+    """When its last attempt failed, ms since 1970."""
+
+    def headers(self) -> dict[str, bytes]:
+        """Return the headers that say it."""
+        values = {
+            "topic": self.topic,
+            "group": self.group,
+            "id": self.id.hex(),
+            "disposition": self.disposition,
+            "attempts": str(self.attempts),
+            "reason": self.reason,
+            "member": self.member,
+            "at": str(self.at_ms),
+        }
+        return {_PREFIX + name: value.encode() for name, value in values.items()}
+
+
+def origin_of(headers: Mapping[str, bytes]) -> LetterOrigin | None:
+    """Return what the headers of a message say; None if it is not a dead letter."""
+    try:
+        told = {
+            name.removeprefix(_PREFIX): value.decode()
+            for name, value in headers.items()
+            if name.startswith(_PREFIX)
+        }
+        return LetterOrigin(
+            told["topic"],
+            told["group"],
+            parse_id(told["id"]),
+            Disposition(told["disposition"]),
+            int(told["attempts"]),
+            told["reason"],
+            told["member"],
+            int(told["at"]),
+        )
+    except (KeyError, ValueError, InvalidRequest):
+        return None
+
+
+class DeadLetter(NamedTuple):
+    """A dead letter."""
+
+    id: bytes
+    """Its own id, in the topic of dead letters."""
+    origin: LetterOrigin
+    message: Message
+    """The message as it was, with the id that it had in its topic."""
+
+
+def dead_letter_of(letter: Message) -> DeadLetter | None:
+    """Return the dead letter that a message is; None if it is none."""
+    origin = origin_of(letter.headers)
+    if origin is None:
+        return None
+    return DeadLetter(letter.id, origin, without_origin(letter)._replace(id=origin.id))
+
+
+def dead_letter(message: Message, origin: LetterOrigin) -> Message:
+    """Return the dead letter of a message."""
+    return message._replace(headers={**_own_headers(message), **origin.headers()})
+
+
+def without_origin(letter: Message) -> Message:
+    """Return the message that a dead letter was."""
+    return letter._replace(headers=_own_headers(letter))
+
+
+def _own_headers(message: Message) -> Mapping[str, bytes]:
+    return {n: value for n, value in message.headers.items() if not n.startswith(_PREFIX)}
+
+
+def default_topic(topic_id: TopicId) -> TopicId:
+    """Return the topic of dead letters of a topic.
+
+    Raises `InvalidRequest` if it needs a name that is given: the topic has dead letters itself, or
+    too long a name.
+    """
+    if topic_id.name.endswith(SUFFIX):
+        raise InvalidRequest(
+            "invalid_group",
+            dead_letter="",
+            reason=f"topic {topic_id.name} has dead letters itself: name a topic for its own",
+        )
+    return TopicId(topic_id.namespace, topic_id.name + SUFFIX)

@@ -1,0 +1,282 @@
+"""The dead letters of a group: their topic, and what is done with those that are there.
+
+A dead letter stays in its topic until that expires. The group knows which it has dealt with: all up
+to an id (`OpenMessages.redriven`), and some later ones. So a dead letter is redriven or dropped
+once, and those of other groups in the same topic are passed over.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from tms.core.errors import InvalidRequest, TopicExists, TopicNotFound
+from tms.core.limits import MS_PER_S
+from tms.core.services.commits import Carried, CarryAgain, JointWrite
+from tms.core.values.batch import Batch
+from tms.core.values.dead_letters import DeadLetter, dead_letter_of, default_topic
+from tms.core.values.group_settings import GroupSettings
+from tms.core.values.groups import DeadLetters, Redriven
+from tms.core.values.message import FIRST_ID, Message, id_after, id_before, published_ms
+from tms.core.values.reading import Isolation, Reading
+from tms.core.values.subscriptions import SharedSubscription
+from tms.core.values.topic import TopicId
+from tms.messaging.groups.burial import check_takes_dead_letters, publication
+from tms.messaging.groups.feed import ReadPage, digest_of, read_bodies
+from tms.messaging.groups.loaded import LoadedGroups
+from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.topics import Topics
+from tms.messaging.write_requests import Writing
+
+_SCANNED_MAX: Final = 10_000
+_HANDLED_MAX: Final = 10_000
+_BYTES_MAX: Final = 4 * 1024 * 1024
+_CHAIN_MAX: Final = 100
+_PAGE: Final = 100
+
+
+class Handling(Carried):
+    """Dead letters that are dealt with, and the messages of theirs that are given again."""
+
+    size_bytes = 200
+
+    def __init__(
+        self,
+        group: LoadedGroup,
+        groups: LoadedGroups,
+        redriven: bytes | None,
+        letters: Sequence[bytes],
+        messages: Mapping[bytes, bytes],
+    ) -> None:
+        self._group = group
+        self._groups = groups
+        self._redriven = redriven
+        self._letters = letters
+        self._messages = messages
+
+    def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
+        """Raise `CarryAgain` if somebody else has dealt with one of them."""
+        self._group.check_current()
+        if any(map(self._group.commands.state.is_handled, self._letters)):
+            raise CarryAgain(reason="a dead letter was dealt with")
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Do it; the row is added for the group."""
+        now_ms, commands = self._groups.time.now_ms(), self._group.commands
+        redriven = max(filter(None, (self._redriven, commands.state.redriven)), default=None)
+        commands.reopen(redriven, self._letters, self._messages, now_ms)
+        self._groups.edited(self._group)
+
+    def on_durable(self) -> None:
+        """Let others have what is given again."""
+        self._group.ring()
+
+
+class _Scan(NamedTuple):
+    """Dead letters of one group, as they were read."""
+
+    letters: Sequence[DeadLetter]
+    last: bytes | None
+    """How far the topic was read."""
+    is_over: bool
+    """Whether that is its end."""
+
+
+class DeadLetterService:
+    """The dead letters of the groups of one store."""
+
+    def __init__(
+        self,
+        writing: Writing,
+        topics: Topics,
+        subscriptions: SubscriptionService,
+        groups: LoadedGroups,
+        read: ReadPage,
+    ) -> None:
+        self._writing = writing
+        self._states = writing.engine.states
+        self._writer = writing.engine.writer
+        self._topics = topics
+        self._subscriptions = subscriptions
+        self._groups = groups
+        self._read = read
+
+    # -- their topic
+
+    async def prepared(self, topic_id: TopicId, settings: GroupSettings) -> GroupSettings:
+        """Return settings with the topic of dead letters, which is there.
+
+        Raises `InvalidRequest` (invalid_group), `TopicNotFound`.
+        """
+        if not settings.dead_letter:
+            if not settings.attempts_max:
+                return settings
+            dead = default_topic(topic_id)
+            with suppress(TopicExists):
+                await self._topics.create(dead, None)
+            settings = replace(settings, dead_letter=dead.name)
+        dead = TopicId(topic_id.namespace, settings.dead_letter)
+        async with self._states.held((dead,)) as [state]:
+            check_takes_dead_letters(state.topic)
+        await self._check_chain(topic_id, dead)
+        return settings
+
+    async def _check_chain(self, topic_id: TopicId, dead: TopicId) -> None:
+        """Raise `InvalidRequest` if dead letters would come back to their topic."""
+        next_ones, seen = [dead], {dead}
+        while next_ones and topic_id not in seen and len(seen) <= _CHAIN_MAX:
+            with suppress(TopicNotFound):
+                async with self._subscriptions.held((next_ones.pop(),)) as [positions]:
+                    for each in positions.durable.values():
+                        if isinstance(each, SharedSubscription) and each.settings.dead_letter:
+                            found = TopicId(dead.namespace, each.settings.dead_letter)
+                            next_ones += [found] if found not in seen else []
+                            seen.add(found)
+        if topic_id in seen:
+            raise InvalidRequest(
+                "invalid_group",
+                dead_letter=dead.name,
+                reason=f"its messages would come back to {topic_id.name}",
+            )
+
+    # -- those that are there
+
+    async def listed(self, group: LoadedGroup, after: bytes | None, limit: int) -> DeadLetters:
+        """Return dead letters that are not dealt with, behind the id `after`."""
+        scan = await self._scan(group, after, limit)
+        return DeadLetters(scan.letters, None if scan.is_over else scan.last)
+
+    async def redrive(
+        self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int, *, publish: bool
+    ) -> Redriven:
+        """Give messages again, or publish them anew; those of `ids`, or the first `limit`."""
+        count, expired = 0, []
+        async for letters in self._in_parts(group, ids, limit):
+            if publish:
+                count += await self._handle(group, letters, {}, publishes=True)
+                continue
+            messages = await self._messages_of(group, letters)
+            expired += [each.id for each in letters if each.origin.id not in messages]
+            there = [each for each in letters if each.origin.id in messages]
+            count += await self._handle(group, there, messages)
+        return Redriven(count, expired)
+
+    async def drop(self, group: LoadedGroup, ids: Sequence[bytes]) -> int:
+        """Deal with dead letters by doing nothing; return how many there were."""
+        parts = self._in_parts(group, ids, len(ids))
+        return sum([await self._handle(group, letters, {}) async for letters in parts])
+
+    async def _in_parts(
+        self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int
+    ) -> AsyncIterator[Sequence[DeadLetter]]:
+        """Give the dead letters with `ids`, or the first `limit`, in parts of bounded size."""
+        if ids is None:
+            yield (await self._scan(group, None, limit)).letters
+            return
+        rest = sorted(set(ids))
+        while rest:
+            async with self._states.held((self._topic_of(group),)) as [state]:
+                bodies = await read_bodies(state, self._read, rest, _BYTES_MAX)
+            rest = rest[len(bodies.ids) + len(bodies.gone) :]
+            messages = (each for block in bodies.blocks for each in block)
+            yield [found for each in messages if (found := _letter(group, each)) is not None]
+
+    async def _messages_of(
+        self, group: LoadedGroup, letters: Sequence[DeadLetter]
+    ) -> dict[bytes, bytes]:
+        """Return those of their messages that are still there, with the digests of their keys."""
+        found: dict[bytes, bytes] = {}
+        ids = sorted({each.origin.id for each in letters})
+        while ids:
+            bodies = await read_bodies(group.state, self._read, ids, _BYTES_MAX)
+            for message in (message for block in bodies.blocks for message in block):
+                found[message.id] = digest_of(message)
+            ids = ids[len(bodies.ids) + len(bodies.gone) :]
+        return found
+
+    async def _handle(
+        self,
+        group: LoadedGroup,
+        letters: Sequence[DeadLetter],
+        messages: Mapping[bytes, bytes],
+        *,
+        publishes: bool = False,
+    ) -> int:
+        """Write that dead letters are dealt with; return how many were not before."""
+        state = group.commands.state
+        while letters := [each for each in letters if not state.is_handled(each.id)]:
+            ids = [each.id for each in letters]
+            redriven = await self._dealt_with(group, frozenset(ids))
+            later = [
+                each for each in state.handled.union(ids) if redriven is None or each > redriven
+            ]
+            if len(later) > _HANDLED_MAX:
+                raise InvalidRequest(
+                    "invalid_group",
+                    reason=f"over {_HANDLED_MAX} dead letters would be dealt with behind older "
+                    "ones that are not: deal with those first",
+                )
+            origins = [each.origin.id for each in letters]
+            again = {each: messages[each] for each in origins if each in messages}
+            parts: list[Carried] = [Handling(group, self._groups, redriven, ids, again)]
+            if publishes:
+                anew = [each.message for each in letters]
+                parts.insert(0, publication(self._writing, group.state, anew))
+            try:
+                await self._writer.submit(JointWrite(parts))
+            except CarryAgain:
+                group.check_current()
+                continue
+            return len(letters)
+        return 0
+
+    async def _dealt_with(self, group: LoadedGroup, handled: Collection[bytes]) -> bytes | None:
+        """Return the id up to which all is dealt with, once `handled` is too."""
+        scan = await self._scan(group, None, 1, handled)
+        return id_before(scan.letters[0].id) if scan.letters else scan.last
+
+    async def _scan(
+        self,
+        group: LoadedGroup,
+        after: bytes | None,
+        limit: int,
+        handled: Collection[bytes] = (),
+    ) -> _Scan:
+        """Read dead letters of a group that are not dealt with."""
+        redriven = group.commands.state.redriven
+        last = max(filter(None, (after, redriven)), default=None)
+        position: bytes | None = FIRST_ID if last is None else id_after(last)
+        found: list[DeadLetter] = []
+        scanned = size = 0
+        async with self._states.held((self._topic_of(group),)) as [state]:
+            while position is not None and scanned < _SCANNED_MAX:
+                page = await self._read(state, Reading(position, _PAGE, Isolation.COMMITTED))
+                for message in (message for block in page.blocks for message in block):
+                    if len(found) == limit or size >= _BYTES_MAX:
+                        return _Scan(found, last, is_over=False)
+                    scanned += 1
+                    last = message.id
+                    letter = None if message.id in handled else _letter(group, message)
+                    if letter is not None:
+                        found.append(letter)
+                        size += len(message.payload)
+                position = page.next_position
+        return _Scan(found, last, is_over=position is None)
+
+    def _topic_of(self, group: LoadedGroup) -> TopicId:
+        name = group.commands.settings.dead_letter
+        if not name:
+            raise InvalidRequest("invalid_group", reason="the group has no topic of dead letters")
+        return TopicId(group.state.topic.id.namespace, name)
+
+
+def _letter(group: LoadedGroup, message: Message) -> DeadLetter | None:
+    """Return the dead letter of a group that a message is, if it is not dealt with."""
+    if group.commands.state.is_handled(message.id):
+        return None
+    if published_ms(message.id) * MS_PER_S < group.created - MS_PER_S:
+        return None  # of a group that was deleted, and had the same name
+    letter = dead_letter_of(message)
+    here = group.state.topic.id.name, group.name
+    return letter if letter and (letter.origin.topic, letter.origin.group) == here else None

@@ -1,0 +1,190 @@
+"""Bodies of dead letters, both ways: JSON alone."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from tms.core.errors import InvalidRequest
+from tms.core.values.dead_letters import DeadLetter, Disposition, LetterOrigin
+from tms.core.values.groups import REDRIVEN_MAX, DeadLetters, Redriven
+from tms.core.values.message import Message, parse_id
+from tms.wire.json_fields import Count, MessageIdText, TimeMs, described_by, one_of, reference
+from tms.wire.json_takes import hex_of, id_of
+from tms.wire.json_values import JsonBytes, bytes_of, decode, decode_answer, encode, json_of
+
+_BYTES = reference("GivenBytes")
+_OrNull = Annotated[JsonBytes | None, described_by(one_of(_BYTES, {"type": "null"}))]
+
+
+class DeadLetterBody(msgspec.Struct):
+    """A dead letter, and the message that it was."""
+
+    id: Annotated[MessageIdText, msgspec.Meta(description="Its id in the topic of dead letters.")]
+    message_id: Annotated[
+        MessageIdText, msgspec.Meta(description="The id that the message had in its topic.")
+    ]
+    disposition: Disposition
+    attempts: Count
+    reason: str
+    member: str
+    at_ms: TimeMs
+    payload: _OrNull
+    key: _OrNull
+    headers: Annotated[
+        dict[str, JsonBytes],
+        described_by({"type": "object", "additionalProperties": _BYTES}),
+    ]
+
+
+class DeadLettersBody(msgspec.Struct):
+    """Dead letters; if `next` is not null, more may follow behind it."""
+
+    dead_letters: Annotated[
+        list[DeadLetterBody],
+        described_by({"type": "array", "items": reference("DeadLetter")}),
+    ]
+    next: MessageIdText | None
+
+
+LetterIds = Annotated[list[MessageIdText], msgspec.Meta(max_length=REDRIVEN_MAX)]
+
+
+class RedriveBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Dead letters to redrive: those with `ids`, or else the oldest `limit`."""
+
+    ids: LetterIds | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=REDRIVEN_MAX)] = 100
+    publish: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Publish the messages anew, for all readers of the topic, instead of "
+            "giving them again to this group."
+        ),
+    ] = False
+
+
+class DropBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Dead letters to drop."""
+
+    ids: LetterIds
+
+
+class RedrivenBody(msgspec.Struct):
+    """The outcome of a redrive; `expired` are dead letters whose messages have expired."""
+
+    redriven: Count
+    expired: list[MessageIdText]
+
+
+class DroppedBody(msgspec.Struct):
+    """How many dead letters were dropped."""
+
+    dropped: Count
+
+
+def letter_body(letter: DeadLetter) -> DeadLetterBody:
+    """Return a dead letter as it is shown."""
+    origin, message = letter.origin, letter.message
+    return DeadLetterBody(
+        letter.id.hex(),
+        origin.id.hex(),
+        origin.disposition,
+        origin.attempts,
+        origin.reason,
+        origin.member,
+        origin.at_ms,
+        None if message.is_tombstone else json_of(message.payload),
+        None if message.key is None else json_of(message.key),
+        {name: json_of(value) for name, value in message.headers.items()},
+    )
+
+
+def letter_record(letter: DeadLetter) -> dict[str, Any]:
+    """Return a dead letter as values for JSON."""
+    record: dict[str, Any] = msgspec.to_builtins(letter_body(letter))
+    return record
+
+
+def encode_letters(found: DeadLetters) -> bytes:
+    """Return the answer that lists dead letters."""
+    return encode(
+        DeadLettersBody([letter_body(each) for each in found.letters], hex_of(found.next))
+    )
+
+
+def decode_letters(answer: bytes, topic: str, group: str) -> DeadLetters:
+    """Return the dead letters of a group that a server listed."""
+    body = decode_answer(DeadLettersBody, answer)
+    letters = [_letter_of(each, topic, group) for each in body.dead_letters]
+    return DeadLetters(letters, id_of(body.next))
+
+
+def _letter_of(body: DeadLetterBody, topic: str, group: str) -> DeadLetter:
+    origin = LetterOrigin(
+        topic,
+        group,
+        parse_id(body.message_id),
+        body.disposition,
+        body.attempts,
+        body.reason,
+        body.member,
+        body.at_ms,
+    )
+    message = Message(
+        b"" if body.payload is None else bytes_of(body.payload),
+        None if body.key is None else bytes_of(body.key),
+        {name: bytes_of(value) for name, value in body.headers.items()},
+        origin.id,
+        is_tombstone=body.payload is None,
+    )
+    return DeadLetter(parse_id(body.id), origin, message)
+
+
+def encode_redrive(ids: Sequence[bytes] | None, limit: int, *, publish: bool) -> bytes:
+    """Return the body of a redrive."""
+    texts = None if ids is None else [each.hex() for each in ids]
+    return encode(RedriveBody(texts, limit, publish))
+
+
+def decode_redrive(body: bytes) -> tuple[list[bytes] | None, int, bool]:
+    """Return the ids, the limit, and whether messages are published anew."""
+    value = decode(RedriveBody, body)
+    return None if value.ids is None else _ids(value.ids), value.limit, value.publish
+
+
+def encode_redriven(outcome: Redriven) -> bytes:
+    """Return the answer to a redrive."""
+    return encode(RedrivenBody(outcome.redriven, [each.hex() for each in outcome.expired]))
+
+
+def decode_redriven(answer: bytes) -> Redriven:
+    """Return what a redrive answered."""
+    body = decode_answer(RedrivenBody, answer)
+    return Redriven(body.redriven, [parse_id(each) for each in body.expired])
+
+
+def encode_drop(ids: Sequence[bytes]) -> bytes:
+    """Return the body that drops dead letters."""
+    return encode(DropBody([each.hex() for each in ids]))
+
+
+def decode_drop(body: bytes) -> list[bytes]:
+    """Return the ids of the dead letters to drop."""
+    return _ids(decode(DropBody, body).ids)
+
+
+def encode_dropped(count: int) -> bytes:
+    """Return the answer that says how many were dropped."""
+    return encode(DroppedBody(count))
+
+
+def decode_dropped(answer: bytes) -> int:
+    """Return how many dead letters a server dropped."""
+    return decode_answer(DroppedBody, answer).dropped
+
+
+def _ids(texts: Sequence[str]) -> list[bytes]:
+    if not texts:
+        raise InvalidRequest("invalid_body", format="json", expected="at least one id")
+    return [parse_id(each) for each in texts]
