@@ -13,6 +13,7 @@ is logged by the logger `tms.client`.
 
 import logging
 from collections.abc import Callable, Coroutine
+from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ from tms.core.errors import (
     TransactionConflict,
     Unavailable,
 )
+from tms.core.runtime.deadlines import seconds_left
 
 RETRY_AFTER_S = "retry_after_s"
 """The name in an error's detail of the seconds that the server asked to wait."""
@@ -89,9 +91,13 @@ async def repeat(
 ) -> Result:
     """Return what `call` gives, calling again as long as `when` holds for what it raises.
 
-    No pause is begun that would end later than `for_s` seconds after the start; None is for ever.
-    Each is logged with its reason, and so is the success. Raises the last call's error.
+    No pause is begun that would end later than `for_s` seconds after the start, or than the
+    deadline (`tms.core.runtime.deadlines`); None is for ever. Each is logged with its reason, and
+    so is the success. Raises the last call's error.
     """
+    left_s = seconds_left()
+    if left_s < (inf if for_s is None else for_s):
+        for_s = left_s
     attempts = AsyncRetrying(**again(when, for_s))
     begun_s = monotonic()
     result: Result = await attempts(call)
