@@ -95,6 +95,18 @@ def test_what_the_server_refuses_is_repeated_no_longer_than_that(call: Call) -> 
         call(client)
 
 
+def test_what_may_have_been_done_is_not_told_as_undone() -> None:
+    """The first attempt may have been carried out; the others certainly were not."""
+    with (
+        FaultyServer(b"") as server,
+        tms.connect(server.url, retry_for_s=SOON_S) as client,
+        pytest.raises(tms.OutcomeUnknown) as unknown,
+    ):
+        client.publish_all({"t": b"x"}, owner="shop", sequence=1)
+    assert type(unknown.value) is tms.OutcomeUnknown
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("call", CHANGES.values(), ids=CHANGES)
 def test_a_server_that_is_away_was_sent_nothing(call: Call, free_port: int) -> None:
     with (
