@@ -101,7 +101,12 @@ OWN = {
     "Client.publish_all": Own("""
         taken = [message.taken for message in acks]
         return self._bridge.call(
-            self._client.publish_all, publications, acks=taken, owner=owner, sequence=sequence
+            self._client.publish_all,
+            publications,
+            acks=taken,
+            owner=owner,
+            sequence=sequence,
+            timeout_s=timeout_s,
         )
         """),
     "Client.close": Own(
@@ -113,9 +118,13 @@ OWN = {
     "Client.__enter__": Own("return self"),
     "TopicGroup.take": Own("""
         runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
-        with closing(self._bridge.iterate(runs)) as taken:
-            for each in taken:
-                yield GroupMessage(each, self._bridge)
+        return self._bridge.iterate(runs, partial(GroupMessage, bridge=self._bridge))
+        """),
+    "TopicGroup.take_once": Own("""
+        taken = self._bridge.call(
+            self._group.take_once, messages, wait_s, lease_s=lease_s, timeout_s=timeout_s
+        )
+        return [GroupMessage(each, self._bridge) for each in taken]
         """),
     "TopicGroup.worker": Own("""
         begin = transactions_of(self._group.begin, transaction_timeout_s, transaction=transaction)
@@ -210,9 +219,9 @@ HOMES = {
     "COMMIT_S": "tms.client.transactions.commit_outcome",
     "CallingThread": "tms.client.threads.callback_thread",
     "GroupWorker": "tms.client.groups.worker",
-    "closing": "contextlib",
     "Commit": "tms.client.transactions.commit_outcome",
-    "Iterator": "collections.abc",
+    "Messages": "tms.client.threads.messages",
+    "partial": "functools",
     "Retrying": "tenacity",
     "open_in_thread": "tms.client.in_process",
     "run_in_thread": "tms.client.topics.subscription_loop",

@@ -5,7 +5,7 @@ The files it writes are committed, so that people, editors and type checkers rea
 `AsyncX` of `sync_classes.py` becomes `X`, which has an `AsyncX` and calls it in an event loop of a
 thread (`Bridge`):
 
-- Signatures stay, but for their types: `AsyncY` is `Y`, `AsyncGenerator[T, None]` is `Iterator[T]`.
+- Signatures stay, but for their types: `AsyncY` is `Y`.
   A parameter `caller` goes: it is for servers.
 - A coroutine function is called in the loop. A method that gives messages one by one has a sibling
   named `…_runs`, which gives them in runs: this is called, so that the loop is asked once a run. A
@@ -168,7 +168,7 @@ def _call_of(made: Made, method: Function) -> str:
     if isinstance(method, ast.AsyncFunctionDef):
         passed = ", ".join((called, *given))
         return f"{'' if returned == 'None' else 'return '}self._{made.through}.call({passed})"
-    if returned.startswith("AsyncGenerator"):
+    if returned.startswith("AsyncMessages"):
         return f"return self._bridge.iterate({called}_runs({', '.join(given)}))"
     is_property = "property" in map(ast.unparse, method.decorator_list)
     value = called if is_property else f"{called}({', '.join(given)})"
@@ -209,8 +209,6 @@ class _PlainTypes(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         match node:
-            case ast.Subscript(ast.Name("AsyncGenerator"), ast.Tuple([item, _])):
-                return ast.Subscript(ast.Name("Iterator", ast.Load()), item, node.ctx)
             case ast.Subscript(ast.Name("Awaitable"), item):
                 return item
         return node

@@ -25,7 +25,7 @@ def remember(folder: str) -> None:
 
 async def wait_for_one() -> None:
     """Publish and follow at the same time, with the client for asyncio, in memory."""
-    async with await tms.aio.connect("memory:") as client:
+    async with tms.aio.connect("memory:") as client:
         topic = client.topic("news")
         await topic.create()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Client,
         GroupMessage,
         GroupWorker,
+        Messages,
         Namespaces,
         Recovered,
         Retry,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         connect,
     )
     from tms.core.errors import *
+    from tms.core.runtime.deadlines import deadline
     from tms.core.services.commits import CommitRequest, Stored
     from tms.core.services.messaging import AllPublished, Published, RollbackRange
     from tms.core.services.records import Decoding, Record, SchemaText
@@ -104,6 +106,7 @@ __all__ = [
     "LockBusy",
     "Message",
     "MessageId",
+    "Messages",
     "MetadataClosed",
     "MetadataUnavailable",
     "Namespace",
@@ -203,11 +206,13 @@ __all__ = [
     "__version__",
     "aio",
     "connect",
+    "deadline",
     "tombstone",
 ]
 
 _HOMES = (
     "tms.core.errors",
+    "tms.core.runtime.deadlines",
     "tms.core.services.commits",
     "tms.core.values.group_settings",
     "tms.core.values.groups",

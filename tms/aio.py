@@ -1,6 +1,6 @@
 """The client for asyncio: `client = await tms.aio.connect("http://…")`, then as `tms` with `await`.
 
-async with await tms.aio.connect("http://127.0.0.1:11015") as client:
+async with tms.aio.connect("http://127.0.0.1:11015") as client:
     async for message in client.topic("orders").follow():
         print(message.payload)
 """
@@ -9,6 +9,7 @@ from tms.client import (
     AsyncClient,
     AsyncGroupMessage,
     AsyncGroupWorker,
+    AsyncMessages,
     AsyncSubscription,
     AsyncTopic,
     AsyncTopicGroup,
@@ -20,6 +21,7 @@ __all__ = [
     "AsyncClient",
     "AsyncGroupMessage",
     "AsyncGroupWorker",
+    "AsyncMessages",
     "AsyncSubscription",
     "AsyncTopic",
     "AsyncTopicGroup",

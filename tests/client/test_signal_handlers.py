@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 import tms
 from tests.waiting import WAIT_S_MAX
+from tms.client.reading.half_read import Generated, HalfRead
 from tms.client.threads.bridge import Bridge
 from tms.core.errors import OutcomeUnknown
 
@@ -174,7 +175,8 @@ def test_the_end_of_a_half_read_iterator_waits_for_nothing(is_first: bool) -> No
             finally:
                 closed.set()
 
-        half_read = cast("Generator[int]", (other if is_first else bridge).iterate(blocks()))
+        runs = HalfRead(Generated(blocks))
+        half_read = (other if is_first else bridge).iterate(runs)
         assert next(half_read) == 1
         try:
             return interrupted(lambda: bridge.call(answer), half_read.close, point)

@@ -1,7 +1,7 @@
 """The client for threads is what `dev/sync_client.py` makes of the one for asyncio."""
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, assert_type
 
 import pytest
@@ -70,18 +70,18 @@ def test_type_checkers_know_what_polls_take_and_give() -> None:
     """Asserted by mypy, which is run on this file; nothing is called."""
 
     def threads(topic: tms.Topic, tx: tms.Transaction) -> None:
-        assert_type(topic.poll(after=b"", limit=5, wait_s=1.5), Iterator[tms.Message])
-        assert_type(topic.poll(tx=tx, decode=True), Iterator[tms.Record])
-        assert_type(topic.follow(start=1, committed=True), Iterator[tms.Message])
-        assert_type(topic.follow(decode=tms.Decoding()), Iterator[tms.Record])
-        assert_type(topic.subscription("s").poll(5, tx=tx), Iterator[tms.Message])
+        assert_type(topic.poll(after=b"", limit=5, wait_s=1.5), tms.Messages[tms.Message])
+        assert_type(topic.poll(tx=tx, decode=True), tms.Messages[tms.Record])
+        assert_type(topic.follow(start=1, committed=True), tms.Messages[tms.Message])
+        assert_type(topic.follow(decode=tms.Decoding()), tms.Messages[tms.Record])
+        assert_type(topic.subscription("s").poll(5, tx=tx), tms.Messages[tms.Message])
         topic.poll(limit="5")  # type: ignore[call-overload]
         topic.follow(wait_s=1.0)  # type: ignore[call-overload]
         topic.poll_arrow(committed=1)  # type: ignore[arg-type]
 
     def tasks(topic: tms.aio.AsyncTopic) -> None:
-        assert_type(topic.poll(end="0"), AsyncGenerator[tms.Message, None])
-        assert_type(topic.follow(decode=True), AsyncGenerator[tms.Record, None])
+        assert_type(topic.poll(end="0"), tms.aio.AsyncMessages[tms.Message])
+        assert_type(topic.follow(decode=True), tms.aio.AsyncMessages[tms.Record])
 
     assert callable(threads)
     assert callable(tasks)

@@ -4,18 +4,21 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
 import tms
 from tests.cli.conftest import run_command
 from tests.client.faulty_server import HEALTH, FaultyServer, answer
+from tms.cli import target
 from tms.cli.failure import ExitCode
 from tms.client.remote import first_contact
 
 Call = Callable[[tms.Client], object]
 
 TOLD_S_MAX = 5.0
+TIMEOUT_S = 1.6
 HTML = (
     b"HTTP/1.1 %d OK\r\nContent-Type: text/html; charset=utf-8\r\n"
     b"Content-Length: 15\r\nConnection: close\r\n\r\n<h1>welcome</h1"
@@ -69,8 +72,14 @@ def test_a_command_tells_it_in_a_line(said: bytes, reason: str) -> None:
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_a_port_that_takes_connections_and_says_nothing() -> None:
-    with FaultyServer(None, None, is_tms=False) as server, tms.connect(server.url) as client:
+def test_a_port_that_takes_connections_and_says_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """How long it is waited for is the caller's choice."""
+    with (
+        FaultyServer(None, None, is_tms=False) as server,
+        tms.connect(server.url, timeout_s=TIMEOUT_S) as client,
+    ):
         with pytest.raises(tms.ServerSilent) as silent:
             client.topics()
         assert [request.line for request in server.requests] == [
@@ -80,15 +89,19 @@ def test_a_port_that_takes_connections_and_says_nothing() -> None:
 
     assert isinstance(silent.value, tms.OutcomeUnknown), "it may be a TMS that hangs"
     assert silent.value.detail["url"] == server.url
+    assert "has not said a byte" in caplog.text, "that is told before the time is over"
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_a_command_tells_of_silence_too() -> None:
+def test_a_command_tells_of_silence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "connect", partial(tms.connect, timeout_s=TIMEOUT_S))
     with FaultyServer(None, None, is_tms=False) as server:
         code, _, err = run_command("--url", server.url, "publish", "t", "x")
 
     assert code == ExitCode.UNKNOWN
-    assert err.startswith(f"{server.url} accepts connections but does not answer")
+    waiting, told = err.splitlines()
+    assert waiting.startswith(f"{server.url} accepts connections but has not said a byte")
+    assert told.startswith(f"{server.url} accepts connections but does not answer")
 
 
 @pytest.mark.usefixtures("_impatient")

@@ -145,6 +145,13 @@ def test_the_loop_of_the_page_handles_each(place: Place) -> None:
     assert place.handled == ORDERS
 
 
+def test_the_request_of_the_page_handles_what_is_there(place: Place) -> None:
+    place.billing.create()
+    place.orders.publish(ORDERS)
+    place.carry_out(program_with("take_once"), place.is_done)
+    assert place.handled == ORDERS
+
+
 def test_the_worker_of_the_page_handles_each(place: Place) -> None:
     place.billing.create()
     place.orders.publish(ORDERS)
@@ -187,7 +194,7 @@ def test_rows_bills_and_acks_of_the_page_agree(database: str, words: tuple[str, 
 
 
 def test_every_program_of_the_page_is_run_here() -> None:
-    assert len(PROGRAMS) == 6
+    assert len(PROGRAMS) == 7
 
 
 def test_the_table_of_settings_is_their_declaration() -> None:

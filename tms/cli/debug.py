@@ -29,7 +29,7 @@ from tms.core.values.inspection import (
     Problems,
 )
 from tms.core.values.message import parse_id
-from tms.core.values.topic import TopicId
+from tms.core.values.topic import topic_id_of
 from tms.wire.json_states import told_bounds
 
 app = typer.Typer(
@@ -117,7 +117,7 @@ def rows(
     shard: ShardOption = None,
 ) -> None:
     """Print decoded rows, one line of JSON for each."""
-    topic_id = None if topic is None else TopicId(target.namespace, topic)
+    topic_id = None if topic is None else topic_id_of(topic, target.namespace)
     from_ms = None if start is None else parse_time_ms(start, "--from")
     wanted = Wanted(_table(table), topic_id, from_ms, limit)
     asyncio.run(_print_rows(inspected(target, store, shard), [wanted]))
@@ -147,7 +147,7 @@ def explain(
     store: StoreOption = None,
 ) -> None:
     """Explain a message id: its parts, its stored rows, and which readers get the message."""
-    topic_id, wanted = TopicId(target.namespace, topic), parse_id(message_id)
+    topic_id, wanted = topic_id_of(topic, target.namespace), parse_id(message_id)
 
     async def ask() -> Facts:
         async with inspected(target, store) as inspection:

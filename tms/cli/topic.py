@@ -134,6 +134,6 @@ def delete(target: Target, name: TopicArgument, *, yes: YesOption = False) -> No
     """Delete a topic and all its messages."""
     with target.connect() as client:
         topic = client.topic(name)
-        confirm(f"Delete topic {topic.namespace}:{name} and all its messages?", is_sure=yes)
+        confirm(f"Delete topic {topic.namespace}:{topic.name} and all its messages?", is_sure=yes)
         topic.delete()
     target.answer(f"Deleted topic {name}.", {"deleted": name})

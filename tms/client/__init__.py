@@ -6,8 +6,8 @@ server's packages are loaded only by `connect("leveldb:…")` and `connect("memo
 """
 
 from tms.client.async_client import AsyncClient
-from tms.client.async_client import connect as connect_async
 from tms.client.client import Client, connect
+from tms.client.connecting import connect_async
 from tms.client.groups.async_group import AsyncTopicGroup
 from tms.client.groups.async_group_message import AsyncGroupMessage, Retry
 from tms.client.groups.async_worker import AsyncGroupWorker
@@ -16,8 +16,10 @@ from tms.client.groups.group import TopicGroup
 from tms.client.groups.group_message import GroupMessage
 from tms.client.groups.worker import GroupWorker
 from tms.client.namespaces import Namespaces
+from tms.client.reading.half_read import AsyncMessages
 from tms.client.reading.start import Start
 from tms.client.schemas import Schemas
+from tms.client.threads.messages import Messages
 from tms.client.topics.async_subscription import AsyncSubscription
 from tms.client.topics.async_topic import AsyncTopic
 from tms.client.topics.subscription import Subscription
@@ -31,6 +33,7 @@ __all__ = [
     "AsyncClient",
     "AsyncGroupMessage",
     "AsyncGroupWorker",
+    "AsyncMessages",
     "AsyncSubscription",
     "AsyncTopic",
     "AsyncTopicGroup",
@@ -38,6 +41,7 @@ __all__ = [
     "Client",
     "GroupMessage",
     "GroupWorker",
+    "Messages",
     "Namespaces",
     "Recovered",
     "Retry",

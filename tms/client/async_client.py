@@ -13,7 +13,10 @@ from tenacity import AsyncRetrying
 from tms.client.embedded import open_embedded
 from tms.client.groups.async_group_message import AsyncGroupMessage, acknowledging
 from tms.client.groups.client_parts import ClientParts
+from tms.client.groups.held_messages import HeldMessages
+from tms.client.groups.taking import Takers
 from tms.client.reading.given_messages import GivenMessages, bodies
+from tms.client.reading.half_read import Readers
 from tms.client.reading.stops import Stops
 from tms.client.reading.topic_values import ClientRecords
 from tms.client.remote.access import Certificate, access_of
@@ -24,6 +27,7 @@ from tms.client.remote.retry import reruns
 from tms.client.topics.async_topic import AsyncTopic
 from tms.client.transactions.async_transaction import AsyncTransactionContext
 from tms.client.transactions.participants import TransactionAware
+from tms.core.runtime.deadlines import deadline
 from tms.core.runtime.event_loops import OwnLoop
 from tms.core.services.messaging import AllPublished
 from tms.core.services.schemas import AsyncSchemas
@@ -36,7 +40,7 @@ from tms.core.values.namespaces import AsyncNamespaces
 from tms.core.values.ranges import TopicRange
 from tms.core.values.reading import isolation_of
 from tms.core.values.store_access import StoreAccess
-from tms.core.values.topic import TopicId, check_namespace
+from tms.core.values.topic import TopicId, check_namespace, topic_id_of
 from tms.core.values.transaction import TransactionType
 
 TIMEOUT_S = 30.0
@@ -71,13 +75,16 @@ class AsyncClient:
         self._commit_for_s = max(seconds_of(commit_for_s), COMMIT_S_MIN)
         self._closed = False
         self._stops = Stops(services)
+        members: WeakSet[HeldMessages] = WeakSet()
         self._parts = ClientParts(
             services,
             ClientRecords(services),
             self._stops,
             lambda: self._closed,
             self.transaction,
-            WeakSet(),
+            members,
+            Takers(services, members, lambda: self._closed),
+            Readers(),
         )
 
     def __repr__(self) -> str:
@@ -112,10 +119,10 @@ class AsyncClient:
     def topic(self, name: str) -> AsyncTopic:
         """Return the topic `name`, whether it exists or not; nothing is sent.
 
-        Raises `InvalidRequest` (invalid_topic_name).
+        `NAMESPACE:NAME` is one of another namespace. Raises `InvalidRequest` (invalid_topic_name,
+        invalid_namespace_name).
         """
-        topic_id = TopicId(self._namespace, name)
-        return AsyncTopic(topic_id, self._parts)
+        return AsyncTopic(topic_id_of(name, self._namespace), self._parts)
 
     async def topics(self) -> list[str]:
         """Return the names of the namespace's topics.
@@ -143,14 +150,15 @@ class AsyncClient:
         acks: Iterable[AsyncGroupMessage] = (),
         owner: str | None = None,
         sequence: int | None = None,
+        timeout_s: Duration | None = None,
     ) -> AllPublished:
         """Publish messages to several topics, given by name: all or none, also for readers.
 
         It is a transaction that is begun and committed at once, in one request. With an owner and a
         sequence (`transaction`) it is repeated while the server is away, and still done once:
         `is_duplicate` of the answer says whether it was done before. Without them,
-        `OutcomeUnknown` is raised if the connection broke after it was sent. Raises as
-        `AsyncTopic.publish`, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        `OutcomeUnknown` is raised if the connection broke after it was sent. `timeout_s` is that of
+        `AsyncTopic.publish`. Raises as that, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
 
         `acks` are messages of groups that are acknowledged if and only if the others are published.
         Raises `AckRefused`, `LeaseLost` if one of them has been lost; all are held as before then.
@@ -160,7 +168,7 @@ class AsyncClient:
             for name, messages in publications.items()
         }
         messaging = self._services.messaging
-        with acknowledging(acks) as request:
+        with acknowledging(acks) as request, deadline(timeout_s):
             return await messaging.publish_all(
                 by_topic, owner=owner, sequence=sequence, request=request
             )
@@ -199,8 +207,7 @@ class AsyncClient:
         `OtherShard`. A sequence is remembered there, so name the same topic each time.
         Raises `InvalidRequest` (invalid_topic_name).
         """
-        if home is not None:
-            TopicId(self._namespace, home)
+        at = None if home is None else topic_id_of(home, self._namespace)
         request = StartRequest(
             type=TransactionType.LONG if long else TransactionType.SHORT,
             timeout_s=None if timeout_s is None else whole_seconds_of(timeout_s),
@@ -209,8 +216,8 @@ class AsyncClient:
             sequence=sequence,
             origin=origin,
             if_open=IfOpen(if_open),
-            namespace=self._namespace,
-            topic=home,
+            namespace=self._namespace if at is None else at.namespace,
+            topic=None if at is None else at.name,
         )
         return AsyncTransactionContext(
             self._services, request, participants, commit_for_s=self._commit_for_s
@@ -249,6 +256,7 @@ class AsyncClient:
         if not self._closed:
             self._closed = True
             try:
+                await self._parts.readers.close()
                 for member in tuple(self._parts.members):
                     await member.close(leave=True)
             finally:

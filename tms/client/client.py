@@ -82,7 +82,8 @@ class Client:
     def topic(self, name: str) -> Topic:
         """Return the topic `name`, whether it exists or not; nothing is sent.
 
-        Raises `InvalidRequest` (invalid_topic_name).
+        `NAMESPACE:NAME` is one of another namespace. Raises `InvalidRequest` (invalid_topic_name,
+        invalid_namespace_name).
         """
         return Topic(self._client.topic(name), self._bridge)
 
@@ -109,21 +110,27 @@ class Client:
         acks: Iterable[GroupMessage] = (),
         owner: str | None = None,
         sequence: int | None = None,
+        timeout_s: Duration | None = None,
     ) -> AllPublished:
         """Publish messages to several topics, given by name: all or none, also for readers.
 
         It is a transaction that is begun and committed at once, in one request. With an owner and a
         sequence (`transaction`) it is repeated while the server is away, and still done once:
         `is_duplicate` of the answer says whether it was done before. Without them, `OutcomeUnknown`
-        is raised if the connection broke after it was sent. Raises as `Topic.publish`, `OwnerBusy`,
-        and `InvalidRequest` (invalid_owner).
+        is raised if the connection broke after it was sent. `timeout_s` is that of `Topic.publish`.
+        Raises as that, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
 
         `acks` are messages of groups that are acknowledged if and only if the others are published.
         Raises `AckRefused`, `LeaseLost` if one of them has been lost; all are held as before then.
         """
         taken = [message.taken for message in acks]
         return self._bridge.call(
-            self._client.publish_all, publications, acks=taken, owner=owner, sequence=sequence
+            self._client.publish_all,
+            publications,
+            acks=taken,
+            owner=owner,
+            sequence=sequence,
+            timeout_s=timeout_s,
         )
 
     def transaction(

@@ -5,9 +5,9 @@
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, get_type_hints
 
 from tms.client.groups.async_group_message import AsyncGroupMessage
@@ -21,11 +21,14 @@ from tms.client.groups.client_parts import ClientParts
 from tms.client.groups.database_recovery import Recover
 from tms.client.groups.held_messages import HeldMessages
 from tms.client.groups.take_settings import HOLD_S_MAX, PREFETCH, TakeSettings
+from tms.client.groups.taking import Taking
 from tms.client.groups.worker_recovery import WorkerRecovery, recoveries_of
-from tms.client.reading.start import Start, id_or_ms
+from tms.client.reading.half_read import AsyncMessages, HalfRead
+from tms.client.reading.start import Start, WhichMessage, id_of, id_or_ms
 from tms.client.transactions.async_transaction import AsyncTransactionContext
 from tms.client.transactions.participants import TransactionAware
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, SubscriptionExists, SubscriptionNotFound
+from tms.core.runtime.deadlines import deadline
 from tms.core.text.durations import Duration
 from tms.core.values.group_settings import DEFAULTS, GroupOptions, GroupSettings, Order
 from tms.core.values.groups import (
@@ -99,12 +102,17 @@ class AsyncTopicGroup:
         order: Order | Literal["none", "key"] = Order.NONE,
         *,
         after: Place = SeekTo.START,
+        exist_ok: bool = False,
         **options: Unpack[GroupOptions],
     ) -> Group:
         """Create the group, and return it, or the one that exists, as it is.
 
         So programs may create it whenever they start, also after somebody has paused or changed it:
         settings that differ are logged, and change by `set` alone.
+
+        With `exist_ok` a program needs no right to create it if it exists: to `take` is enough. If
+        one of the options that you give differs, `SubscriptionExists` says which. Options that you
+        do not give, and `after`, may be anything.
 
         With the order `key` the messages of one key are given one after another. It begins behind
         the message `after`, at a publish time, or by default at the oldest message. The options are
@@ -113,6 +121,11 @@ class AsyncTopicGroup:
         (too_many_subscriptions), `TransactionsElsewhere`.
         """
         settings = GroupSettings(_order_of(order), **options)
+        if exist_ok:
+            try:
+                return self._as_asked(await self.show(), {"order": settings.order, **options})
+            except SubscriptionNotFound:
+                pass
         group = await self._services.groups.create_group(
             self._topic_id, self._name, settings, _position_of(after)
         )
@@ -124,6 +137,19 @@ class AsyncTopicGroup:
                 self._name,
                 self._topic_id,
                 ", ".join(f"{name} {value}" for name, value in kept.items()),
+            )
+        return group
+
+    def _as_asked(self, group: Group, asked: Mapping[str, Any]) -> Group:
+        found = asdict(group.settings)
+        differ = [
+            f"{name} is {found[name]}, not {value}"
+            for name, value in asked.items()
+            if found[name] != value
+        ]
+        if differ:
+            raise SubscriptionExists(
+                topic=str(self._topic_id), subscription=self._name, reason=", ".join(differ)
             )
         return group
 
@@ -151,11 +177,14 @@ class AsyncTopicGroup:
         """Return who holds messages, or was seen of late, by name."""
         return list(await self._services.groups.members(self._topic_id, self._name))
 
-    async def open(self, *, after: bytes | None = None, limit: int = 100) -> list[OpenMessage]:
-        """Return open messages behind the id `after`: who has them, and how often they failed."""
+    async def open(
+        self, *, after: WhichMessage | None = None, limit: int = 100
+    ) -> list[OpenMessage]:
+        """Return open messages behind `after`: who has them, and how often they failed."""
+        behind = None if after is None else id_of(after)
         return list(
             await self._services.groups.open_messages(
-                self._topic_id, self._name, after=after, limit=limit
+                self._topic_id, self._name, after=behind, limit=limit
             )
         )
 
@@ -166,13 +195,13 @@ class AsyncTopicGroup:
         """
         return await self._services.groups.seek(self._topic_id, self._name, _position_of(to))
 
-    async def take(
+    def take(
         self,
         *,
         prefetch: int = PREFETCH,
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
-    ) -> AsyncGenerator[AsyncGroupMessage, None]:
+    ) -> AsyncMessages[AsyncGroupMessage]:
         """Give messages for ever, each leased to this loop alone; wait where there are none.
 
             async for message in group.take():
@@ -186,24 +215,39 @@ class AsyncTopicGroup:
         the client is closed. While the server is away, this waits for it.
         """
         runs = self.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
-        async with aclosing(runs):
-            async for [message] in runs:
-                yield message
+        return AsyncMessages(runs, self._parts.readers)
 
-    async def take_runs(
+    def take_runs(
         self,
         *,
         prefetch: int = PREFETCH,
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
-    ) -> AsyncGenerator[list[AsyncGroupMessage], None]:
+    ) -> HalfRead:
         """Give what `take` gives, each in a list: whether it is still held is asked as it goes."""
-        held = await self.hold(TakeSettings(prefetch, lease_s, hold_s_max))
-        try:
-            while True:
-                yield [await held.next()]
-        finally:
-            await held.close()
+        settings = TakeSettings(prefetch, lease_s, hold_s_max)
+        return HalfRead(Taking(partial(self.hold, settings)), is_endless=True)
+
+    async def take_once(
+        self,
+        messages: int = 1,
+        wait_s: float = 0.0,
+        *,
+        lease_s: int | None = None,
+        timeout_s: Duration | None = None,
+    ) -> list[AsyncGroupMessage]:
+        """Take at most so many messages by one request; wait up to `wait_s` seconds for the first.
+
+        Returns an empty list if there are none by then. For a framework that asks by itself; a loop
+        is better served by `take`. The leases, by default as long as the group's settings say, are
+        not extended: ask for as long as the work takes. Settle each message. What is not settled is
+        given again when its lease ends, or at once when the client is closed. Repeated while the
+        server is unavailable; `timeout_s`, as that of `AsyncTopic.publish`, includes the wait.
+        Raises `InvalidRequest` (invalid_group).
+        """
+        settings = TakeSettings(messages, lease_s)
+        with deadline(timeout_s):
+            return await self._parts.takers.take_once(self._topic_id, self._name, settings, wait_s)
 
     async def hold(self, settings: TakeSettings) -> HeldMessages:
         """Return a new member of the group, which has taken nothing yet."""

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from tms.client.groups.held_messages import HeldMessages
+from tms.client.groups.taking import Takers
+from tms.client.reading.half_read import Readers
 from tms.client.reading.stops import Stops
 from tms.client.reading.topic_values import ClientRecords
 from tms.client.transactions.async_transaction import AsyncTransactionContext
@@ -25,6 +27,8 @@ class ClientParts(NamedTuple):
     """Makes a transaction, with the arguments of `AsyncClient.transaction`."""
     members: WeakSet[HeldMessages]
     """Members of groups, which have messages to give back when the client is closed."""
+    takers: Takers
+    readers: Readers
 
 
 def with_ttl(ttl: Duration | None, properties: dict[str, str | float]) -> dict[str, object]:

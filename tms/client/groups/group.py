@@ -3,8 +3,8 @@
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Unpack
 
 from tms.client.groups.async_group import AsyncTopicGroup, Participants, Place, shows_options
@@ -12,7 +12,9 @@ from tms.client.groups.async_worker import WorkerSettings, transactions_of
 from tms.client.groups.group_message import GroupMessage
 from tms.client.groups.take_settings import HOLD_S_MAX, PREFETCH
 from tms.client.groups.worker import GroupWorker
+from tms.client.reading.start import WhichMessage
 from tms.client.threads.bridge import Bridge
+from tms.client.threads.messages import Messages
 from tms.core.text.durations import Duration
 from tms.core.values.group_settings import GroupOptions, Order
 from tms.core.values.groups import Group, GroupMember, OpenMessage, SeekTo
@@ -46,6 +48,7 @@ class TopicGroup:
         order: Order | Literal["none", "key"] = Order.NONE,
         *,
         after: Place = SeekTo.START,
+        exist_ok: bool = False,
         **options: Unpack[GroupOptions],
     ) -> Group:
         """Create the group, and return it, or the one that exists, as it is.
@@ -53,13 +56,19 @@ class TopicGroup:
         So programs may create it whenever they start, also after somebody has paused or changed it:
         settings that differ are logged, and change by `set` alone.
 
+        With `exist_ok` a program needs no right to create it if it exists: to `take` is enough. If
+        one of the options that you give differs, `SubscriptionExists` says which. Options that you
+        do not give, and `after`, may be anything.
+
         With the order `key` the messages of one key are given one after another. It begins behind
         the message `after`, at a publish time, or by default at the oldest message. The options are
         the other settings of `GroupSettings`. Raises `SubscriptionExists` if one of another order,
         or a position, has the name; `InvalidRequest` (invalid_group), `TooLarge`
         (too_many_subscriptions), `TransactionsElsewhere`.
         """
-        return self._bridge.call(self._group.create, order, after=after, **options)
+        return self._bridge.call(
+            self._group.create, order, after=after, exist_ok=exist_ok, **options
+        )
 
     def show(self) -> Group:
         """Return its settings, and where it stands."""
@@ -81,8 +90,8 @@ class TopicGroup:
         """Return who holds messages, or was seen of late, by name."""
         return self._bridge.call(self._group.members)
 
-    def open(self, *, after: bytes | None = None, limit: int = 100) -> list[OpenMessage]:
-        """Return open messages behind the id `after`: who has them, and how often they failed."""
+    def open(self, *, after: WhichMessage | None = None, limit: int = 100) -> list[OpenMessage]:
+        """Return open messages behind `after`: who has them, and how often they failed."""
         return self._bridge.call(self._group.open, after=after, limit=limit)
 
     def seek(self, to: Place) -> Group:
@@ -98,7 +107,7 @@ class TopicGroup:
         prefetch: int = PREFETCH,
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
-    ) -> Iterator[GroupMessage]:
+    ) -> Messages[GroupMessage]:
         """Give messages for ever, each leased to this loop alone; wait where there are none.
 
             for message in group.take():
@@ -112,9 +121,29 @@ class TopicGroup:
         the client is closed. While the server is away, this waits for it.
         """
         runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
-        with closing(self._bridge.iterate(runs)) as taken:
-            for each in taken:
-                yield GroupMessage(each, self._bridge)
+        return self._bridge.iterate(runs, partial(GroupMessage, bridge=self._bridge))
+
+    def take_once(
+        self,
+        messages: int = 1,
+        wait_s: float = 0.0,
+        *,
+        lease_s: int | None = None,
+        timeout_s: Duration | None = None,
+    ) -> list[GroupMessage]:
+        """Take at most so many messages by one request; wait up to `wait_s` seconds for the first.
+
+        Returns an empty list if there are none by then. For a framework that asks by itself; a loop
+        is better served by `take`. The leases, by default as long as the group's settings say, are
+        not extended: ask for as long as the work takes. Settle each message. What is not settled is
+        given again when its lease ends, or at once when the client is closed. Repeated while the
+        server is unavailable; `timeout_s`, as that of `Topic.publish`, includes the wait. Raises
+        `InvalidRequest` (invalid_group).
+        """
+        taken = self._bridge.call(
+            self._group.take_once, messages, wait_s, lease_s=lease_s, timeout_s=timeout_s
+        )
+        return [GroupMessage(each, self._bridge) for each in taken]
 
     def worker(
         self,

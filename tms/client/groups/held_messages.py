@@ -33,6 +33,7 @@ from tms.client.groups.settle_batches import SETTLED_AT_ONCE_MAX, SettleBatches
 from tms.client.groups.take_settings import TakeSettings, member_name
 from tms.client.remote.retry import may_pass, repeat
 from tms.core.errors import LeaseLost, TmsError
+from tms.core.runtime.deadlines import without_deadline
 from tms.core.services.server_services import Services
 from tms.core.values.group_settings import Order
 from tms.core.values.groups import (
@@ -104,7 +105,8 @@ class HeldMessages:
         """Return the next message, when there is one. Raises what a take raises."""
         if not self._tasks:
             self._tasks = [
-                asyncio.create_task(self._run(work)) for work in (self._fetch, self._extend)
+                asyncio.create_task(self._run(work), context=without_deadline())
+                for work in (self._fetch, self._extend)
             ]
         self._is_asked = True
         self._room.set()
@@ -164,17 +166,23 @@ class HeldMessages:
                 if monotonic() < asked_s + EMPTY_S_MIN:
                     await asyncio.sleep(EMPTY_S_MIN)
 
-    async def _take(self, take: Take) -> Taken:
+    async def _take(self, take: Take, wait_s: float = WAIT_S) -> Taken:
         groups = self._services.groups
-        return await groups.take(self._topic_id, self._name, take, wait_s=WAIT_S)
+        return await groups.take(self._topic_id, self._name, take, wait_s=wait_s)
 
     def _goes_on(self, error: BaseException) -> bool:
         return may_pass(error) and not self._is_closed()
 
     def _hold(self, taken: Taken) -> None:
+        held = self._messages_of(taken)
+        self._buffer.update((each.id, each) for each in held)
+        self._leased.set()
+        self._changed.set()
+
+    def _messages_of(self, taken: Taken) -> list[AsyncGroupMessage]:
         number = taken.delivery
         if number is None:
-            return
+            return []
         messages = [message for block in taken.blocks for message in block]
         attempts = taken.attempts or [1] * len(messages)
         held = [
@@ -182,9 +190,7 @@ class HeldMessages:
             for message, attempt in zip(messages, attempts, strict=True)
         ]
         self._held.add(number, taken.lease_s, held, monotonic())
-        self._buffer.update((each.id, each) for each in held)
-        self._leased.set()
-        self._changed.set()
+        return held
 
     def _tell_limit(self, taken: Taken) -> None:
         limit = taken.limited_by

@@ -1,12 +1,15 @@
 """Settles of one member, in batches: what comes while a request is under way goes with the next.
 
-Whoever asks is answered when it is durable. A request that fails fails all that it carried.
+Whoever asks is answered when it is durable. A request that fails fails all that it carried. A
+caller that has a deadline waits no longer than that.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
+from tms.core.runtime.deadlines import in_time, without_deadline
 from tms.core.values.groups import Acks, Nacks, Refusal, Releases, Settle, Settled
 
 SETTLED_AT_ONCE_MAX = 1_000
@@ -19,6 +22,7 @@ Part = Acks | Nacks | Releases
 class _Wanted:
     part: Part
     done: "asyncio.Future[Refusal | None]"
+    is_sent: bool = False
 
 
 class SettleBatches:
@@ -33,9 +37,12 @@ class SettleBatches:
     async def settle(self, part: Part) -> Refusal | None:
         """Settle by the next request; return why that was refused, if it was."""
         wanted = _Wanted(part, asyncio.get_running_loop().create_future())
+        return await in_time(partial(self._settled, wanted), lambda: wanted.is_sent)
+
+    async def _settled(self, wanted: _Wanted) -> Refusal | None:
         self._wanted.append(wanted)
         if self._sending is None:
-            self._sending = asyncio.create_task(self._send_all())
+            self._sending = asyncio.create_task(self._send_all(), context=without_deadline())
         return await wanted.done
 
     async def _send_all(self) -> None:
@@ -50,6 +57,8 @@ class SettleBatches:
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         if not batch:  # who wanted it has gone
             return
+        for each in batch:
+            each.is_sent = True
         parts = [each.part for each in batch]
         settle = Settle(
             [each for each in parts if isinstance(each, Acks)],

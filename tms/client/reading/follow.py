@@ -25,18 +25,26 @@ EMPTY_S_MIN = 0.1
 stopping: asking it again at once would only keep it busy."""
 
 
+class ReaderPlace:
+    """Where a reader is, whatever becomes of the generators that read for it."""
+
+    def __init__(self, first: Reading) -> None:
+        """Begin at the position of `first`."""
+        self.first = first
+        self.position = first.position
+
+
 async def followed(
     services: Services,
     topic_id: TopicId,
-    first: Reading,
+    place: ReaderPlace,
     stops: Stops,
     is_closed: Callable[[], bool],
 ) -> Blocks:
-    """Give what is there from `first` on, and what comes. Raises `RuntimeError` once closed."""
-    next_position = first.position
+    """Give what is there from `place` on, and what comes. Raises `RuntimeError` once closed."""
 
     async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
-        asked = first._replace(position=position, limit=limit)
+        asked = place.first._replace(position=position, limit=limit)
         # The services are asked each time: a child of os.fork() may have none.
         async with aclosing(
             blocks_of(services.messaging, topic_id, asked, stops, WAIT_S)
@@ -50,11 +58,11 @@ async def followed(
     while not is_closed():
         asked_at_s = anyio.current_time()
         empty = True
-        answer = read_on(open_poll, next_position, LIMIT_MAX, when=goes_on, for_s=None)
+        answer = read_on(open_poll, place.position, LIMIT_MAX, when=goes_on, for_s=None)
         async with aclosing(answer) as parts:
             async for part in parts:
                 yield part.run
-                next_position = id_after(part.last_id)
+                place.position = id_after(part.last_id)
                 empty = False
         if empty and anyio.current_time() < asked_at_s + EMPTY_S_MIN:
             await anyio.sleep(EMPTY_S_MIN)

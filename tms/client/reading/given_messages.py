@@ -1,8 +1,10 @@
 """Messages as a caller gives them to a client: bytes, or `Message` with a key or headers."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tms.core.values.frame import bodies_of
+from tms.core.services.records import Record
+from tms.core.values.frame import NO_HEADERS, bodies_of
 from tms.core.values.message import Message
 
 GivenMessage = bytes | Message
@@ -10,6 +12,23 @@ GivenMessage = bytes | Message
 GivenMessages = GivenMessage | Iterable[GivenMessage]
 
 _NOT_A_LIST = (str, Mapping, bytearray, memoryview)
+
+
+def with_key(given: Any, key: Any, headers: Mapping[str, bytes] | None, *, has_schema: bool) -> Any:
+    """Return what is given, as one message or record if a key or headers are given beside it.
+
+    Raises `TypeError` if they are given, and it is more than one payload or value.
+    """
+    if key is None and headers is None:
+        return given
+    kind = Record if has_schema else Message
+    if isinstance(given, Message | Record | list) or not (has_schema or isinstance(given, bytes)):
+        of = "its value" if has_schema else "its bytes"
+        raise TypeError(
+            "key and headers are those of one message: give that as "
+            f"{of}, and several each as tms.{kind.__name__}(…, key=…, headers=…)"
+        )
+    return kind(given, key, NO_HEADERS if headers is None else headers)
 
 
 def bodies(messages: GivenMessages) -> list[bytes]:

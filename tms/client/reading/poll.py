@@ -10,12 +10,14 @@ from contextlib import aclosing
 from functools import wraps
 from typing import Any, TypedDict, TypeVar, get_args
 
+from tms.client.reading.half_read import Generated, HalfRead
 from tms.client.reading.start import Start, position
 from tms.client.reading.stops import Stops
 from tms.client.transactions.transaction_work import OpenTransaction
 from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
 from tms.core.services.messaging import Messaging
+from tms.core.text.durations import Duration, seconds_of
 from tms.core.values.message import Message, MessageBlock
 from tms.core.values.reading import Reading, View, isolation_of
 from tms.core.values.topic import TopicId
@@ -25,7 +27,6 @@ Tx = Transaction | int | OpenTransaction
 """A transaction: one of `transaction()`, a `Transaction` that comes from elsewhere, or a number, to
 publish the write pointer, to poll the id of one in progress."""
 
-Item = TypeVar("Item")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 Blocks = AsyncGenerator[list[Message], None]
@@ -56,6 +57,8 @@ class PollOptions(FollowOptions, total=False):
     """Give what this transaction can see. By default None."""
     wait_s: float
     """For how many seconds to wait for messages if there are none. By default 0."""
+    timeout_s: Duration | None
+    """How long all may take, the wait too. By default None: as `connect` says."""
 
 
 class SubscriptionPollOptions(TypedDict, total=False):
@@ -64,6 +67,7 @@ class SubscriptionPollOptions(TypedDict, total=False):
     tx: Tx | None
     committed: bool
     wait_s: float
+    timeout_s: Duration | None
 
 
 def reading(
@@ -75,12 +79,14 @@ def reading(
     tx: Tx | None = None,
     committed: bool = False,
     wait_s: float = 0.0,
+    timeout_s: Duration | None = None,
 ) -> Reading:
     """Return what a poll asks; without a limit, as much as one poll may give.
 
     Raises `InvalidRequest` (invalid_limit, and as `position`), `ValueError` if it contradicts
     itself, `RuntimeError` if the transaction has ended.
     """
+    del timeout_s  # the server is not asked for that (`polled`)
     if limit is not None and limit < 1:
         raise InvalidRequest("invalid_limit", limit=limit)
     if committed and tx is not None:
@@ -147,9 +153,8 @@ async def message_blocks(
                 await blocks.aclose()
 
 
-async def singly(runs: AsyncGenerator[list[Item], None]) -> AsyncGenerator[Item, None]:
-    """Give what is in the runs, one by one."""
-    async with aclosing(runs):
-        async for run in runs:
-            for item in run:
-                yield item
+def polled(runs: Runs, **options: Any) -> HalfRead:
+    """Return the runs of a poll with these options, to be read one after another."""
+    timeout_s = options.get("timeout_s")
+    within_s = None if timeout_s is None else seconds_of(timeout_s)
+    return HalfRead(Generated(lambda: runs), timeout_s=within_s)

@@ -1,11 +1,10 @@
 """Where a poll starts, and which message is meant, as a caller may write it."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from tms.core.services.messaging import EMPTY, NO_ENTRIES
 from tms.core.values.message import (
-    Message,
     MessageId,
     check_id,
     check_start_ms,
@@ -13,7 +12,18 @@ from tms.core.values.message import (
     position_of,
 )
 
-WhichMessage = Message | bytes | str | MessageId
+
+@runtime_checkable
+class HasId(Protocol):
+    """A message in any form: of a poll, of a group, or with values."""
+
+    @property
+    def id(self) -> bytes:
+        """The id of 20 bytes."""
+        ...
+
+
+WhichMessage = HasId | bytes | str | MessageId
 """A message, or its id as 20 bytes, as 40 hexadecimal digits or in its parts."""
 
 Start = WhichMessage | int | datetime
@@ -56,8 +66,8 @@ def last_id_of(if_last: IfLast) -> bytes:
 def id_of(which: WhichMessage) -> bytes:
     """Return the id of a message. Raises `InvalidRequest` (invalid_message_id), `TypeError`."""
     match which:
-        case Message():
-            return which.id
+        case HasId():
+            return check_id(which.id)
         case MessageId():
             return which.encode()
         case str():
@@ -76,7 +86,7 @@ def ms_of(moment: datetime) -> int:
 def id_or_ms(given: Start) -> bytes | int:
     """Return the id, or the time in milliseconds since 1970. Raises as `position`."""
     match given:
-        case Message() | MessageId() | str() | bytes():
+        case MessageId() | str() | bytes() | HasId():
             return id_of(given)
         case int():
             return check_start_ms(given)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from tms.core.errors import TmsError, TransactionUnknown
+from tms.core.runtime.deadlines import without_deadline
 from tms.core.runtime.forks import tell_in_child
 from tms.core.services.messaging import STOPPED_S, Stopped
 from tms.core.services.server_services import Services
@@ -91,7 +92,8 @@ class Stops:
         if self._since.get(transaction_id) == _TOLD:
             return
         self._since[transaction_id] = _TOLD
-        task = asyncio.get_running_loop().create_task(self._told(topic_id, view, transaction_id))
+        told, context = self._told(topic_id, view, transaction_id), without_deadline()
+        task = asyncio.get_running_loop().create_task(told, context=context)
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 

@@ -4,12 +4,15 @@ A request may take its time, so a client waits long for an answer. But as long a
 from there, it may be no TMS at all. So if the first request is not answered soon, or the connection
 is closed instead, the server is asked how it is by a connection of its own, which TMS answers at
 once whatever else it does. What comes back is looked at as bytes: an HTTP library does not show
-what is none.
+what is none. If nothing comes back, that is logged; how long to wait all the same is for the caller
+to say (`timeout_s`).
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from time import monotonic
 
 import httpx
 
@@ -23,6 +26,10 @@ _HTTP = b"HTTP/"
 _TLS_ALERT = b"\x15\x03"
 _TLS = "it speaks TLS: write https://"
 _SHOWN_CHARS_MAX = 60
+_SILENT = (
+    "%s accepts connections but has not said a byte in %.0f s; it may be no TMS. Still waiting"
+)
+_log = logging.getLogger("tms.client")
 
 
 class FirstContact:
@@ -41,12 +48,19 @@ class FirstContact:
         """
         if self._is_over or not url.startswith("http://"):
             return await answer()
+        is_silent, asked_s = False, monotonic()
         answering = asyncio.ensure_future(answer())
         try:
             await asyncio.wait((answering,), timeout=PATIENCE_S)
             if not answering.done() and await _said(url) is None and not answering.done():
-                raise ServerSilent(url=url, reason=f"not a byte in {PATIENCE_S + HEALTH_S:.0f} s")
+                is_silent = True
+                _log.warning(_SILENT, url, monotonic() - asked_s)
             told = await answering
+        except httpx.ReadTimeout:
+            if not is_silent:
+                raise
+            reason = f"not a byte in {monotonic() - asked_s:.0f} s"
+            raise ServerSilent(url=url, reason=reason) from None
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             if not await _said(url) and await _speaks_tls(url):
                 raise NotTms(url=url, reason=_TLS) from None

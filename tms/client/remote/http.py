@@ -19,6 +19,7 @@ from contextlib import (
     suppress,
 )
 from functools import partial
+from math import inf
 from typing import Any
 from urllib.parse import urlencode
 
@@ -33,6 +34,7 @@ from tms.client.remote.named_leaders import NamedLeaders
 from tms.client.remote.routes import Keys, keys_of
 from tms.client.remote.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.errors import NotAuthenticated, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
+from tms.core.runtime.deadlines import in_time, seconds_left
 from tms.core.runtime.event_loops import OwnLoop
 from tms.core.runtime.forks import tell_in_child
 from tms.core.runtime.http_connections import close_quietly, guard
@@ -43,6 +45,7 @@ from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
 
 CONNECT_S_MAX = 5.0
+_SENDING = "send_request_headers.started"
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
 COMPRESSED_BYTES_MIN = 1024
@@ -93,6 +96,12 @@ async def _answer(
             if type_of(headers) not in _OUR_TYPES:
                 raise NotTms(url=url, reason=told(status, headers))
         yield answer
+
+
+async def _note_sending(sent: list[str], event: str, _: object) -> None:
+    """Note that a request begins to be sent, as httpcore tells it."""
+    if event.endswith(_SENDING):
+        sent.append(event)
 
 
 class Http:
@@ -189,7 +198,7 @@ class Http:
         opened = self._open(method, path, body, content_type, caller=caller)
         async with opened as (url, answer):
             with self._reading(url, keys_of(path), is_read=method == _READ):
-                return await answer.aread()
+                return await in_time(answer.aread, url=url)
 
     @asynccontextmanager
     async def stream(
@@ -218,7 +227,7 @@ class Http:
         parts = answer.aiter_bytes()
         while True:
             with self._reading(url, keys, is_read=True):
-                part = await anext(parts, None)
+                part = await in_time(lambda: anext(parts, None), url=url)
             if part is None:
                 return
             yield part
@@ -257,10 +266,14 @@ class Http:
             headers["Content-Encoding"] = "gzip"
         timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
         connections = self._connections_of(polls=is_poll)
+        sent: list[str] = []
         ask = partial(self._ask, connections, method, content=body, timeout=timeout)
+        if seconds_left() != inf:
+            ask = partial(ask, extensions={"trace": partial(_note_sending, sent)})
         async with AsyncExitStack() as answering:
             with told_of_lost_answers(is_read=is_poll or method == _READ):
-                url, answer = await self._answer_of_somebody(answering, ask, path, headers)
+                answer_of = partial(self._answer_of_somebody, answering, ask, path, headers)
+                url, answer = await in_time(answer_of, lambda: bool(sent), url=self.url)
             yield url, answer
 
     async def _answer_of_somebody(

@@ -13,6 +13,7 @@ is logged by the logger `tms.client`.
 
 import logging
 from collections.abc import Callable, Coroutine
+from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ from tms.core.errors import (
     TransactionConflict,
     Unavailable,
 )
+from tms.core.runtime.deadlines import seconds_left
 
 RETRY_AFTER_S = "retry_after_s"
 """The name in an error's detail of the seconds that the server asked to wait."""
@@ -89,12 +91,35 @@ async def repeat(
 ) -> Result:
     """Return what `call` gives, calling again as long as `when` holds for what it raises.
 
-    No pause is begun that would end later than `for_s` seconds after the start; None is for ever.
-    Each is logged with its reason, and so is the success. Raises the last call's error.
+    No pause is begun that would end later than `for_s` seconds after the start, or than the
+    deadline (`tms.core.runtime.deadlines`); None is for ever. Each is logged with its reason, and
+    so is the success. Raises the last call's error; but if an earlier call may have been carried
+    out and the last one certainly was not, the earlier one's, for nobody may take it for undone.
     """
+    left_s = seconds_left()
+    if left_s < (inf if for_s is None else for_s):
+        for_s = left_s
     attempts = AsyncRetrying(**again(when, for_s))
     begun_s = monotonic()
-    result: Result = await attempts(call)
+    lost: OutcomeUnknown | None = None
+
+    async def attempt() -> Result:
+        nonlocal lost
+        try:
+            return await call()
+        except OutcomeUnknown as error:
+            if type(error) is OutcomeUnknown:
+                lost = error
+            raise
+
+    try:
+        result: Result = await attempts(attempt)
+    except TmsError as error:
+        if lost is None or not was_not_done(error):
+            raise
+        raise lost from None
+    finally:
+        lost = None  # else it would hold itself, by its traceback
     number = attempts.statistics["attempt_number"]
     if number > 1:
         _log.info("Answered again, after %.1f s and %d attempts", monotonic() - begun_s, number)

@@ -17,14 +17,12 @@ of its own, also started by its first call.
 import warnings
 from asyncio import CancelledError
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Collection,
-    Generator,
-    Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,6 +33,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tms.client.threads import program_end
 from tms.client.threads.loop_thread import LoopCall, LoopThread
+from tms.client.threads.messages import Closable, Messages, Runs
 from tms.core.errors import OutcomeUnknown
 from tms.core.runtime.forks import tell_in_child
 
@@ -68,7 +67,7 @@ class Life:
     """None before the first call."""
     calls: dict[LoopCall[Any], bool] = field(default_factory=dict)
     """For each, whether it only waits for messages."""
-    half_read: set[AsyncGenerator[Any, None]] = field(default_factory=set)
+    half_read: set[Closable] = field(default_factory=set)
     open_transactions: set[object] = field(default_factory=set)
     """Those that have begun and not ended, to be named where the program ends."""
 
@@ -205,36 +204,36 @@ class Bridge:
         if self._program_ends and current_thread() is not main_thread():
             raise SystemExit
 
-    def iterate(
-        self, blocks: AsyncGenerator[Iterable[Result], None]
-    ) -> Generator[Result, None, None]:
-        """Give what is in `blocks`, crossing to the loop once a block. Raises as `call`.
+    def iterate(self, runs: Runs, form: Callable[[Any], Any] | None = None) -> Messages[Any]:
+        """Give what is in `runs`, crossing to the loop once a run. Raises as `call`.
 
         In a child of `os.fork()` it does not go on with what its parent began: `RuntimeError`.
         """
         life = self.life
-        life.half_read.add(blocks)
-        try:
-            while (block := self._next(life, blocks)) is not None:
-                yield from block
-        finally:
-            self.give_up(life, blocks)
 
-    def give_up(self, life: Life, blocks: AsyncGenerator[Any, None]) -> None:
-        """Have `blocks` closed soon. It takes no lock and waits for nothing."""
-        life.half_read.discard(blocks)
+        def end() -> None:
+            if runs in life.half_read:
+                self.give_up(life, runs)
+
+        return Messages(partial(self._next, life, runs), end, form)
+
+    def give_up(self, life: Life, runs: Closable) -> None:
+        """Have `runs` closed soon. It takes no lock and waits for nothing."""
+        life.half_read.discard(runs)
         if life is self.life and life.loop is not None:
-            life.loop.start_closing(blocks.aclose)
+            life.loop.start_closing(runs.aclose)
 
-    def _next(
-        self, life: Life, blocks: AsyncGenerator[Iterable[Result], None]
-    ) -> Iterable[Result] | None:
+    def _next(self, life: Life, runs: Runs) -> Sequence[Any] | None:
         if life is not self.life:
             raise RuntimeError(
                 "these messages were asked for before os.fork() and are given to the parent: "
                 "poll again in the child"
             )
-        return self._call(life, lambda: anext(blocks, None), is_read=True)
+        life.half_read.add(runs)
+        run = self._call(life, runs.next, is_read=True)
+        if run is None:
+            life.half_read.discard(runs)
+        return run
 
     def close(self) -> None:
         """Cancel the calls that run, call `last`, end the thread. Twice is the same as once."""
@@ -268,10 +267,9 @@ class Bridge:
             program_end.is_closed(self)
 
     async def _end(self) -> None:
-        for blocks in tuple(self.life.half_read):
-            # One that runs has been cancelled, and ends without this.
-            with suppress(RuntimeError):
-                await blocks.aclose()
+        for runs in tuple(self.life.half_read):
+            with suppress(Exception):
+                await runs.aclose()
         if self.life.loop is not None:
             await self.life.loop.finish_closings(CANCEL_S_MAX)
         if self._last is not None:

@@ -3,27 +3,27 @@
 `tms.client.topics.subscription` is made from it.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing, suppress
 from typing import Any, Unpack
 
+from tms.client.groups.client_parts import ClientParts
+from tms.client.reading.half_read import AsyncMessages, HalfRead
 from tms.client.reading.poll import (
     Blocks,
     SubscriptionPollOptions,
     Tx,
     blocks_of,
+    polled,
     reading,
-    singly,
     with_options,
 )
 from tms.client.reading.start import WhichMessage, id_of
-from tms.client.reading.stops import Stops
 from tms.client.topics.subscription_loop import run_in_loop
 from tms.client.transactions.async_transaction import AsyncTransactionContext
 from tms.client.transactions.participants import TransactionAware
 from tms.client.transactions.transaction_work import OpenTransaction
-from tms.core.errors import SubscriptionExists
-from tms.core.services.server_services import Services
+from tms.core.errors import SubscriptionExists, SubscriptionNotFound
 from tms.core.values.message import Message, position_of
 from tms.core.values.reading import Reading
 from tms.core.values.subscriptions import Advance, SubscriptionPosition, check_subscription_name
@@ -42,15 +42,14 @@ class AsyncSubscription:
 
     def __init__(
         self,
-        services: Services,
-        stops: Stops,
+        parts: ClientParts,
         topic_id: TopicId,
         name: str,
         begin: Callable[..., AsyncTransactionContext],
     ) -> None:
         """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
-        self._services = services
-        self._stops = stops
+        self._parts = parts
+        self._services = parts.services
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
         self.begin = begin
@@ -71,11 +70,14 @@ class AsyncSubscription:
     ) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
-        With `exist_ok`, a subscription that exists stays where it is.
-        Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        With `exist_ok`, a subscription that exists stays where it is, and no right to create one is
+        needed then. Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
         (too_many_subscriptions).
         """
         first = None if after is None else id_of(after)
+        if exist_ok:
+            with suppress(SubscriptionNotFound):
+                return await self.position()
         try:
             self._seen = await self._services.subscriptions.create_subscription(
                 self._topic_id, self._name, first
@@ -94,27 +96,27 @@ class AsyncSubscription:
     @with_options
     def poll(
         self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
-    ) -> AsyncGenerator[Message, None]:
+    ) -> AsyncMessages[Message]:
         """Give the messages behind the position, which is asked for first; it is not moved.
 
         In a transaction that has moved it, they begin there. The options are those of
         `AsyncTopic.poll`.
         """
-        return singly(self.poll_runs(limit, **options))
+        return AsyncMessages(self.poll_runs(limit, **options), self._parts.readers)
 
     def poll_runs(
         self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
-    ) -> Blocks:
+    ) -> HalfRead:
         """Give what `poll` gives, in runs as they arrive."""
         unplaced = reading(limit=limit, **options)
         move = self._move_in(options.get("tx"))
-        return self._blocks(unplaced, move, options.get("wait_s", 0.0))
+        return polled(self._blocks(unplaced, move, options.get("wait_s", 0.0)), **options)
 
     async def _blocks(self, unplaced: Reading, move: Advance | None, wait_s: float) -> Blocks:
         after = (await self.position()).after if move is None else move.after
         asked = unplaced._replace(position=position_of(after, inclusive=False))
         messaging = self._services.messaging
-        answer = blocks_of(messaging, self._topic_id, asked, self._stops, wait_s)
+        answer = blocks_of(messaging, self._topic_id, asked, self._parts.stops, wait_s)
         async with aclosing(answer) as blocks:
             async for block in blocks:
                 yield block

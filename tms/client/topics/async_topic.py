@@ -3,30 +3,34 @@
 `tms.client.topics.topic` is made from it.
 """
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 from tms.client.groups.async_group import AsyncTopicGroup
-from tms.client.groups.client_parts import ClientParts, with_ttl, write_pointer_of
+from tms.client.groups.client_parts import ClientParts, with_ttl
 from tms.client.reading.columns import batches_of
-from tms.client.reading.follow import followed
-from tms.client.reading.given_messages import GivenMessages, bodies
+from tms.client.reading.follow import ReaderPlace, followed
+from tms.client.reading.given_messages import GivenMessages, bodies, with_key
+from tms.client.reading.half_read import AsyncMessages, Generated, HalfRead
 from tms.client.reading.poll import (
     FollowOptions,
     PollOptions,
     Runs,
     Tx,
     blocks_of,
+    polled,
     reading,
-    singly,
     with_options,
 )
-from tms.client.reading.start import IfLast, Start, last_id_of, place_of, position
+from tms.client.reading.start import IfLast, Start, place_of, position
 from tms.client.reading.topic_values import Decode, TopicValues
 from tms.client.topics.async_subscription import AsyncSubscription
-from tms.core.errors import TopicExists, TopicNotFound
-from tms.core.services.messaging import NO_IDS, Messaging, Published, RollbackRange
+from tms.client.topics.publishing import Publishing, store
+from tms.core.errors import NotPermitted, TopicExists, TopicNotFound
+from tms.core.runtime.deadlines import deadline
+from tms.core.services.messaging import Messaging, Published, RollbackRange
 from tms.core.services.records import Decoding, Encoding, GivenSchema, Record
 from tms.core.text.durations import Duration
 from tms.core.values.groups import Group
@@ -35,7 +39,6 @@ from tms.core.values.ranges import Reach, Split, TopicRange
 from tms.core.values.reading import isolation_of
 from tms.core.values.subscriptions import SubscriptionPosition
 from tms.core.values.topic import TopicId
-from tms.core.values.transaction import Transaction
 
 
 class AsyncTopic:
@@ -77,6 +80,8 @@ class AsyncTopic:
     ) -> None:
         """Create the topic. With `exist_ok`, a topic that exists stays as it is.
 
+        Then the right to see it (`describe`) is enough.
+
         `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default,
         which is a week unless it is set otherwise. `properties` are yours, kept as strings. Not
         repeated if it may have been carried out. Raises `TopicExists`, `InvalidRequest`
@@ -84,9 +89,14 @@ class AsyncTopic:
         """
         try:
             await self._messaging.create_topic(self._id, with_ttl(ttl, properties))
-        except TopicExists:
-            if not exist_ok:
+        except (TopicExists, NotPermitted) as refused:
+            if not exist_ok or not (isinstance(refused, TopicExists) or await self._is_seen()):
                 raise
+
+    async def _is_seen(self) -> bool:
+        with suppress(TopicNotFound, NotPermitted):
+            return bool(await self._messaging.topic(self._id))
+        return False
 
     async def properties(self) -> dict[str, str]:
         """Return all properties as strings, `ttl` in seconds and `generation` among them.
@@ -125,23 +135,26 @@ class AsyncTopic:
         messages: GivenMessages | Any,
         tx: Tx | None = None,
         *,
+        key: Any = None,
+        headers: Mapping[str, bytes] | None = None,
         schema: GivenSchema | None = None,
         key_schema: GivenSchema | None = None,
         register: bool = True,
         buffer: bool = False,
         if_last: IfLast | None = None,
+        timeout_s: Duration | None = None,
     ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
 
-        A message is its payload, or `Message(payload, key=…, headers=…)`. Returns their ids, a
-        sequence of 20 bytes each.
+        A message is its payload, or `Message(payload, key=…, headers=…)`; one message may have its
+        `key` and `headers` beside it. Returns their ids, a sequence of 20 bytes each.
 
         With a `schema`, give values instead, each by itself or as
         `Record(value, key=…, headers=…)`: one value, or a list of them. They are encoded in
         Confluent's wire format. `schema` is Avro's text, "latest" of the topic's subject, or
         another form that docs/schemas.md names. It is registered under the topic's subject; with
-        `register=False` it must be there. `key_schema` is the schema of the keys. A value that does
-        not fit raises `PayloadRefused` (value_unfit), which names it, and nothing is published.
+        `register=False` it must be there. `key_schema` is the schema of the keys. If a value does
+        not fit, nothing is published.
 
         `tx` makes them part of a transaction, which rolls them back if it fails. They are sent at
         once all the same. With `buffer=True` they are sent to where nobody sees them, and published
@@ -156,37 +169,23 @@ class AsyncTopic:
         back, in progress or expired. Otherwise `TopicMoved` is raised: read on from there, and
         decide again.
 
-        Repeated only if the server certainly did not carry it out. If the connection broke after it
+        Repeated only if the server certainly did not carry it out. If there is no answer after it
         was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
-        and a transaction cannot commit any more. Raises also `TopicNotFound`, `TooLarge`,
+        and a transaction cannot commit any more. By default one answer may take the `timeout_s` of
+        `connect`; that of a call is for all of it, repetitions too. If it ends before anything is
+        sent, `Unavailable` is raised. Raises also `TopicNotFound`, `TooLarge`, `PayloadRefused`,
         `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
-        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
-        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
-        neither bytes nor a `Message`.
+        (empty_publish, invalid_write_pointer), `ValueError`, `RuntimeError` for a transaction that
+        has ended, and `TypeError` for what is not a message.
         """
-        if buffer:
-            if tx is None:
-                raise ValueError("buffer=True is for the messages of a transaction: give tx")
-            if if_last is not None:
-                raise ValueError("if_last is checked when messages are published, not buffered")
-        last = None if if_last is None else last_id_of(if_last)
-
-        async def send(payloads: list[bytes]) -> Published:
-            if buffer:
-                assert tx is not None
-                await self._store(payloads, tx)
-                return NO_IDS
-            return await self._publish(payloads, tx, last)
-
-        if schema is None and key_schema is None:
-            return await send(bodies(messages))
-        return await self._values.send(send, messages, Encoding(schema, key_schema, register))
-
-    async def _publish(self, payloads: list[bytes], tx: Tx | None, last: bytes | None) -> Published:
-        if tx is None or isinstance(tx, int | Transaction):
-            pointer = None if tx is None else write_pointer_of(tx)
-            return await self._messaging.publish(self._id, payloads, pointer, if_last=last)
-        return await tx.gathered.messages.publish(self._messaging, self._id, payloads, last)
+        how = Publishing.of(tx, if_last, buffer=buffer)
+        is_encoded = schema is None and key_schema is None
+        messages = with_key(messages, key, headers, has_schema=not is_encoded)
+        send = partial(how.send, self._messaging, self._id)
+        with deadline(timeout_s):
+            if is_encoded:
+                return await send(bodies(messages))
+            return await self._values.send(send, messages, Encoding(schema, key_schema, register))
 
     async def encode(
         self,
@@ -217,13 +216,7 @@ class AsyncTopic:
 
         The same as `publish(messages, tx, buffer=True)`.
         """
-        await self._store(bodies(messages), tx)
-
-    async def _store(self, payloads: list[bytes], tx: Tx) -> None:
-        if isinstance(tx, int | Transaction):
-            await self._messaging.store(self._id, payloads, write_pointer_of(tx))
-        else:
-            await tx.gathered.messages.store(self._messaging, self._id, payloads)
+        await store(self._messaging, self._id, bodies(messages), tx)
 
     async def rollback(self, published: Published | RollbackRange) -> None:
         """Roll back what one publish in a transaction wrote: transactions do not see it any more.
@@ -240,17 +233,15 @@ class AsyncTopic:
     @overload
     def poll(
         self, *, decode: Literal[False] = False, **options: Unpack[PollOptions]
-    ) -> AsyncGenerator[Message, None]: ...
+    ) -> AsyncMessages[Message]: ...
 
     @overload
-    def poll(
-        self, *, decode: Decode, **options: Unpack[PollOptions]
-    ) -> AsyncGenerator[Record, None]: ...
+    def poll(self, *, decode: Decode, **options: Unpack[PollOptions]) -> AsyncMessages[Record]: ...
 
     @with_options
     def poll(
         self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
-    ) -> AsyncGenerator[Message, None] | AsyncGenerator[Record, None]:
+    ) -> AsyncMessages[Message] | AsyncMessages[Record]:
         """Give the messages that are there, oldest first, then end.
 
         They begin behind `after` or at `start`: a `Message`, a message id (20 bytes, 40 hexadecimal
@@ -258,7 +249,7 @@ class AsyncTopic:
         datetime with a time zone). Without both, they begin at the oldest. `limit` is the most
         messages; None is as many as one poll of the server gives (its `poll_messages_max`, a
         million by default). No message from `end` on is given. If there are none, wait up to
-        `wait_s` seconds for some.
+        `wait_s` seconds for some. `timeout_s` is as that of `publish`; it includes the wait.
 
         Without a transaction all messages are given, also those in progress and rolled back. With
         `tx` those that the transaction can see are given, its own included, and with `committed`
@@ -276,28 +267,31 @@ class AsyncTopic:
         for both `after` and `start`, both `tx` and `committed`, both `end` and `wait_s`, or a
         datetime without a time zone.
         """
-        return singly(self.poll_runs(decode=decode, **options))
+        runs = self.poll_runs(decode=decode, **options)
+        return AsyncMessages(runs, self._parts.readers)
 
-    def poll_runs(self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]) -> Runs:
+    def poll_runs(
+        self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
+    ) -> HalfRead:
         """Give what `poll` gives, in runs as they arrive."""
         wait_s = options.get("wait_s", 0.0)
         blocks = blocks_of(self._messaging, self._id, reading(**options), self._stops, wait_s)
-        return self._values.decoded(blocks, how=decode)
+        return polled(self._values.decoded(blocks, how=decode), **options)
 
     @with_options
-    def poll_arrow(self, **options: Unpack[PollOptions]) -> AsyncGenerator[Any, None]:
+    def poll_arrow(self, **options: Unpack[PollOptions]) -> AsyncMessages[Any]:
         """Give the messages of `poll` as record batches of pyarrow's, of about 10,000 messages.
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
         `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
         (`tms.arrow.polled.SCHEMA`). Raises `ModuleNotFoundError` without the extra `arrow`.
         """
-        return singly(self.poll_arrow_runs(**options))
+        return AsyncMessages(self.poll_arrow_runs(**options), self._parts.readers)
 
-    def poll_arrow_runs(self, **options: Unpack[PollOptions]) -> Runs:
+    def poll_arrow_runs(self, **options: Unpack[PollOptions]) -> HalfRead:
         """Give what `poll_arrow` gives, one in a list."""
-        wait_s = options.get("wait_s", 0.0)
-        return batches_of(self._messaging, self._id, reading(**options), self._stops, wait_s)
+        asked, wait_s = reading(**options), options.get("wait_s", 0.0)
+        return polled(batches_of(self._messaging, self._id, asked, self._stops, wait_s), **options)
 
     async def range(self, *, committed: bool = True) -> TopicRange:
         """Return where the topic begins now, and an end below which nothing is ever added.
@@ -347,40 +341,46 @@ class AsyncTopic:
     @overload
     def follow(
         self, *, decode: Literal[False] = False, **options: Unpack[FollowOptions]
-    ) -> AsyncGenerator[Message, None]: ...
+    ) -> AsyncMessages[Message]: ...
 
     @overload
     def follow(
         self, *, decode: Decode, **options: Unpack[FollowOptions]
-    ) -> AsyncGenerator[Record, None]: ...
+    ) -> AsyncMessages[Record]: ...
 
     @with_options
     def follow(
         self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
-    ) -> AsyncGenerator[Message, None] | AsyncGenerator[Record, None]:
+    ) -> AsyncMessages[Message] | AsyncMessages[Record]:
         """Give the messages that are there and those to come, for ever, each once and in order.
 
         The options are those of `poll`. While the server is away this waits for it, and then goes
         on behind the last message given. Raises `TopicNotFound` when the topic is deleted, and as
         `poll`.
         """
-        return singly(self.follow_runs(decode=decode, **options))
+        runs = self.follow_runs(decode=decode, **options)
+        return AsyncMessages(runs, self._parts.readers)
 
     def follow_runs(
         self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
-    ) -> Runs:
+    ) -> HalfRead:
         """Give what `follow` gives, in runs as they arrive."""
-        first = reading(**options)
-        blocks = followed(self._services, self._id, first, self._stops, self._parts.is_closed)
-        return self._values.decoded(blocks, how=decode)
+        place, is_closed = ReaderPlace(reading(**options)), self._parts.is_closed
+
+        def open_runs() -> Runs:
+            blocks = followed(self._services, self._id, place, self._stops, is_closed)
+            return self._values.decoded(blocks, how=decode)
+
+        return HalfRead(Generated(open_runs), is_endless=True)
 
     def subscription(self, name: str) -> AsyncSubscription:
         """Return the subscription `name`, whether it exists or not; nothing is sent.
 
         Raises `InvalidRequest` (invalid_subscription_name).
         """
-        begin = partial(self._parts.begin, home=self.name)
-        return AsyncSubscription(self._services, self._stops, self._id, name, begin)
+        parts = self._parts
+        begin = partial(parts.begin, home=str(self._id))
+        return AsyncSubscription(parts, self._id, name, begin)
 
     async def subscriptions(self) -> list[SubscriptionPosition]:
         """Return the positions of all its subscriptions, sorted by name. Raises `TopicNotFound`."""
@@ -392,7 +392,7 @@ class AsyncTopic:
         Raises `InvalidRequest` (invalid_subscription_name).
         """
         parts = self._parts
-        begin = partial(parts.begin, home=self.name)
+        begin = partial(parts.begin, home=str(self._id))
         return AsyncTopicGroup(parts, self._id, name, begin)
 
     async def groups(self) -> list[Group]:

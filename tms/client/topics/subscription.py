@@ -3,12 +3,13 @@
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Unpack
 
 from tms.client.reading.poll import SubscriptionPollOptions, with_options
 from tms.client.reading.start import WhichMessage
 from tms.client.threads.bridge import Bridge
+from tms.client.threads.messages import Messages
 from tms.client.topics.async_subscription import AsyncSubscription
 from tms.client.topics.subscription_loop import run_in_thread
 from tms.client.transactions.participants import TransactionAware
@@ -46,8 +47,9 @@ class Subscription:
     ) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
-        With `exist_ok`, a subscription that exists stays where it is. Raises `SubscriptionExists`,
-        `InvalidRequest` (invalid_message_id), `TooLarge` (too_many_subscriptions).
+        With `exist_ok`, a subscription that exists stays where it is, and no right to create one is
+        needed then. Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        (too_many_subscriptions).
         """
         return self._bridge.call(self._subscription.create, after, exist_ok=exist_ok)
 
@@ -58,7 +60,7 @@ class Subscription:
     @with_options
     def poll(
         self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
-    ) -> Iterator[Message]:
+    ) -> Messages[Message]:
         """Give the messages behind the position, which is asked for first; it is not moved.
 
         In a transaction that has moved it, they begin there. The options are those of `Topic.poll`.

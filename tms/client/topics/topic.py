@@ -3,7 +3,7 @@
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Unpack, overload
 
 from tms.client.groups.group import TopicGroup
@@ -12,6 +12,7 @@ from tms.client.reading.poll import FollowOptions, PollOptions, Tx, with_options
 from tms.client.reading.start import IfLast, Start
 from tms.client.reading.topic_values import Decode
 from tms.client.threads.bridge import Bridge
+from tms.client.threads.messages import Messages
 from tms.client.topics.async_topic import AsyncTopic
 from tms.client.topics.subscription import Subscription
 from tms.core.services.messaging import Published, RollbackRange
@@ -55,6 +56,8 @@ class Topic:
     ) -> None:
         """Create the topic. With `exist_ok`, a topic that exists stays as it is.
 
+        Then the right to see it (`describe`) is enough.
+
         `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default,
         which is a week unless it is set otherwise. `properties` are yours, kept as strings. Not
         repeated if it may have been carried out. Raises `TopicExists`, `InvalidRequest`
@@ -96,23 +99,26 @@ class Topic:
         messages: GivenMessages | Any,
         tx: Tx | None = None,
         *,
+        key: Any = None,
+        headers: Mapping[str, bytes] | None = None,
         schema: GivenSchema | None = None,
         key_schema: GivenSchema | None = None,
         register: bool = True,
         buffer: bool = False,
         if_last: IfLast | None = None,
+        timeout_s: Duration | None = None,
     ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
 
-        A message is its payload, or `Message(payload, key=…, headers=…)`. Returns their ids, a
-        sequence of 20 bytes each.
+        A message is its payload, or `Message(payload, key=…, headers=…)`; one message may have its
+        `key` and `headers` beside it. Returns their ids, a sequence of 20 bytes each.
 
         With a `schema`, give values instead, each by itself or as
         `Record(value, key=…, headers=…)`: one value, or a list of them. They are encoded in
         Confluent's wire format. `schema` is Avro's text, "latest" of the topic's subject, or
         another form that docs/schemas.md names. It is registered under the topic's subject; with
-        `register=False` it must be there. `key_schema` is the schema of the keys. A value that does
-        not fit raises `PayloadRefused` (value_unfit), which names it, and nothing is published.
+        `register=False` it must be there. `key_schema` is the schema of the keys. If a value does
+        not fit, nothing is published.
 
         `tx` makes them part of a transaction, which rolls them back if it fails. They are sent at
         once all the same. With `buffer=True` they are sent to where nobody sees them, and published
@@ -127,23 +133,27 @@ class Topic:
         back, in progress or expired. Otherwise `TopicMoved` is raised: read on from there, and
         decide again.
 
-        Repeated only if the server certainly did not carry it out. If the connection broke after it
+        Repeated only if the server certainly did not carry it out. If there is no answer after it
         was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
-        and a transaction cannot commit any more. Raises also `TopicNotFound`, `TooLarge`,
+        and a transaction cannot commit any more. By default one answer may take the `timeout_s` of
+        `connect`; that of a call is for all of it, repetitions too. If it ends before anything is
+        sent, `Unavailable` is raised. Raises also `TopicNotFound`, `TooLarge`, `PayloadRefused`,
         `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
-        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
-        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
-        neither bytes nor a `Message`.
+        (empty_publish, invalid_write_pointer), `ValueError`, `RuntimeError` for a transaction that
+        has ended, and `TypeError` for what is not a message.
         """
         return self._bridge.call(
             self._topic.publish,
             messages,
             tx,
+            key=key,
+            headers=headers,
             schema=schema,
             key_schema=key_schema,
             register=register,
             buffer=buffer,
             if_last=if_last,
+            timeout_s=timeout_s,
         )
 
     def encode(
@@ -189,15 +199,15 @@ class Topic:
     @overload
     def poll(
         self, *, decode: Literal[False] = False, **options: Unpack[PollOptions]
-    ) -> Iterator[Message]: ...
+    ) -> Messages[Message]: ...
 
     @overload
-    def poll(self, *, decode: Decode, **options: Unpack[PollOptions]) -> Iterator[Record]: ...
+    def poll(self, *, decode: Decode, **options: Unpack[PollOptions]) -> Messages[Record]: ...
 
     @with_options
     def poll(
         self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
-    ) -> Iterator[Message] | Iterator[Record]:
+    ) -> Messages[Message] | Messages[Record]:
         """Give the messages that are there, oldest first, then end.
 
         They begin behind `after` or at `start`: a `Message`, a message id (20 bytes, 40 hexadecimal
@@ -205,7 +215,7 @@ class Topic:
         datetime with a time zone). Without both, they begin at the oldest. `limit` is the most
         messages; None is as many as one poll of the server gives (its `poll_messages_max`, a
         million by default). No message from `end` on is given. If there are none, wait up to
-        `wait_s` seconds for some.
+        `wait_s` seconds for some. `timeout_s` is as that of `publish`; it includes the wait.
 
         Without a transaction all messages are given, also those in progress and rolled back. With
         `tx` those that the transaction can see are given, its own included, and with `committed`
@@ -226,7 +236,7 @@ class Topic:
         return self._bridge.iterate(self._topic.poll_runs(decode=decode, **options))
 
     @with_options
-    def poll_arrow(self, **options: Unpack[PollOptions]) -> Iterator[Any]:
+    def poll_arrow(self, **options: Unpack[PollOptions]) -> Messages[Any]:
         """Give the messages of `poll` as record batches of pyarrow's, of about 10,000 messages.
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
@@ -277,15 +287,15 @@ class Topic:
     @overload
     def follow(
         self, *, decode: Literal[False] = False, **options: Unpack[FollowOptions]
-    ) -> Iterator[Message]: ...
+    ) -> Messages[Message]: ...
 
     @overload
-    def follow(self, *, decode: Decode, **options: Unpack[FollowOptions]) -> Iterator[Record]: ...
+    def follow(self, *, decode: Decode, **options: Unpack[FollowOptions]) -> Messages[Record]: ...
 
     @with_options
     def follow(
         self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
-    ) -> Iterator[Message] | Iterator[Record]:
+    ) -> Messages[Message] | Messages[Record]:
         """Give the messages that are there and those to come, for ever, each once and in order.
 
         The options are those of `poll`. While the server is away this waits for it, and then goes

@@ -30,6 +30,7 @@ from tms.client.transactions.commit_outcome import Commit
 from tms.client.transactions.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.transactions.transaction_work import Gathered
 from tms.core.errors import OutcomeUnknown, TmsError, TransactionNotInProgress
+from tms.core.runtime.deadlines import at_least
 from tms.core.runtime.http_connections import reason_of
 from tms.core.services.commits import NOTHING
 from tms.core.services.server_services import Services
@@ -38,6 +39,10 @@ from tms.core.values.transaction import Transaction
 
 INTERRUPTED_S_MAX = 5.0
 """How long the outcome of an interrupted commit is asked for: somebody waits for the end."""
+
+ROLL_BACK_S = 1.0
+"""How long a rollback may take after the caller's deadline: a transaction that nobody ends holds up
+readers until it times out."""
 
 _log = logging.getLogger(__name__)
 
@@ -270,7 +275,7 @@ class AsyncTransactionContext:
     async def _roll_back(self, cause: BaseException | None) -> None:
         """Roll back all participants, end the transaction; note on `cause` what fails in it."""
         self._stage = _Stage.ROLLED_BACK
-        with CancelScope(shield=True):
+        with CancelScope(shield=True), at_least(ROLL_BACK_S):
             for participant in self._started:
                 what = f"{participant.name} could not be rolled back"
                 await self._try(participant.rollback, what)

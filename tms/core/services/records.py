@@ -1,7 +1,7 @@
 """Messages as values: what a payload and a key say by their schemas."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from tms.core.errors import PayloadUndecodable
@@ -57,6 +57,15 @@ class Record:
     """None if the key is bytes."""
     error: str | None = None
     """Why there is no value, or no key that has a schema."""
+
+    def __repr__(self) -> str:
+        """Return what there is of it; the id in hexadecimal digits."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        told = {"value": repr(self.value)}
+        told |= {name: repr(value) for name, value in given.items() if value}
+        told |= {"headers": repr(dict(self.headers))} if self.headers else {}
+        told |= {"id": self.id.hex()} if self.id else {}
+        return f"Record({', '.join(f'{name}={text}' for name, text in told.items())})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tms.core.errors import InvalidRequest
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.dead_letters import DeadLetter
 from tms.core.values.group_settings import DEFAULTS, DELAY_S_MAX, GroupSettings
-from tms.core.values.message import MessageBlock
+from tms.core.values.message import MessageBlock, shown_fields
 from tms.core.values.topic import TopicId
 
 MEMBER_CHARS_MAX: Final = 128
@@ -108,6 +108,10 @@ class GroupState:
     stopped_at: int | None
     """The write pointer of the transaction in progress that is in the way."""
 
+    def __repr__(self) -> str:
+        """Return the fields, ids in hexadecimal digits."""
+        return shown_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -121,6 +125,10 @@ class Group:
     """The id behind which it began."""
     settings: GroupSettings
     state: GroupState
+
+    def __repr__(self) -> str:
+        """Return the fields, ids in hexadecimal digits."""
+        return shown_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +272,10 @@ class OpenMessage:
     """The member that had it last; None if that is not known."""
     reason: str | None = None
     """Why it failed last, as its member said; kept for the newest 1,000 failed messages."""
+
+    def __repr__(self) -> str:
+        """Return the fields, ids in hexadecimal digits."""
+        return shown_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

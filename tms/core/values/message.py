@@ -21,7 +21,7 @@ import re
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from tms.core.errors import InvalidRequest
@@ -130,6 +130,13 @@ def shown(kind: str, **fields: object) -> str:
         for name, value in fields.items()
     )
     return f"{kind}({', '.join(told)})"
+
+
+def shown_fields(value: Any) -> str:
+    """Return the same of a dataclass."""
+    return shown(
+        type(value).__name__, **{each.name: getattr(value, each.name) for each in fields(value)}
+    )
 
 
 SHOWN_PAYLOAD_BYTES_MAX = 100

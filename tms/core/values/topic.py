@@ -54,6 +54,12 @@ class TopicId:
         return f"{self.namespace}:{self.name}"
 
 
+def topic_id_of(text: str, namespace: str) -> TopicId:
+    """Return the topic of `NAME`, in `namespace`, or of `NAMESPACE:NAME`. Raises as `TopicId`."""
+    other, colon, name = text.partition(":")
+    return TopicId(other, name) if colon else TopicId(namespace, text)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
     """A topic as its metadata row has it, deleted or not."""

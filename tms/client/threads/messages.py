@@ -1,0 +1,86 @@
+"""Messages one by one, for threads."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Closable(Protocol):
+    """A reading in an event loop that may be half done."""
+
+    async def aclose(self) -> None:
+        """End it."""
+        ...
+
+
+class Runs(Closable, Protocol):
+    """Runs of messages: `tms.client.reading.half_read.HalfRead`."""
+
+    async def next(self) -> Sequence[Any] | None:
+        """Return the next run; None at the end, also if it is closed meanwhile."""
+        ...
+
+
+class Messages(Generic[Item]):
+    """An iterator over messages. Given by `poll`, `follow` and `take`.
+
+    Any number of threads may take from it; each message is given once. `close` ends it, also while
+    a thread waits for the next message; nobody needs to call it, because one that nobody refers to
+    any more ends by itself.
+    """
+
+    __slots__ = ("_end", "_form", "_items", "_next_run")
+
+    def __init__(
+        self,
+        next_run: Callable[[], Sequence[Any] | None],
+        end: Callable[[], None],
+        form: Callable[[Any], Item] | None = None,
+    ) -> None:
+        """Give what `next_run` gives, in the form that `form` makes of it, until `end`."""
+        self._next_run = next_run
+        self._end: Callable[[], None] | None = end
+        self._form = form
+        self._items: list[Any] = []
+        """The rest of the run, the next one last."""
+
+    def __iter__(self) -> Self:
+        """Return itself: what was given is not given again."""
+        return self
+
+    def __next__(self) -> Item:
+        """Return the next message. Raises as the method that gave the iterator."""
+        while True:
+            try:
+                item = self._items.pop()
+            except IndexError:
+                self._fetch()
+            else:
+                return item if self._form is None else self._form(item)
+
+    def _fetch(self) -> None:
+        if self._end is None:
+            raise StopIteration
+        try:
+            run = self._next_run()
+        except BaseException:
+            if self._end is None:  # closed meanwhile
+                raise StopIteration from None
+            self.close()
+            raise
+        if run is None or self._end is None:
+            self.close()
+            raise StopIteration
+        self._items[:0] = reversed(run)
+
+    def close(self) -> None:
+        """Give no more. It waits for nothing; twice is the same as once."""
+        end, self._end = self._end, None
+        if end is not None:
+            self._items = []
+            end()
+
+    def __del__(self) -> None:
+        """End it. The collector may run it: it takes no lock."""
+        self.close()

@@ -1,0 +1,48 @@
+"""How messages of one publish go to a topic: at once or buffered, in a transaction or in none."""
+
+from typing import NamedTuple
+
+from tms.client.groups.client_parts import write_pointer_of
+from tms.client.reading.poll import Tx
+from tms.client.reading.start import IfLast, last_id_of
+from tms.core.services.messaging import NO_IDS, Messaging, Published
+from tms.core.values.topic import TopicId
+from tms.core.values.transaction import Transaction
+
+
+class Publishing(NamedTuple):
+    """The options of a publish that do not concern its messages."""
+
+    tx: Tx | None
+    last_id: bytes | None
+    is_buffered: bool
+
+    @classmethod
+    def of(cls, tx: Tx | None, if_last: IfLast | None, *, buffer: bool) -> "Publishing":
+        """Check the options. Raises `ValueError`, and as `last_id_of`."""
+        if buffer and tx is None:
+            raise ValueError("buffer=True is for the messages of a transaction: give tx")
+        if buffer and if_last is not None:
+            raise ValueError("if_last is checked when messages are published, not buffered")
+        return cls(tx, None if if_last is None else last_id_of(if_last), buffer)
+
+    async def send(
+        self, messaging: Messaging, topic_id: TopicId, payloads: list[bytes]
+    ) -> Published:
+        """Send the bodies of messages."""
+        tx = self.tx
+        if self.is_buffered and tx is not None:
+            await store(messaging, topic_id, payloads, tx)
+            return NO_IDS
+        if tx is None or isinstance(tx, int | Transaction):
+            pointer = None if tx is None else write_pointer_of(tx)
+            return await messaging.publish(topic_id, payloads, pointer, if_last=self.last_id)
+        return await tx.gathered.messages.publish(messaging, topic_id, payloads, self.last_id)
+
+
+async def store(messaging: Messaging, topic_id: TopicId, payloads: list[bytes], tx: Tx) -> None:
+    """Store the bodies of messages, to be published later."""
+    if isinstance(tx, int | Transaction):
+        await messaging.store(topic_id, payloads, write_pointer_of(tx))
+    else:
+        await tx.gathered.messages.store(messaging, topic_id, payloads)

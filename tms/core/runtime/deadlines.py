@@ -1,0 +1,98 @@
+"""A deadline for all calls to servers within a block, in one task or thread.
+
+It is a context variable, so it goes with a call into the event loop of the client for threads, and
+two callers never share one. Work that several callers share must not begin under the deadline of
+one of them (`without_deadline`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
+from math import inf
+from time import monotonic
+from typing import TypeVar
+
+from tms.core.errors import OutcomeUnknown, ServerUnreachable
+from tms.core.text.durations import Duration, seconds_of
+
+_end_s: ContextVar[float] = ContextVar("tms.deadline", default=inf)
+"""In seconds of `monotonic`."""
+
+Result = TypeVar("Result")
+
+
+@contextmanager
+def deadline(seconds: Duration | None) -> Iterator[None]:
+    """Give all calls of the block this time together, in seconds or as `"2s"`; None sets no bound.
+
+        with tms.deadline(2):
+            topic.publish(b"…")
+
+    In a coroutine it is `with` too. Of two blocks, one within the other, the earlier end counts. A
+    call that is not done by then raises what `publish(…, timeout_s=2)` raises. A store in this
+    process has no deadline.
+    """
+    with until(inf if seconds is None else monotonic() + seconds_of(seconds)):
+        yield
+
+
+@contextmanager
+def until(end_s: float) -> Iterator[None]:
+    """Set the end itself, in seconds of `monotonic`, unless there is an earlier one."""
+    with _set(min(_end_s.get(), end_s)):
+        yield
+
+
+@contextmanager
+def at_least(seconds: float) -> Iterator[None]:
+    """Leave this time to what has to be tidied up, even if the deadline has passed."""
+    with _set(max(_end_s.get(), monotonic() + seconds)):
+        yield
+
+
+@contextmanager
+def _set(end_s: float) -> Iterator[None]:
+    token = _end_s.set(end_s)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a generator that another task closes
+            _end_s.reset(token)
+
+
+def without_deadline() -> Context:
+    """Return the present context without a deadline, for a task that serves several callers."""
+    context = copy_context()
+    context.run(_end_s.set, inf)
+    return context
+
+
+def seconds_left() -> float:
+    """Return the seconds until the deadline; infinite if there is none, negative if it passed."""
+    end_s = _end_s.get()
+    return end_s if end_s == inf else end_s - monotonic()
+
+
+async def in_time(
+    call: Callable[[], Awaitable[Result]],
+    was_sent: Callable[[], bool] = lambda: True,
+    **where: str,
+) -> Result:
+    """Return what a request gives; after the deadline it is not made.
+
+    Raises at the deadline `OutcomeUnknown`, but `ServerUnreachable` if nothing was sent.
+    """
+    left_s = seconds_left()
+    if left_s == inf:
+        return await call()
+    if left_s > 0:
+        try:
+            async with asyncio.timeout(left_s) as timeout:
+                return await call()
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+    if was_sent():
+        raise OutcomeUnknown(**where, reason="no answer before the deadline")
+    raise ServerUnreachable(**where, reason="nothing was sent before the deadline")
