@@ -32,7 +32,8 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as tests:
             signal.signal(number, lambda number, _: os.kill(program, number))
     code = int(tests.recv(64))
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL)
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
