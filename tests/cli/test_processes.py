@@ -14,14 +14,14 @@ import pytest
 import tms
 from tests.cli.conftest import run_command
 from tests.servers.bounded_process import BoundedProcess
-from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.servers.server_process import ROOT, ServerProcess, environment, tms_command
 from tests.waiting import WAIT_S_MAX
 from tms.core.runtime.extras import install_command
 
 
 def start(*arguments: str, **variables: str) -> BoundedProcess[str]:
     return BoundedProcess(
-        [*COMMAND, *arguments],
+        [*tms_command(), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,7 +67,7 @@ def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
     pointer = str(started.write_pointer)
     master, terminal = os.openpty()
     with BoundedProcess(
-        [*COMMAND, "publish", topic, "--tx", pointer, "--lines", str(lines)],
+        [*tms_command(), "publish", topic, "--tx", pointer, "--lines", str(lines)],
         stdout=subprocess.PIPE,
         stderr=terminal,
         text=True,

@@ -13,7 +13,7 @@ import pytest
 
 import tms
 from tests.client.faulty_server import FaultyServer, answer
-from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.servers.server_process import ROOT, ServerProcess, environment, tms_command
 from tests.waiting import WAIT_S_MAX
 from tms.core.values.message import Message, MessageBlock
 from tms.wire.avro_frames import AVRO_FRAMES
@@ -66,7 +66,7 @@ def test_following_on_the_command_line_tells_that_the_server_is_away_and_back(
         with tms.connect(server.url) as client:
             client.topic("orders").create()
             client.topic("orders").publish(b"before")
-        command = [*COMMAND, "--url", server.url, "poll", "orders", "--follow"]
+        command = [*tms_command(), "--url", server.url, "poll", "orders", "--follow"]
         follow = ends.enter_context(
             subprocess.Popen(
                 command, stdout=PIPE, stderr=PIPE, text=True, env=environment(), cwd=ROOT

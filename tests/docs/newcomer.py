@@ -10,15 +10,12 @@ from types import TracebackType
 from typing import Self
 
 from tests.docs.markdown import ROOT, Block
-from tests.servers.server_process import ServerProcess
+from tests.servers.server_process import MAIN, ServerProcess, programs_of_tests
 from tests.waiting import WAIT_S_MAX
 
 ADDRESS = "127.0.0.1:11015"
 """The server's address in the pages; here it is one with a free port."""
-_COMMAND = f"""#!{sys.executable}
-from tms.cli.main import main
-main()
-"""
+_PROGRAM = "import sys; exec(compile(sys.argv.pop(1), 'a program', 'exec'))"
 
 
 class Newcomer:
@@ -32,8 +29,10 @@ class Newcomer:
         self._servers = ExitStack()
         commands = folder / ".venv/bin"
         commands.mkdir(parents=True)
-        (commands / "tms").write_text(_COMMAND)
-        (commands / "tms").chmod(0o755)
+        programs = programs_of_tests()
+        programs.make(commands / "tms", MAIN)
+        self._program = commands / "program"
+        programs.make(self._program, _PROGRAM)
         (commands / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         (commands / "python").chmod(0o755)
         (folder / "examples").symlink_to(ROOT / "examples")
@@ -84,7 +83,7 @@ class Newcomer:
             return ""
         text = block.text.replace(ADDRESS, self.url.removeprefix("http://"))
         if block.kind == "python":
-            return self.run(sys.executable, "-W", "error", "-c", text)
+            return self.run(str(self._program), text)
         assert block.kind == "sh", f"{block.place}: nobody knows how to run {block.kind}"
         self._is_killed = "kill -9" in text
         quiet = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }'

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import Outcome, run_command
-from tests.servers.server_process import COMMAND, ROOT, environment
+from tests.servers.server_process import ROOT, environment, tms_command
 from tests.waiting import wait_until
 from tms.cli.failure import ExitCode
 
@@ -32,7 +32,7 @@ def test_values_are_put_shown_listed_and_deleted(remote: str) -> None:
 
 def test_changes_are_told_as_they_happen(remote: str) -> None:
     watching = subprocess.Popen(
-        [*COMMAND, "metadata", "watch", "/a", "--limit", "3", "--json", "--store", remote],
+        [*tms_command(), "metadata", "watch", "/a", "--limit", "3", "--json", "--store", remote],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

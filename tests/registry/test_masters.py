@@ -21,7 +21,7 @@ from tests.registry.registries import fixed
 from tests.registry.storm import Storm
 from tests.scale import scaled
 from tests.servers.proxy import Proxy
-from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.servers.server_process import ROOT, ServerProcess, environment, tms_command
 
 SESSION_S = 4
 BY_THEMSELVES = ("--registry-session-s", "3")
@@ -87,7 +87,7 @@ def test_what_was_written_is_seen_at_once(masters: Masters) -> None:
     assert "tms-forwarded-by" in refused.headers
     http.delete(f"{url}/subjects/s").raise_for_status()
     assert http.delete(f"{url}/subjects/s?permanent=true").json() == [1]
-    asked = [*COMMAND, "registry", "status", "--url", url.removesuffix("/v1/registry")]
+    asked = [*tms_command(), "registry", "status", "--url", url.removesuffix("/v1/registry")]
     told = subprocess.run(asked, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, check=True)
     master = others[masters.master()]
     assert told.stdout.decode().startswith(f"master: follower; the master is {master}, in epoch ")

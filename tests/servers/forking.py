@@ -21,7 +21,7 @@ from threading import Lock
 from typing import IO
 
 _TEMPLATE = "from tests.servers.forking import serve; exec(serve({}))"
-_ORDER_BYTES_MAX = 1 << 20
+ORDER_BYTES_MAX = 1 << 20
 
 
 class Template:
@@ -49,7 +49,10 @@ class Template:
         self._process.wait()
 
     def ask(self, order: Mapping[str, object], *descriptors: int) -> int:
-        """Return the answer to an order: `code` to run, or a process to `wait` for."""
+        """Return the answer to an order: `code` to run, or a process to `wait` for.
+
+        What it runs has three descriptors as its standard streams, or one for both its outputs.
+        """
         with self._lock:
             socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
             answer = self._control.recv(64)
@@ -67,7 +70,7 @@ class ForkedProcess:
         output, theirs = os.pipe()
         self._template = template
         self._exit_code: int | None = None
-        order = {"code": code, "arguments": arguments, "environment": dict(environment)}
+        order = {"code": code, "arguments": ["-c", *arguments], "environment": dict(environment)}
         try:
             self.pid = template.ask(order, theirs)
         finally:
@@ -125,7 +128,7 @@ def serve(control_fd: int) -> str:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, _ORDER_BYTES_MAX, 1)
+        data, descriptors, _, _ = socket.recv_fds(control, ORDER_BYTES_MAX, 3)
         if not data:
             control.close()
             sys.exit()
@@ -134,17 +137,20 @@ def serve(control_fd: int) -> str:
             _, status = os.waitpid(order["wait"], 0)
             control.send(str(os.waitstatus_to_exitcode(status)).encode())
             continue
-        [output] = descriptors
         if pid := os.fork():
-            os.close(output)
+            for descriptor in descriptors:
+                os.close(descriptor)
             control.send(str(pid).encode())
             continue
         control.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        for stream in (1, 2):
-            os.dup2(output, stream)
-        os.close(output)
+        streams = (0, 1, 2) if len(descriptors) > 1 else (1, 2)
+        for stream, descriptor in zip(streams, descriptors * 2, strict=False):
+            os.dup2(descriptor, stream)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        os.chdir(order.get("folder", "."))
         os.environ.clear()
         os.environ.update(order["environment"])
-        sys.argv[1:] = order["arguments"]
+        sys.argv[:] = order["arguments"]
         return str(order["code"])

@@ -9,7 +9,6 @@ import os
 import select
 import signal
 import sys
-import time
 from pathlib import Path
 
 MARK = "STARTED_BY_TESTS"
@@ -38,6 +37,17 @@ def marked(own: str) -> list[int]:
     return found
 
 
+def kill(pid: int) -> None:
+    """Kill a process, and wait for its end."""
+    try:
+        ended = os.pidfd_open(pid)
+        signal.pidfd_send_signal(ended, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    select.select([ended], [], [])
+    os.close(ended)
+
+
 def main() -> None:
     """Wait for the end of the process named, and kill what it left."""
     parent, own = int(sys.argv[1]), sys.argv[2]
@@ -50,11 +60,7 @@ def main() -> None:
             select.select([ended], [], [])
     while pids := marked(own):
         for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        time.sleep(0.01)  # until they have ended
+            kill(pid)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ ones do, or their heads, on this machine.
 
 import socket
 import threading
-import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal, Self
@@ -29,7 +28,7 @@ class Proxy:
         self._server = (HOST, port)
         self.port = 0
         self.delay_s = 0.0
-        """How long everything is kept, each way."""
+        """How long everything is kept, each way, unless it is closed."""
         self.caught = threading.Event()
         """Set when a request was caught."""
         self._caught = b""
@@ -37,6 +36,7 @@ class Proxy:
         self._choosing = threading.Lock()
         self._flows = threading.Event()
         self._flows.set()
+        self._is_closed = threading.Event()
         self._sockets: set[socket.socket] = set()
         self.open()
 
@@ -50,6 +50,7 @@ class Proxy:
         self.port = self._listener.getsockname()[1]
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
         self._acceptor.start()
+        self._is_closed.clear()
 
     def close(self) -> None:
         """Break all connections, and refuse new ones until `open`. Twice is no error."""
@@ -57,7 +58,8 @@ class Proxy:
         self._acceptor.join()
         self._listener.close()
         self.cut()
-        self.release()  # nothing is held of what was cut
+        self._is_closed.set()  # nothing is held of what was cut, nor delayed
+        self.release()
 
     def cut(self) -> None:
         """Break all connections; what is held of them is lost."""
@@ -138,7 +140,7 @@ class Proxy:
             data = source.recv(_AT_ONCE)
         except OSError:
             data = b""
-        time.sleep(self.delay_s)
+        self._is_closed.wait(self.delay_s)
         self._flows.wait()
         return data
 

@@ -15,6 +15,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
+from tests.servers.forked_programs import Programs
 from tests.servers.forking import ForkedProcess, Template
 from tests.servers.stepping_clock import SteppingClock
 from tests.waiting import WAIT_S_MAX
@@ -32,10 +33,15 @@ _GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
 _DEFAULTS = "Limits.__init__.__kwdefaults__"
 _IN_SHARDS = """
+import sys
 import tms.core.text.store_url, tms.server.stores
 from tms.core.values.shards import ShardBy, Sharding
-tms.core.text.store_url.url_of_shard = lambda url, _: url
-tms.server.stores.sharding_of = lambda *_: Sharding({}, ShardBy("{}"))
+for name, of_memory in {{
+    "url_of_shard": lambda url, _: url,
+    "sharding_of": lambda *_: Sharding({}, ShardBy("{}")),
+}}.items():
+    for module in [module for module in sys.modules.values() if name in vars(module)]:
+        setattr(module, name, of_memory)
 """
 """Memory has no record of how it is divided."""
 
@@ -46,9 +52,28 @@ def environment() -> dict[str, str]:
     return {**clean, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
 
 
+def template_of_tests(of_clock: Mapping[str, str] | None = None) -> Template:
+    """Return what this process of tests forks servers with this clock from, and programs."""
+    return _template(os.getpid(), frozenset((of_clock or {}).items()))
+
+
+def programs_of_tests() -> Programs:
+    """Return what this process of tests forks programs by."""
+    return _programs(os.getpid())
+
+
+def tms_command() -> tuple[str, ...]:
+    """Return `COMMAND` as a fork, which starts in no time; its streams have to be open."""
+    return programs_of_tests().command(MAIN)
+
+
+@functools.cache
+def _programs(pid: int) -> Programs:
+    return Programs(template_of_tests())
+
+
 @functools.cache
 def _template(pid: int, of_clock: frozenset[tuple[str, str]]) -> Template:
-    """Return what this process of tests, whose id is `pid`, forks servers with this clock from."""
     return Template({**environment(), **dict(of_clock)}, ROOT)
 
 
@@ -73,8 +98,8 @@ class ServerProcess:
 
         It does not find the modules `without`, as if their packages were not installed. Its clock
         may be one that a test sets. `limits` are those that users cannot set. With a rule
-        `shard_by` its store, `memory:`, has `SHARDS` shards. Unless it is not to be `forked`, lacks
-        modules or has shards, it is a fork of a process that loaded it, with its clock.
+        `shard_by` its store, `memory:`, has `SHARDS` shards. Unless it is not to be `forked`, or
+        lacks modules, it is a fork of a process that loaded it, with its clock.
         """
         before = ""
         if without:
@@ -91,10 +116,12 @@ class ServerProcess:
         arguments = ["serve", *where, *flags]
         self._process: subprocess.Popen[str] | ForkedProcess
         of_clock = {} if clock is None else clock.environment
-        if forked and not without and shard_by is None:
-            template = _template(os.getpid(), frozenset(of_clock.items()))
+        if forked and not without:
             self._process = ForkedProcess(
-                template, before + MAIN, arguments, environment() | PATIENT | of_clock
+                template_of_tests(of_clock),
+                before + MAIN,
+                arguments,
+                environment() | PATIENT | of_clock,
             )
         else:
             self._process = subprocess.Popen(

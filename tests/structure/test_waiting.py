@@ -8,12 +8,7 @@ import pytest
 from tests.structure.sources import ROOT, nodes, read, sources
 
 WAITING = "tests/waiting.py"
-SLEEPS = {
-    "tests/servers/orphans.py",
-    "tests/servers/proxy.py",
-    "tests/simulation/everything_clients.py",
-    "tests/transactions/test_full_queue.py",
-}
+SLEEPS = {"tests/simulation/everything_clients.py"}
 """The files that sleep still: the list only gets shorter."""
 
 

@@ -13,7 +13,7 @@ from tests.manual_clock import ManualClock
 from tests.messaging.conftest import FaultyStore
 from tests.messaging.polled import settle
 from tests.transactions.reading import SHORT, A, B, everything, polled
-from tests.waiting import in_time, until
+from tests.waiting import in_time, turns, until
 from tms.core.errors import OutcomeUnknown, QueueFull, StoreUnavailable, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.services.commits import CommitRequest, Stored
@@ -198,14 +198,18 @@ class TestARangeOfSeveralRequests:
         transaction_id, whole = await transactional(services, count=5)
         store.passed.clear()
         undone = asyncio.create_task(services.messaging.rollback(A, whole))
+        messaging: Any = services.messaging
         waiting: list[asyncio.Task[Any]] = []
         while not undone.done():
             store.passed.clear()
-            for _ in range(3):  # the queue is full whenever a part asks to be queued
-                waiting.append(asyncio.create_task(services.messaging.publish(B, [b"x"])))
-                await asyncio.sleep(0.001)
+            before = len(store.batches)
+            waiting += [  # the queue is full whenever a part asks to be queued
+                asyncio.create_task(services.messaging.publish(B, [b"x"])) for _ in range(3)
+            ]
+            await until(lambda: messaging._writer._is_flushing)
+            await turns(20)
             store.passed.set()
-            await asyncio.sleep(0.001)
+            await until(lambda before=before: len(store.batches) > before)  # type: ignore[misc]
         await undone
         await asyncio.gather(*waiting, return_exceptions=True)
         assert any(isinstance(each.exception(), QueueFull) for each in waiting)

@@ -14,16 +14,21 @@ from prometheus_client import CollectorRegistry
 from api.app import create_app
 from api.http.listener.server import connections_max
 from api.http.protocol import connections as connections_module
-from api.http.protocol.connections import SURPLUS_MAX
+from api.http.protocol.connections import SURPLUS_HEAD_S_MAX, SURPLUS_MAX
 from api.http.protocol.eviction import eviction_order
 from tests.api.cluster.standing_by import Known
 from tests.api.http.odd_requests import HOST, JSON, PING, request
 from tests.api.http.wires import Wires
 from tests.api.rest import JSON_TYPE, TOPIC, Live, Wire, live, serving
-from tests.waiting import in_time, turns, until
+from tests.skipping_loop import SKIPPING, skip, skip_until
+from tests.waiting import turns, until
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
+
+
+UNREAD_S = Limits().request_body_s_max
+skipping = pytest.mark.parametrize("anyio_backend", [SKIPPING])
 
 
 @pytest.fixture
@@ -114,10 +119,11 @@ async def test_connections_beyond_the_limit_that_say_nothing_keep_no_probe_away(
     await end(probe, *silent, *waiting)
 
 
+@skipping
 async def test_one_beyond_the_limit_has_little_time_and_an_ordinary_one_once_there_is_a_place(
     anyio_backend: object,
 ) -> None:
-    async with live(Limits(connections_max=3, request_head_s_max=1.5)) as served:
+    async with live(Limits(connections_max=3)) as served:
         await served.create()
         await served.http.aclose()
         waiting = await full(served, 3)
@@ -131,6 +137,7 @@ async def test_one_beyond_the_limit_has_little_time_and_an_ordinary_one_once_the
         late.writer.write(PING)
         assert (await late.answer())[0] == 200
 
+        skip(SURPLUS_HEAD_S_MAX)
         assert (await silent.answer())[0] == 503
         await end(silent, late, *waiting)
 
@@ -177,21 +184,23 @@ async def unread(served: Live) -> Wire:
 @pytest.fixture
 async def wide(anyio_backend: object) -> AsyncIterator[Live]:
     """A server whose topic has properties, so that a GET of it has a long answer."""
-    async with live(Limits(connections_max=10, request_body_s_max=0.4)) as served:
+    async with live(Limits(connections_max=10)) as served:
         await served.create(note="x" * 30_000)
         await served.http.aclose()
         yield served
 
 
+@skipping
 async def test_a_client_that_never_reads_does_not_hold_its_connection(wide: Live) -> None:
     connections = [await unread(wide) for _ in range(9)]
 
-    async with in_time():
-        for wire in connections:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                while not wire.writer.transport.is_closing():
-                    wire.writer.write(b" ")
-                    await turns(10)
+    async def is_cut_off(wire: Wire) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while not wire.writer.transport.is_closing():
+                wire.writer.write(b" ")
+                await turns(10)
+
+    await skip_until(asyncio.gather(*map(is_cut_off, connections)), UNREAD_S)
     probe = await wide.connect()
     await probe.send("GET", TOPIC)
     assert (await probe.answer())[0] == 200
@@ -222,8 +231,9 @@ async def test_those_that_do_not_read_make_way(
         await end(*more, *connections)
 
 
+@skipping
 async def test_a_slow_reader_gets_a_long_answer_whole(anyio_backend: object) -> None:
-    async with live(Limits(request_body_s_max=0.3)) as served:
+    async with live() as served:
         await served.create(note="x" * 900_000)
         wire = await served.connect()
         await wire.send("GET", TOPIC, headers={"connection": "close"})
@@ -231,6 +241,7 @@ async def test_a_slow_reader_gets_a_long_answer_whole(anyio_backend: object) -> 
         while part := await wire.reader.read(64 * 1024):
             got += len(part)
             await turns(5)
+            skip(UNREAD_S / 3)
 
         assert got > 900_000
         await wire.close()

@@ -8,11 +8,16 @@ from typing import cast
 import pytest
 
 from tests.api.rest import TOPIC, Live, Wire, live
-from tests.waiting import until
+from tests.skipping_loop import SKIPPING, skip, skip_until
+from tests.waiting import turns, until
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
 HEAD_BYTES_MAX = Limits().request_head_bytes_max
+
+
+HEAD_S = Limits().request_head_s_max
+skipping = pytest.mark.parametrize("anyio_backend", [SKIPPING])
 
 
 async def refused(wire: Wire) -> tuple[int, str]:
@@ -99,28 +104,36 @@ async def used(served: Live) -> Wire:
     return cast(Wire, await until(answered))
 
 
+@skipping
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nhost:"])
 async def test_a_connection_without_a_request_is_closed_in_time(
     anyio_backend: object, begin: bytes
 ) -> None:
-    async with live(Limits(request_head_s_max=0.7)) as served:
-        wire = await served.connect()
-        wire.writer.write(begin)
-        assert await wire.rest() == b""
-        await wire.close()
+    async with live() as served:
+        for connected in (served.connect, lambda: used(served)):
+            wire = await connected()
+            wire.writer.write(begin)
+            await turns(20)
+            ending = asyncio.ensure_future(wire.rest())
+            skip(HEAD_S / 2)
+            await turns(20)
+            assert not ending.done()
+            await skip_until(ending, HEAD_S)
+            assert await ending == b""
+            await wire.close()
 
-        wire = await used(served)
-        wire.writer.write(begin)
-        assert await wire.rest() == b""
-        await wire.close()
 
-
-async def test_a_connection_at_work_is_not_closed_for_its_time(
-    anyio_backend: object,
-) -> None:
-    async with live(Limits(request_head_s_max=0.7)) as served:
+@skipping
+async def test_a_connection_at_work_is_not_closed_for_its_time(anyio_backend: object) -> None:
+    async with live(Limits(poll_wait_s_max=2 * HEAD_S)) as served:
         await served.create()
         wire = await used(served)
-        await wire.send("POST", f"{TOPIC}/poll?wait=1", b"{}", {"content-type": "application/json"})
-        assert (await wire.answer())[0] == 200
+        path = f"{TOPIC}/poll?wait={2 * HEAD_S:g}"
+        await wire.send("POST", path, b"{}", {"content-type": "application/json"})
+        await served.until(lambda: served.waiters() == 1)
+        skip(1.5 * HEAD_S)
+        await turns(20)
+        await served.publish(b"late")
+        status, _, body = await wire.answer()
+        assert (status, len(json.loads(body))) == (200, 1)
         await wire.close()

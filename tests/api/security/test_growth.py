@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_collection")]
 COUNT = 4_000
 FEW = 250
 GATE_STEP = 4
-"""In the gate one in so many requests of the registry and of the console is made."""
+"""In the gate one in so many requests is made."""
 ALL = list(many_requests(OPERATIONS))
 
 
@@ -130,6 +130,13 @@ async def headers_of(pair: Pair, who: str) -> Mapping[str, str]:
 
 
 Check = Callable[[Target, Sequence[Many], Mapping[str, str]], Awaitable[None]]
+
+
+def share(many: Sequence[Many], check_growth: Check) -> Sequence[Many]:
+    """Return those of the requests that a check makes."""
+    return many[::GATE_STEP] if check_growth is check_lines else many
+
+
 both = pytest.mark.parametrize(
     "check_growth", [check_lines, pytest.param(check, marks=pytest.mark.slow)]
 )
@@ -138,7 +145,8 @@ both = pytest.mark.parametrize(
 @both
 @pytest.mark.parametrize("who", ["a stranger", "ann"])
 async def test_of_each_operation(pair: Pair, who: str, check_growth: Check) -> None:
-    await check_growth(pair.servers["directly"], ALL, await headers_of(pair, who))
+    many = share(ALL, check_growth)
+    await check_growth(pair.servers["directly"], many, await headers_of(pair, who))
 
 
 @both
@@ -148,9 +156,8 @@ async def test_of_each_operation_of_the_registry(check_growth: Check) -> None:
         limited: Any = SimpleNamespace(limits=LIMITS)
         operations = operations_of(limited)
         schemas = registry_document(operations)["components"]["schemas"]
-        many = list(many_requests(operations, schemas))
-        share = many[::GATE_STEP] if check_growth is check_lines else many
-        await check_growth(At(str(api.http.base_url)), share, {})
+        many = share(list(many_requests(operations, schemas)), check_growth)
+        await check_growth(At(str(api.http.base_url)), many, {})
 
 
 @both
@@ -167,6 +174,5 @@ async def test_of_each_page_and_form(who: str, check_growth: Check) -> None:
         console = Console(clock=clock, asks_who=False, sessions=BrowserSessions(clock))
         rows = console_operations(console, opened.app, schemas)
         pages = [replace(each, path=f"/console{each.path}") for each in rows]
-        many = list(many_requests(pages))
-        share = many[::GATE_STEP] if check_growth is check_lines else many
-        await check_growth(At(opened.url), share, {})
+        many = share(list(many_requests(pages)), check_growth)
+        await check_growth(At(opened.url), many, {})
