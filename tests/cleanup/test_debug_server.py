@@ -118,7 +118,7 @@ def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerP
         with client.transaction(timeout_s=1000) as tx:
             [open_one] = topic.publish(b"in progress", tx)
             [behind] = topic.publish(b"behind")
-            said = f"stopped at transaction {tx.transaction_id}, {socket.gethostname()}:"
+            said = f"stopped at transaction {tx.transaction_id} of client {socket.gethostname()}:"
             for message_id in (open_one, behind):
                 told = debug(server, "explain", "waiting", message_id.hex())[1]
                 assert said in told

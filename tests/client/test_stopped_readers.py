@@ -74,7 +74,7 @@ def test_a_reader_that_waits_tells_at_which_transaction_once(
             wait_until(lambda: len(tells) == 2 and told(caplog))
             client.transactions.info(tx.transaction_id)
             [line] = told(caplog)
-            assert f"stopped at transaction {tx.transaction_id}, " in line
+            assert f"stopped at transaction {tx.transaction_id} of client " in line
             assert f"Waiting in {topic.namespace}:orders" in line
             assert f":{os.getpid()}, " in line
             assert " old, times out in 16 min" in line

@@ -115,7 +115,7 @@ async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) 
     checker = ProcessChecker(WAIT_S_MAX)
     with monkeypatch.context() as patched:
         patched.setattr(checker_module, "_answers_in_worker", die)
-        with pytest.raises(SchemasUnavailable, match="checks schemas has died twice"):
+        with pytest.raises(SchemasUnavailable, match="checks schemas died twice"):
             await checker.answers([INT])
     assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]
 

@@ -105,8 +105,12 @@ def create(
         for setting in _NUMBERS
         if (there := getattr(made.settings, setting)) != getattr(asked, setting)
     ]
-    told = f"Group {name} of topic {topic} exists, and keeps its settings: {', '.join(kept)}."
-    target.answer(told if kept else f"Created group {name} of topic {topic}.", group_record(made))
+    if kept:
+        state = f"exists already; its settings are not changed: {', '.join(kept)}"
+        told = f"Group {name} of topic {topic} {state}."
+    else:
+        told = f"Created group {name} of topic {topic}."
+    target.answer(told, group_record(made))
 
 
 def _given(settings: Mapping[str, int | None]) -> GroupOptions:
