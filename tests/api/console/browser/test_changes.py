@@ -88,7 +88,7 @@ def test_a_group_is_paused_goes_on_and_is_moved(
     window.submit("Pause")
     expect(page.locator(".warn")).to_have_text("paused")
     assert portal.call(groups.group, topic, "g").settings.paused
-    window.submit("Go on")
+    window.submit("Resume")
     assert not portal.call(groups.group, topic, "g").settings.paused
 
     page.get_by_role("combobox", name="To").select_option("the end of the topic")
