@@ -93,7 +93,7 @@ async def test_a_follower_for_asyncio_tells_it_too(
             first = asyncio.ensure_future(anext(topic.follow(committed=True)))
             await until(lambda: told(caplog))
         assert (await first).payload == b"in progress"
-        assert f"transaction {tx.transaction_id}, " in told(caplog)[0]
+        assert f"transaction {tx.transaction_id} of client " in told(caplog)[0]
 
 
 def test_polls_that_do_not_wait_tell_it_once_they_have_stopped_for_long(
