@@ -222,7 +222,7 @@ def _has_dead(known: Known) -> bool:
 
 
 def _log_damage(known: Known) -> None:
-    _log.exception("the topic %s is not cleaned up", known.topic.id)
+    _log.exception("cannot clean up the topic %s", known.topic.id)
 
 
 def _counted(known: Known, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:

@@ -170,7 +170,7 @@ class Runner:
             self._stopping = True  # for good: whose loop is closed, it calls nobody any more
         except TmsError as error:
             self._failed(str(error))
-            _log.warning("cleanup waits: %s", error)
+            _log.warning("cleanup is waiting: %s", error)
         except Exception as error:  # the thread must go on whatever happens
             self._failed(str(error))
             _log.exception("cleanup failed")

@@ -183,7 +183,7 @@ class Copying:
         if mark["digest"] != digest:
             raise CopyRefused(
                 topic=topic,
-                reason="the source has changed since the copy was begun: copy into an empty target",
+                reason="the source has changed since the copy started: copy into an empty target",
             )
         return mark
 

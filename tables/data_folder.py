@@ -148,7 +148,7 @@ class DataFolder:
             if not (self.path / _CREATING).exists():
                 return not self._has(_FORMAT) and not self._has(_LEVELDB)
             if self.leveldb.is_dir() and any(map(_holds_rows, self.leveldb.iterdir())):
-                reason = f"LevelDB has rows beside {_CREATING}, so delete one of them"
+                reason = f"LevelDB has rows although {_CREATING} exists, so delete one of them"
                 raise FolderUnusable(folder=str(self.path), reason=reason)
         except OSError as error:
             raise refused_folder(self.path, error) from error

@@ -234,7 +234,7 @@ class LevelDBStore:
         except (plyvel.Error, OSError) as error:
             self._failure = _said(error)
             _log.error(
-                "a write failed, writes are refused until the disk takes them: %s", self._failure
+                "a write failed; writes are refused until the disk accepts them: %s", self._failure
             )
             Thread(target=self._reopen_when_writable, name="leveldb-reopen", daemon=True).start()
             raise OutcomeUnknown(reason=self._failure) from error
@@ -290,10 +290,10 @@ class LevelDBStore:
                     continue
                 except StoreCorrupt as error:
                     self._failure, self._is_damaged = str(error), True
-                    _log.critical("the store is damaged and stays closed: %s", error)
+                    _log.critical("the store is damaged and remains closed: %s", error)
                     return
                 self._failure = None
-                _log.warning("the disk takes writes again; the store was opened again")
+                _log.warning("the disk accepts writes again; the store was reopened")
                 return
 
     def _exchange_handle(self) -> None:

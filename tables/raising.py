@@ -67,8 +67,8 @@ def raise_rows(store: Store) -> None:
     if topics:
         more = len(topics) - _TOPICS_NAMED
         _log.warning(
-            "some names of properties have a meaning now, so they were renamed from NAME to "
-            "user.NAME in %s%s: if you want that meaning, set them again",
+            "some property names now have a meaning, so they were renamed from NAME to user.NAME "
+            "in %s%s: to use that meaning, set them again",
             ", ".join(topics[:_TOPICS_NAMED]),
             f" and {more} more topics" if more > 0 else "",
         )

@@ -72,4 +72,4 @@ def shards_in(recorded: Mapping[str, Any]) -> Sharding | OneShard | None:
     ):
         sharding = Sharding(shards, ShardBy(by))
         return OneShard(shard, sharding) if _SHARD in found else sharding
-    raise StoreFormatUnknown(reason="this version does not know shards like these", **found)
+    raise StoreFormatUnknown(reason="this version does not support such shards", **found)

@@ -146,7 +146,7 @@ class Forwarder:
         except OutcomeUnknown as error:
             if forwarded.may_be_done:
                 raise
-            raise NoLeader(reason=f"the request was not sent whole: {error}") from None
+            raise NoLeader(reason=f"the request was not sent completely: {error}") from None
 
 
 def _sharer_of(exchange: Exchange) -> tuple[bool, str]:
@@ -227,7 +227,7 @@ class _Forwarded:
             answer = await self._send(boot)
             if is_whole and answer.value(_LEADER) == NO_LEADER[1]:
                 await answer.aclose()
-                raise NoLeader(reason="the other server does not lead any more")
+                raise NoLeader(reason="the other server no longer leads")
             refused_for = None if self._sealer is None else answer.value(_BOOT)
             if refused_for is None:
                 return answer
@@ -245,7 +245,7 @@ class _Forwarded:
         path = client.path + self._path.encode("latin-1")
         target = path + b"?" + exchange.query if exchange.query else path
         if not _is_target(target):
-            reason = "a target must have only visible ASCII characters: percent-encode others"
+            reason = "a target may contain only visible ASCII characters: percent-encode others"
             raise InvalidRequest("malformed_request", reason=reason)
         fields, is_counted = _sent_on(exchange.fields.lines)
         more = self._told[:1]

@@ -169,7 +169,7 @@ def _operation(
         handler=handler,
         tag="Console",
         summary=name,
-        description="A page for people.",
+        description="A page of the console.",
         success="The page.",
         request={} if is_form else None,
         is_page=not is_form,

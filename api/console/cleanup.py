@@ -52,7 +52,7 @@ async def run(visit: Visit) -> Answer:
     if found is None:
         raise InvalidRequest("not_found", path=visit.exchange.path)
     has_ended = await found.run_pass(_WAIT_S)
-    told = "A pass has ended." if has_ended else "A pass is running."
+    told = "The pass has ended." if has_ended else "A pass is running."
     return Done(place("cleanup", shard=visit.form.get("shard", "")), told)
 
 

@@ -71,7 +71,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("number", "size", "span", "moment", "text", "prose", "payload")
+    names = ("number", "thousands", "size", "span", "moment", "text", "prose", "payload")
     environment.filters |= {name: getattr(shown, name) for name in names}
     environment.globals |= {"place": place, "version": __version__}
     Thread(target=_compile, args=(environment,), name="console-templates", daemon=True).start()
@@ -204,8 +204,8 @@ class Console:
         except ValueError:
             is_here = False
         if not is_here or exchange.connection.is_of_server:
-            reason = "without `auth` the console answers the machine of the server alone"
-            raise NotPermitted(action="look", resource="the console", reason=reason)
+            reason = "without `auth` only the server's own machine can open the console"
+            raise NotPermitted(action="open", resource="the console", reason=reason)
 
 
 def _who(visit: Visit) -> str | None:

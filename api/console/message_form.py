@@ -54,7 +54,9 @@ def _hex(given: str) -> bytes:
     try:
         return bytes.fromhex(given)
     except ValueError:
-        raise InvalidRequest("invalid_body", reason="it is not hexadecimal digits") from None
+        raise InvalidRequest(
+            "invalid_body", reason="the payload is not hexadecimal digits"
+        ) from None
 
 
 def _headers_of(form: Mapping[str, str]) -> dict[str, bytes]:

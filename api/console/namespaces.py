@@ -58,7 +58,7 @@ async def declare(visit: Visit) -> Answer:
                 )
             given[setting] = number
     await visit.services.namespaces.declare(name, NamespaceSettings(**given))
-    return Done(place("namespaces", name), "Changed.")
+    return Done(place("namespaces", name), "The settings were changed.")
 
 
 async def delete(visit: Visit) -> Answer:
@@ -66,7 +66,7 @@ async def delete(visit: Visit) -> Answer:
     name = visit.names["namespace"]
     check_confirmed(visit, name)
     await visit.services.namespaces.delete(name)
-    return Done(place("namespaces", name), "Its settings are gone. Its topics stay.")
+    return Done(place("namespaces", name), "The settings were deleted. The topics were kept.")
 
 
 _NAMESPACE = "/namespaces/{namespace}"

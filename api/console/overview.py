@@ -71,7 +71,7 @@ def _charts(history: History) -> list[Chart]:
             [("in", history.rates("bytes_in")), ("out", history.rates("bytes_out"))],
         ),
         Chart(
-            "Time of requests, 99 of 100",
+            "Latency, p99",
             "s",
             times,
             [("publish", history.values("publish_p99_s")), ("poll", history.values("poll_p99_s"))],

@@ -55,7 +55,9 @@ class SchemaForm:
             told = iter(await self._values.told(self._schemas, small, caller=self._caller))
         except SchemasUnavailable as error:
             return [ToldValue(error=str(error))] * len(messages)
-        too_large = ToldValue(error=f"it has more than {_DECODED_BYTES_MAX} bytes: download it")
+        too_large = ToldValue(
+            error=f"larger than {_DECODED_BYTES_MAX:,} bytes: save the payload to see it"
+        )
         return [
             next(told) if len(each.payload) <= _DECODED_BYTES_MAX else too_large
             for each in messages

@@ -70,7 +70,7 @@ async def pause(visit: Visit) -> Answer:
     await visit.services.groups.set_group(
         exchange.topic_id, exchange.subscription, {"paused": is_paused}
     )
-    return Done(_place(visit), "It is paused." if is_paused else "It goes on.")
+    return Done(_place(visit), "The group was paused." if is_paused else "The group was resumed.")
 
 
 async def move(visit: Visit) -> Answer:
@@ -87,7 +87,7 @@ async def move(visit: Visit) -> Answer:
     else:
         after = await _after(visit, topic_id, to)
         await services.subscriptions.advance(Advance(topic_id, name, after, position.version))
-    return Done(_place(visit), "It was moved.")
+    return Done(_place(visit), "The reader was moved.")
 
 
 def _position_of(visit: Visit) -> Position:

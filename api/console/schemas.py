@@ -90,7 +90,7 @@ async def check(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
 _MISFIT = re.compile(r"\{errorType:'\w*', description:'(.*)', additionalInfo:'(.*)'\}", re.DOTALL)
 _OLD_VERSION = re.compile(r"\{oldSchemaVersion: (\d+)\}")
 _NO_REASON = ("{oldSchema:", "{validateFields:")
-_HIDDEN = "You may not read all that this subject refers to, so the reasons are not shown."
+_HIDDEN = "You may not read everything that this subject refers to, so reasons are not shown."
 _VERSIONS_LOOKED_AT = 20
 
 
@@ -102,7 +102,7 @@ def _in_words(reasons: Sequence[str]) -> list[str]:
             description, more = misfit.groups()
             told.append(description if more in description else f"{description}: {more}")
         elif (version := _OLD_VERSION.fullmatch(reason)) is not None:
-            told.append(f"It was compared with version {version[1]}.")
+            told.append(f"Compared with version {version[1]}.")
         elif not reason.startswith(_NO_REASON):
             told.append(reason)
     return told

@@ -30,6 +30,11 @@ def number(value: float | None) -> str:
     return f"{value:.3g}" if value % 1 else f"{value:.0f}"
 
 
+def thousands(value: int | None) -> str:
+    """Return a count with its thousands separated."""
+    return _NOTHING if value is None else f"{value:,}"
+
+
 def size(value: float | None) -> str:
     """Return a number of bytes."""
     return (

@@ -138,7 +138,10 @@ async def change(visit: Visit) -> Answer:
     topic_id = visit.exchange.topic_id
     properties = settings_of(visit.form)
     await visit.services.messaging.update_topic(topic_id, properties, caller=visit.exchange.caller)
-    return Done(place("namespaces", topic_id.namespace, "topics", topic_id.name), "Changed.")
+    return Done(
+        place("namespaces", topic_id.namespace, "topics", topic_id.name),
+        "The settings were changed.",
+    )
 
 
 async def trim(visit: Visit) -> Answer:
@@ -147,7 +150,9 @@ async def trim(visit: Visit) -> Answer:
     check_confirmed(visit, topic_id.name)
     before_ms = time_of(visit.form.get("before", ""))
     await visit.services.messaging.trim_topic(topic_id, before_ms, caller=visit.exchange.caller)
-    return Done(place("namespaces", topic_id.namespace, "topics", topic_id.name), "Trimmed.")
+    return Done(
+        place("namespaces", topic_id.namespace, "topics", topic_id.name), "The topic was trimmed."
+    )
 
 
 async def delete(visit: Visit) -> Answer:

@@ -24,13 +24,13 @@ class Field(NamedTuple):
 FIELDS = (
     Field(TTL, "Time to live in seconds"),
     Field(known.CLEANUP, "Cleanup", ("delete", known.COMPACT)),
-    Field(known.TOMBSTONE, "Tombstones are kept, in seconds"),
-    Field(known.RETENTION_MESSAGES, "Messages kept at most, about"),
-    Field(known.RETENTION_BYTES, "Bytes kept at most, about"),
+    Field(known.TOMBSTONE, "Time to keep tombstones, in seconds"),
+    Field(known.RETENTION_MESSAGES, "Approximate maximum of messages"),
+    Field(known.RETENTION_BYTES, "Approximate maximum of bytes"),
     Field(known.SUBJECT, "Subject of the payloads' schemas"),
     Field(known.KEY_SUBJECT, "Subject of the keys' schemas"),
-    Field(known.SUBJECT_STRATEGY, "Subject, if none is named", ("topic", "record", "topic_record")),
-    Field(known.SCHEMA_CHECK, "Payloads are checked", ("off", "id", "full")),
+    Field(known.SUBJECT_STRATEGY, "Subject strategy", ("topic", "record", "topic_record")),
+    Field(known.SCHEMA_CHECK, "Schema check", ("off", "id", "full")),
 )
 _NAMES = frozenset(field.name for field in FIELDS)
 

@@ -125,7 +125,7 @@ async def invalidate(visit: Visit) -> Answer:
     transaction_id = exchange.transaction_id
     check_confirmed(visit, str(transaction_id))
     await visit.services.transactions.invalidate(transaction_id, caller=exchange.caller)
-    return Done("/transactions", f"Transaction {transaction_id} is invalid now.")
+    return Done("/transactions", f"Transaction {transaction_id} was invalidated.")
 
 
 _ONE = "/transactions/{transaction_id}"

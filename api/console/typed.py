@@ -9,7 +9,7 @@ from tms.core.errors import InvalidRequest
 def check_confirmed(visit: Visit, name: str) -> None:
     """Raise `InvalidRequest` (invalid_body) unless the form has the name, typed."""
     if visit.form.get("typed", "").strip() != name:
-        raise InvalidRequest("invalid_body", reason=f"type {name} to confirm: nothing was done")
+        raise InvalidRequest("invalid_body", reason=f"nothing was done: type {name} to confirm")
 
 
 def pairs_of(text: str, between: str) -> Iterator[tuple[str, str]]:

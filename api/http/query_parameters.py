@@ -36,7 +36,7 @@ def _parse(query: bytes) -> Mapping[str, str]:
             query.decode("latin-1"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
         )
     except ValueError:
-        reason = f"a query must not have more than {PARAMETERS_MAX} parameters"
+        reason = f"a query may have at most {PARAMETERS_MAX} parameters"
         raise InvalidRequest("malformed_request", reason=reason) from None
     return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
 

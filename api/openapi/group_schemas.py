@@ -225,7 +225,7 @@ TAKE_QUERY: tuple[Json, ...] = (
     query_wait("If there is no message, the number of seconds to wait for one."),
 )
 OPEN_QUERY: tuple[Json, ...] = (
-    parameter("after", "Open messages behind this id.", MESSAGE_ID, example=ID_EXAMPLE),
+    parameter("after", "Open messages after this id.", MESSAGE_ID, example=ID_EXAMPLE),
     parameter(
         "limit", "The most messages.", {**COUNT, "minimum": 1, "maximum": 1_000}, example=100
     ),

@@ -31,7 +31,7 @@ def arrow_media(columns: str) -> Json:
         "schema": {
             "type": "string",
             "format": "binary",
-            "description": f"A stream of Arrow's (IPC) with the columns {columns}",
+            "description": f"An Arrow stream (IPC) with the columns {columns}",
         }
     }
 

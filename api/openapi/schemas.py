@@ -91,7 +91,7 @@ SCHEMAS: Json = {
         "required": ["messages", "stoppedAt"],
         "properties": {
             "messages": {
-                "description": "The same as the answer without that parameter.",
+                "description": "The same as in an answer without that parameter.",
                 "type": "array",
                 "items": {},
             },
@@ -103,7 +103,7 @@ SCHEMAS: Json = {
         "additionalProperties": False,
     },
     "Bytes": {
-        "description": "UTF-8 text is given as text, other bytes as base64.",
+        "description": "UTF-8 text is shown as text, other bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
     },
     "GivenBytes": {
@@ -149,7 +149,7 @@ TRIM_CONTENT = json_content(
 )
 TOPICS_CONTENT = json_content({"type": "array", "items": TEXT}, topics=["orders", "payments"])
 _PUBLISHED_COLUMNS = arrow_media(
-    "`payload` or `value`, and if you like `key`: binary or string; and `headers`: "
+    "`payload` or `value`, and optionally `key`: binary or string; and `headers`: "
     "map<string, binary>, or a list of structs of both. Other columns are ignored. A payload is "
     "null only if there is a key. The batches must not be compressed."
 )
@@ -201,7 +201,7 @@ RANGE_CONTENT = {
 WRITE_QUERY: tuple[Json, ...] = (
     parameter(
         "write_pointer",
-        "The transaction's write pointer, for Arrow, whose body has no place for it.",
+        "The transaction's write pointer, for Arrow, whose body cannot contain it.",
         POINTER,
     ),
 )
@@ -254,7 +254,9 @@ MESSAGES_CONTENT = {
 POLL_QUERY: tuple[Json, ...] = (
     query_wait("If there is no message, the number of seconds to wait for one."),
     parameter(
-        "transaction_id", "A transaction in progress to read by, instead of `transaction`.", POINTER
+        "transaction_id",
+        "The id of a transaction in progress whose snapshot to read, instead of `transaction`.",
+        POINTER,
     ),
     query_choice(
         "isolation",
@@ -270,7 +272,7 @@ POLL_QUERY: tuple[Json, ...] = (
     ),
     parameter(
         "end",
-        "Where to end: no messages from this id on. It cannot be used with `wait`.",
+        "The end: no messages from this id on. It cannot be used with `wait`.",
         MESSAGE_ID,
     ),
 )

@@ -19,13 +19,14 @@ _STATE = answer_of(
         "PruneBound.transaction_ms": "Milliseconds since 1970.",
         "PruneBound.recorded_ms": "Milliseconds since 1970.",
         "InvalidState.count": "Write pointers on the invalid list.",
-        "InvalidState.not_inverted": "Write pointers of them that are above the bound.",
+        "InvalidState.not_inverted": "Those write pointers that are above the bound.",
         "InvalidState.oldest": one_of(POINTER, NULL),
         "InvalidState.held_by": {
             **one_of(POINTER, NULL),
             "description": "The transaction in progress that keeps the bound from moving.",
         },
-        "InvalidState.waits_until_ms": "When the oldest can go, in milliseconds since 1970.",
+        "InvalidState.waits_until_ms": "When the oldest one can be removed, in milliseconds "
+        "since 1970.",
         "CleanupState.last_started_ms": "Milliseconds since 1970.",
         "CleanupState.dropped_by_reason": (
             "Rows by the reason of their deletion: `ttl`, `generation`, `sealed`; of compact "

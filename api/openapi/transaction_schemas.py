@@ -168,8 +168,8 @@ HOME_NAMESPACE = query_text(
 )
 HOME_TOPIC = query_text(
     "topic",
-    "A topic that the transaction uses. It matters if the store has its topics in shards by their "
-    "names.",
+    "A topic that the transaction uses. It matters if the store assigns topics to shards by "
+    "their names.",
     pattern=f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$",
 )
 STATUS_PARAMETER = query_choice(

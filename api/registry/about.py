@@ -93,7 +93,7 @@ class AboutHandlers(Handlers):
                 is_page=True,
                 summary="Is anybody there?",
                 description="The answer is an empty object.",
-                success="The registry is there.",
+                success="The registry is running.",
             ),
             get(
                 name="registry_id",
@@ -107,9 +107,9 @@ class AboutHandlers(Handlers):
                 name="registry_status",
                 path="/status",
                 handler=self.status,
-                summary="This server's part in the registry",
-                description="The answer says which server writes the log, and how far this one has "
-                "read it.",
+                summary="This server's role in the registry",
+                description="The answer says which server writes the log, and how far this "
+                "server has read it.",
                 success="The status.",
                 answer=p.body("Status"),
             ),
@@ -152,8 +152,8 @@ class AboutHandlers(Handlers):
                 path="/contexts/{context}",
                 handler=self.delete_context,
                 summary="Delete a context",
-                description="The context must not have schemas any more. Its settings are deleted "
-                "too. Its ids are not used again.",
+                description="The context must be empty. Its settings are deleted too. Its ids "
+                "are not used again.",
                 success="The context is deleted.",
                 success_status=NO_CONTENT,
                 errors=("40401", "42205", "42208", "42211"),

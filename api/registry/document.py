@@ -19,7 +19,7 @@ _UNSUPPORTED = 415
 _PATH_PARAMETERS = path_parameters(
     {
         "context": {
-            "description": "A context; its dot may be left out.",
+            "description": "A context; its dot may be omitted.",
             "schema": {"type": "string"},
         },
         "id": {"description": "A schema's id.", "schema": {"type": "integer"}, "example": 1},

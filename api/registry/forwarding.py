@@ -73,7 +73,7 @@ class MasterForwarding:
             await handler(exchange)
         except NotMaster:
             if exchange.whole_body is None and exchange.bytes_in:
-                reason = "this server is not the master any more, and wrote nothing"
+                reason = "this server is no longer the master, and wrote nothing"
                 raise RegistryError(NO_MASTER, reason=reason) from None
             return False
         return True

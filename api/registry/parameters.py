@@ -37,12 +37,12 @@ DELETED_ONLY = query_flag("deletedOnly", "Show only soft-deleted ones.")
 LATEST_ONLY = query_flag("latestOnly", "Show only the latest version of each subject.")
 ALIASES = query_flag("aliases", "Include the other names of each subject.")
 NORMALIZE = query_flag("normalize", "Compare and store the normalized text.")
-PERMANENT = query_flag("permanent", "Delete for good, after the soft deletion.")
+PERMANENT = query_flag("permanent", "Delete permanently, after the soft deletion.")
 VERBOSE = query_flag("verbose", "Include the reasons if it is not compatible.")
-RECURSIVE = query_flag("recursive", "Remove the modes of the subjects in this scope too.")
-FORCE = query_flag("force", "Allow importing although there are schemas.")
+RECURSIVE = query_flag("recursive", "Also remove the modes of the subjects in this scope.")
+FORCE = query_flag("force", "Allow importing although schemas exist.")
 DEFAULT_TO_GLOBAL = query_flag(
-    "defaultToGlobal", "If nothing is set here, answer with the value that applies."
+    "defaultToGlobal", "If nothing is set here, return the value that applies."
 )
 PAGE = (
     parameter("offset", "How many to skip at the beginning.", {"type": "integer", "default": 0}),

@@ -151,8 +151,8 @@ class SchemaHandlers(Handlers):
                 handler=self.by_id,
                 is_taskless=True,
                 summary="The schema of an id",
-                description="The answer comes from memory; the log is read only if the id is not "
-                "there.",
+                description="The answer comes from memory; the server reads the log only if "
+                "memory does not have the id.",
                 query=(p.SUBJECT_HINT, p.FETCH_MAX_ID, p.FORMAT, p.FIND_TAGS),
                 success="The schema.",
                 answer=p.body("SchemaOfId"),
@@ -162,7 +162,7 @@ class SchemaHandlers(Handlers):
                 path="/schemas/ids/{id}/schema",
                 handler=self.text_by_id,
                 summary="The text of an id's schema",
-                description="The text is as it is stored, not within JSON.",
+                description="The stored text, not wrapped in JSON.",
                 query=(p.SUBJECT_HINT, p.FORMAT),
                 success="The text.",
                 answer=p.TEXT,

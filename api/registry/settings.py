@@ -104,8 +104,7 @@ class SettingHandlers(Handlers):
             get(
                 handler=self.config,
                 summary=f"The settings {where}",
-                description="The answer has the level of compatibility also if a wider scope sets "
-                "it.",
+                description="The answer has the compatibility level even if a wider scope sets it.",
                 success="The settings.",
                 answer=p.body("Config"),
                 errors=errors,
@@ -113,7 +112,8 @@ class SettingHandlers(Handlers):
             put(
                 handler=self.set_config,
                 summary=f"Change settings {where}",
-                description="Settings that the body does not have stay; null removes a setting.",
+                description="Settings that are missing in the body do not change; null removes a "
+                "setting.",
                 request=p.body("ConfigRequest"),
                 success="All settings of this scope.",
                 answer=p.body("ConfigSet"),
@@ -142,8 +142,8 @@ class SettingHandlers(Handlers):
                 handler=self.set_mode,
                 summary=f"Set the mode {where}",
                 description="The modes are READWRITE, READONLY, READONLY_OVERRIDE and IMPORT. "
-                "IMPORT needs a scope without schemas, or `force`; it deletes soft-deleted "
-                "versions for good, so the caller must be allowed to delete them.",
+                "IMPORT needs a scope without schemas, or `force`; it permanently deletes "
+                "soft-deleted versions, so the caller must be allowed to delete them.",
                 query=(p.FORCE,),
                 request=p.body("Mode"),
                 success="The new mode.",

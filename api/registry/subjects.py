@@ -151,7 +151,7 @@ class SubjectHandlers(Handlers):
                 path=SUBJECT,
                 handler=self.delete_subject,
                 summary="Delete a subject",
-                description="This deletes all its versions: first softly, then for good.",
+                description="This deletes all its versions, first softly, then permanently.",
                 query=(p.PERMANENT,),
                 success="The numbers of the versions.",
                 answer=p.NUMBERS,

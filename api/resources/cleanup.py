@@ -16,7 +16,7 @@ from tms.wire.json_values import encode
 
 CLEANUP = "/v1/cleanup"
 
-_WAIT = query_wait("How many seconds to wait for the end of the pass.")
+_WAIT = query_wait("How many seconds to wait for the pass to end.")
 
 
 def _cleanup_of(exchange: Exchange) -> Cleanup:
@@ -53,7 +53,7 @@ OPERATIONS = (
         path=CLEANUP,
         handler=show,
         summary="Show the state of cleanup",
-        description="The answer says what was deleted since the start of the server, and why "
+        description="The answer says what was deleted since the server started, and why "
         "transactions stay on the invalid list.",
         success="The state of cleanup.",
         query=(SHARD_PARAMETER,),
@@ -65,7 +65,7 @@ OPERATIONS = (
         method="POST",
         path=CLEANUP,
         handler=run,
-        summary="Clean up now",
+        summary="Run a cleanup pass now",
         description="A pass begins at once, or after the current one.",
         query=(_WAIT, SHARD_PARAMETER),
         success="The state after the pass, or after the wait.",

@@ -71,7 +71,7 @@ async def accept(exchange: Exchange) -> None:
     await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
-_OF_THE_ASKED = "The server that gets the request answers it itself, also if it is not the leader."
+_OF_THE_ASKED = "The server that gets the request answers it itself, even if it is not the leader."
 _row = partial(Operation, action=Action.OPERATE, tag="Server")
 OPERATIONS = (
     _row(
@@ -89,9 +89,9 @@ OPERATIONS = (
         method="POST",
         path=CLOCK_ACCEPT,
         handler=accept,
-        summary="Make the server believe its machine's clock now",
+        summary="Accept a step of the machine's clock now",
         description=(
-            "This is for a step that is in doubt although it is right. `step_s` is the step as the "
+            "Use it for a correct step that is in doubt. `step_s` is the step as the "
             "server shows it, so that nobody accepts a different one. With authentication, only "
             "superusers may do this. "
             f"{_OF_THE_ASKED}"

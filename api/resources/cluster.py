@@ -21,24 +21,24 @@ _STATE = answer_of(
         "ClusterState.leader": "The instance that is the leader, or is taking over.",
         "ClusterState.token": "A number that grows with each change of the leader.",
         "ClusterState.by": (
-            "The rule by which topics are in shards; null if the store has one shard."
+            "The rule that assigns topics to shards; null if the store has one shard."
         ),
         "ClusterState.shards": ("The shards in order, if the store has several."),
         "ShardState.shard": "The number of the shard.",
         "ShardState.leader": "The instance that leads it, or takes it over.",
         "ShardState.token": "The token of its leader.",
         "ShardState.state": "`serving`, `taking over`, `moving` or `free`.",
-        "ShardState.wish": "The instance that an operator wishes to lead it; null: any.",
+        "ShardState.wish": "The instance to which an operator pinned it; null if any may lead it.",
         "Instance.id": "A number that no other server ever has.",
         "Instance.address": "The URL at which the other servers reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
         "Instance.store_format": "The newest format of the store that this server knows.",
         "Instance.features": "The features of stores that this server knows.",
         "Instance.reaches_store_since_ms": (
-            "Since when it reaches the store, in milliseconds since 1970; null if it does not, or "
-            "if its version cannot tell."
+            "The time since which it reaches the store, in milliseconds since 1970; null if it "
+            "does not, or if its version does not report it."
         ),
-        "Instance.is_stopping": "Whether it closes what it leads, and ends.",
+        "Instance.is_stopping": "Whether it is closing its shards and stopping.",
         "Instance.agreed": "The settings in which the servers of a cluster agree, by name.",
         "Instance.unreached_servers": "The servers that it does not reach at their addresses.",
         "Instance.unopened_shards": (
@@ -141,12 +141,12 @@ OPERATIONS = (
         path=f"{CLUSTER}/wishes",
         handler=wish,
         tag="Server",
-        summary="Wish which server is to lead a shard",
+        summary="Pin shards to servers",
         description=(
-            "The shard moves as soon as the server is there, and all shards are served. Shards "
-            "that are not named keep their wishes; null takes one back."
+            "A shard moves as soon as its server is available and all shards are served. Wishes "
+            "for other shards do not change; null removes a wish."
         ),
-        success="The wishes that hold now, by shard.",
+        success="The current wishes, by shard.",
         request=_WISHES,
         answer=_WISHES,
         errors=("invalid_wish", *_ERRORS),

@@ -49,23 +49,21 @@ _WITH_MESSAGES = ("message", "payload")
 """The tables whose rows are for those alone who may consume the topic as well."""
 _INTENT = b"\xffintent".hex()
 """How keys of the transaction table begin whose rows have messages of several topics (HBase)."""
-_NEXT = "Where the next part begins; null at the end."
+_NEXT = "The start of the next part; null at the end."
 _FACTS: Json = {"type": "object", "description": "The row's values by name."}
 _ROWS = answer_of(Rows, {"Rows.rows": "The values of each row, by name.", "Rows.next": _NEXT})
 _SIZE = answer_of(
     Size,
     {
         "Size.bytes": "The bytes of keys and values in this part.",
-        "Size.disk_bytes": "About how many bytes the whole table takes on disk.",
+        "Size.disk_bytes": "The approximate size of the whole table on disk, in bytes.",
         "Size.next": _NEXT,
     },
 )
 _PROBLEMS = answer_of(
     Problems,
     {
-        "Problems.sealed": (
-            "Rows that are hidden, because a server sent them when another one was the leader."
-        ),
+        "Problems.sealed": ("Hidden rows, which a server sent when another one was the leader."),
         "Problems.without_payloads": (
             "References without stored messages: they published nothing."
         ),
@@ -90,7 +88,7 @@ def _table_parameter(choices: tuple[str, ...]) -> Json:
 
 _AFTER = query_text(
     "after",
-    "The value `next` of the part before.",
+    "The value `next` of the previous part.",
     pattern=f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$",
 )
 _LIMIT = parameter(
@@ -112,8 +110,7 @@ _TIME = parameter(
 )
 _CLEANED = query_flag(
     "cleaned",
-    "Also check that no row of a dead generation is left; use it when a pass of cleanup has just "
-    "ended.",
+    "Also check that no row of a dead generation is left; use it after a cleanup pass.",
 )
 _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID_EXAMPLE}
 
@@ -224,8 +221,8 @@ OPERATIONS = (
         summary="Show rows of a table",
         description=(
             "The rows are decoded, in the order of their keys; nothing is changed. To see rows "
-            "with messages, the caller needs `consume` on the topic: for one topic it is required, "
-            "and in a list of all, the rows of other topics are left out."
+            "with messages, the caller needs `consume` on the topic: for one topic it is "
+            "required, and a list of all topics omits rows of the others."
         ),
         query=(
             _table_parameter(TABLES),

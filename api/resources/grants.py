@@ -137,7 +137,7 @@ async def list_tokens(exchange: Exchange) -> None:
 
 
 async def add_token(exchange: Exchange) -> None:
-    """Make a token; it is told this once."""
+    """Create a token; it is told this once."""
     grants = grants_of(exchange)
     request = await _read(exchange, TokenRequest, "invalid_token")
     against = reason_against(request.principal) or reason_against_groups(request.groups)
@@ -226,8 +226,8 @@ OPERATIONS = (
         path=RULES,
         handler=list_rules,
         summary="List the rules",
-        description="They are in the order of the names that they are for.",
-        success="The rules that hold now.",
+        description="They are in the order of the names that they apply to.",
+        success="The current rules.",
         answer=_listed("Rule", RULE),
         errors=LIST_ERRORS,
     ),
@@ -235,10 +235,10 @@ OPERATIONS = (
         name="addRule",
         path=RULES,
         handler=add_rule,
-        summary="Allow or deny somebody some actions",
+        summary="Allow or deny actions",
         description=(
-            "The rule holds at this server when it answers, and at other servers within a second. "
-            "The same rule has the same id, so sending it twice changes nothing."
+            "The rule applies at this server when it answers, and at other servers within a "
+            "second. Equal rules have the same id, so sending one twice changes nothing."
         ),
         request=json_content(_ASKED["Rule"], rule=_RULE_ASKED),
         success="The rule, with its id.",
@@ -252,7 +252,7 @@ OPERATIONS = (
         summary="Remove a rule",
         description="Decisions that used the rule are made again; waiting polls that it allowed "
         "end within 5 s.",
-        success="The rule does not hold any more.",
+        success="The rule no longer applies.",
         errors=("rule_not_found", *_CHANGE_ERRORS),
     ),
     _get(
@@ -269,8 +269,8 @@ OPERATIONS = (
         name="addToken",
         path=TOKENS,
         handler=add_token,
-        summary="Make a token",
-        description="Only this answer shows the token, because the server keeps only its hash.",
+        summary="Create a token",
+        description="Only this answer shows the token, because the server stores only its hash.",
         request=json_content(_ASKED["Token"], token={"principal": "shop"}),
         success="The token.",
         answer=json_content(_SCHEMAS["NewToken"], token=_NEW_TOKEN),
@@ -283,7 +283,7 @@ OPERATIONS = (
         summary="Revoke a token",
         description="Requests with the token get 401 from now on; its waiting polls end within 5 "
         "s.",
-        success="The token is not valid any more.",
+        success="The token is no longer valid.",
         errors=("invalid_token", "token_not_found", *_CHANGE_ERRORS),
     ),
 )

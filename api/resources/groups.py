@@ -165,7 +165,7 @@ async def open_messages(exchange: Exchange) -> None:
 
 
 async def seek(exchange: Exchange) -> None:
-    """Read on from another place."""
+    """Continue from another place."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
     moved = await exchange.context.services.groups.seek(
@@ -186,7 +186,7 @@ OPERATIONS = (
         path=f"{SUBSCRIPTION}/settings",
         handler=settings,
         summary="Change a group's settings",
-        description="Settings that are missing stay. The order never changes.",
+        description="Settings that are missing do not change, and neither does the order.",
         request=SETTINGS_CONTENT,
         success="The group.",
         answer=GROUP_CONTENT,
@@ -201,9 +201,9 @@ OPERATIONS = (
         is_taskless=True,
         summary="Lease messages of a group to a member",
         description=(
-            "Nobody else gets the messages until they are settled, or until the lease ends. "
-            "`settle` is done first, durably. `limited_by` says why there are fewer messages than "
-            "were asked for. A take with the same `sequence` gets the same delivery again."
+            "Nobody else gets the messages until they are settled, or until the lease expires. "
+            "`settle` is done first, durably. `limited_by` says why there are fewer messages "
+            "than requested. A take with the same `sequence` gets the same delivery again."
         ),
         query=TAKE_QUERY,
         request=TAKE_CONTENT,
@@ -228,11 +228,11 @@ OPERATIONS = (
         is_taskless=True,
         summary="Acknowledge, fail, release or extend messages",
         description=(
-            "Acks are durable when it is answered. Messages that cannot be settled "
-            "are told one by one in `refused`; the others are settled."
+            "Acks are durable when the server answers. `refused` lists each message that cannot "
+            "be settled; the others are settled."
         ),
         request=SETTLE_CONTENT,
-        success="How many messages were acknowledged, and which were refused.",
+        success="The number of acknowledged messages, and the refused ones.",
         answer=SETTLED_CONTENT,
         errors=("invalid_member", "invalid_message_id", *_BODY_ERRORS),
     ),
@@ -243,7 +243,7 @@ OPERATIONS = (
         path=f"{SUBSCRIPTION}/members",
         handler=members,
         summary="List a group's members",
-        description="Those that have messages, and those that were seen of late.",
+        description="These are members that have messages, and those that were seen recently.",
         success="The members.",
         answer=MEMBERS_CONTENT,
         errors=_ERRORS,
@@ -268,8 +268,8 @@ OPERATIONS = (
         method="POST",
         path=f"{SUBSCRIPTION}/seek",
         handler=seek,
-        summary="Read on from another place",
-        description="All that is open is dropped, and acks from before are refused.",
+        summary="Continue from another place",
+        description="All open messages are dropped, and earlier acks are refused.",
         request=SEEK_CONTENT,
         success="The group.",
         answer=GROUP_CONTENT,

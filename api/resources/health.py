@@ -136,7 +136,7 @@ OPERATIONS = (
         path="/",
         handler=welcome,
         is_page=True,
-        summary="Show what this service is, and where to begin",
+        summary="Show what this service is, and how to begin",
         description="The page is for people.",
         success="Some first commands.",
         answer=_OBJECT,
@@ -158,13 +158,13 @@ OPERATIONS = (
         path="/ready",
         handler=ready,
         is_probe=True,
-        summary="Would the server accept a publish now?",
-        description="The status is 503 if it would not: then send no requests to this server for "
-        "the moment. "
+        summary="Does the server accept publishes now?",
+        description="The status is 503 if it does not: send no requests to this server for the "
+        "moment. "
         "`failing` lists tasks of the server that an unexpected error ended in the last minute; "
-        "they are started again. `warnings` say which resources become scarce, and which shards of "
-        "the store are away: the others are served. Both are left out if they are empty.",
-        success="The server would accept it.",
+        "they are restarted. `warnings` say which resources become scarce, and which shards of "
+        "the store have no leader; the others are served. Both are omitted if they are empty.",
+        success="The server accepts publishes.",
         answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full"),
     ),

@@ -97,8 +97,8 @@ OPERATIONS = (
         handler=list_namespaces,
         summary="List the declared namespaces",
         description=(
-            "They are in the order of their names. A namespace need not be declared: without "
-            "settings of its own, the server's limits apply."
+            "They are listed by name. A namespace need not be declared: without its own "
+            "settings, the server's limits apply."
         ),
         success="The namespaces that have settings.",
         answer=_NAMESPACES_CONTENT,
@@ -121,15 +121,15 @@ OPERATIONS = (
         handler=declare,
         summary="Give a namespace settings",
         description=(
-            "The settings replace the earlier ones; for those that the body does not have, the "
-            "server's limits apply. They hold from the answer on, for publishes and for topics "
-            "that are created or changed; existing topics keep their ttl. The server's own limits "
-            "hold in any case. The body "
-            "may be empty, and is read as JSON whatever its Content-Type."
+            "The settings replace the earlier ones; for settings that are missing in the body, "
+            "the server's limits apply. They take effect with the answer, for publishes and for "
+            "topics that are created or changed; existing topics keep their ttl. The server's "
+            "own limits always apply. The body may be empty, and is read as JSON whatever its "
+            "Content-Type."
         ),
         request=_SETTINGS_CONTENT,
         is_body_required=False,
-        success="The namespace as it is now.",
+        success="The namespace after the change.",
         answer=_NAMESPACE_CONTENT,
         errors=(
             "invalid_namespace_settings",
@@ -145,8 +145,8 @@ OPERATIONS = (
         path=NAMESPACE,
         handler=delete,
         summary="Delete a namespace's settings",
-        description="Its topics stay, and the server's limits apply.",
-        success="The namespace is not declared any more.",
+        description="Its topics remain, and the server's limits apply.",
+        success="The namespace is no longer declared.",
         errors=("namespace_not_declared", "no_metadata_store", *_STORE_ERRORS),
     ),
 )

@@ -16,7 +16,7 @@ SHARD_PARAMETER = parameter(
 
 MISSING_HEADER = {
     "TMS-Missing-Shards": {
-        "description": "The shards that the answer leaves out, because no server leads them now.",
+        "description": "The shards that the answer omits, because no server leads them now.",
         "schema": {"type": "string", "examples": ["3,7"]},
     }
 }

@@ -68,8 +68,8 @@ OPERATIONS = (
         tag="Transactions",
         summary="Forget an owner",
         description=(
-            "After that, its sequences may be committed again, and anybody may use the owner. The "
-            "server forgets an owner itself when it has committed nothing for "
+            "After that, its sequences may be committed again, and anybody may use the owner. "
+            "The server itself forgets an owner that has committed nothing for "
             "`transaction_owner_retention_s`."
         ),
         query=(OWNER_PARAMETER, SHARD_PARAMETER),

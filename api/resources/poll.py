@@ -267,12 +267,13 @@ OPERATIONS = (
         tag="Messages",
         summary="Read messages",
         description=(
-            "A poll gives messages in order, from `startFrom` on: a message id, a publish time in "
-            "milliseconds since 1970, or the oldest message. Without a transaction it gives all "
-            "messages, also rolled back ones; with a transaction, it gives those that the "
+            "A poll returns messages in order, from `startFrom` on: a message id, a publish time "
+            "in "
+            "milliseconds since 1970, or the oldest message. Without a transaction it returns "
+            "all messages, including rolled-back ones; with a transaction, those that the "
             "transaction can see, up to the first one that may still commit; with "
-            "`isolation=committed`, it gives those that a new transaction would see. The server "
-            "keeps no position of a poll: to continue, poll from the last id with `inclusive` "
+            "`isolation=committed`, those that a new transaction would see. The server does not "
+            "store the position of a poll: to continue, poll from the last id with `inclusive` "
             "false. An answer that breaks off before its end is incomplete. For many messages, use "
             "Accept `application/vnd.apache.arrow.stream`. With Accept "
             "`application/json;decode=true` each message has a decoded `value`."
@@ -286,8 +287,9 @@ OPERATIONS = (
             "TMS-Stopped-At-Transaction": {
                 "description": (
                     "The id of the transaction at which the reader stopped, because it may still "
-                    "commit. An answer of one page has this header. An answer that waits for that "
-                    "transaction has it too: it begins after a second, and its body follows. After "
+                    "commit. An answer of one page has this header. An answer that waits for "
+                    "that transaction has it too: its head is sent after a second, and its body "
+                    "follows. After "
                     "an answer of several pages, the next poll has it."
                 ),
                 "schema": POINTER,

@@ -118,8 +118,8 @@ OPERATIONS = (
         handler=splits,
         summary="Split a range of a topic into parts of about equal size",
         description=(
-            "The answer has at most `parts` ranges, one after the other, which together are the "
-            "whole range. The messages are not read: sizes are estimates of the store. A part may "
+            "The answer has at most `parts` consecutive ranges, which together make up the whole "
+            "range. The messages are not read: the store estimates the sizes. A part may "
             "begin inside the stored messages of a transaction."
         ),
         query=(*BOUNDS_QUERY, SPLITS_QUERY),

@@ -19,7 +19,7 @@ _PAGE_MAX = 1_000
 
 _FROM = parameter(
     "readers_from",
-    "How many readers to pass over.",
+    "How many readers to skip.",
     {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX, "default": 0},
 )
 _LIMIT = parameter(
@@ -31,14 +31,15 @@ _STATE = answer_of(
     ServerStatus,
     {
         "ServerStatus.time_ms": "Milliseconds since 1970.",
-        "ServerStatus.findings": "The things that are wrong now, the urgent ones first.",
-        "ServerStatus.missing_shards": "The shards whose transactions are left out, because no "
+        "ServerStatus.findings": "The current findings, urgent ones first.",
+        "ServerStatus.missing_shards": "The shards whose transactions are omitted, because no "
         "server leads them now.",
-        "ServerStatus.next_reader": "`readers_from` of the next page; null: this is the last one.",
+        "ServerStatus.next_reader": "`readers_from` of the next page; null if this is the last "
+        "one.",
         "Finding.where": "The thing that it is about.",
-        "Finding.advice": "A way to mend it.",
-        "ReaderLag.messages": "Messages that it has still to read, counted up to 10,000.",
-        "ReaderLag.seconds": "The age of the oldest of them.",
+        "Finding.advice": "The action to take.",
+        "ReaderLag.messages": "Unread messages, counted up to 10,000.",
+        "ReaderLag.seconds": "The age of the oldest one.",
         "ReaderLag.is_at_least": "Whether there may be more messages.",
         "ReaderLag.open": "Open messages of a group.",
         "ReaderLag.hindrances": "The things that keep a group from its work; findings too.",
@@ -48,8 +49,7 @@ _STATE = answer_of(
             "description": "The transaction that has been in progress longest.",
         },
         "ServerStatus.store_bytes": "Null if the store is not in a folder.",
-        "ServerStatus.full_in_s": "When the disk is full if the store grows on so; null: not in "
-        "a year.",
+        "ServerStatus.full_in_s": "When the disk is full at this rate; null if not within a year.",
         "Finding.kind": {**TEXT, "description": f"One of {', '.join(FindingKind)}."},
         "ReaderLag.kind": {**TEXT, "description": "`single`, or `shared` for a group."},
     },
@@ -113,8 +113,8 @@ OPERATIONS = (
         path=STATUS,
         handler=show,
         tag="Server",
-        summary="Show what is wrong, rates, and how far readers are behind",
-        description="Rates are of the last minute. The readers come in pages.",
+        summary="Show findings, rates, and the lags of readers",
+        description="Rates are those of the last minute. Readers are returned in pages.",
         query=(_FROM, _LIMIT),
         success="The status of the server.",
         answer=json_content(_STATE, status=_EXAMPLE),

@@ -152,8 +152,8 @@ OPERATIONS = (
         handler=list_subscriptions,
         summary="List a topic's subscriptions",
         description=(
-            "They are in the order of their names. One of kind `shared` is a group: it has no "
-            "position, and `after` is where it began."
+            "They are listed by name. One of kind `shared` is a group: it has no position, and "
+            "`after` is where it began."
         ),
         success="The subscriptions.",
         answer=SUBSCRIPTIONS_CONTENT,
@@ -166,7 +166,8 @@ OPERATIONS = (
         handler=advance,
         summary="Move a subscription's position",
         description=(
-            "The position moves forwards or back, from the version that the consumer knows: if two "
+            "The position moves forwards or backwards, from the version that the consumer knows: "
+            "if two "
             "consumers share a name by mistake, one of them gets `subscription_moved`. To move it "
             "together with published messages, move it with the commit of a transaction."
         ),

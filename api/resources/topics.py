@@ -155,8 +155,8 @@ OPERATIONS = (
         handler=update,
         summary="Replace a topic's properties",
         description=(
-            "All properties are replaced: those that the body does not have are removed, and `ttl` "
-            "gets its default again."
+            "All properties are replaced: those missing in the body are removed, and `ttl` gets "
+            "its default again."
         ),
         request=PROPERTIES_CONTENT,
         is_body_required=False,
@@ -170,8 +170,8 @@ OPERATIONS = (
         handler=trim,
         summary="Expire all messages before a time",
         description=(
-            "Readers do not get messages from before the time, or before the time of the id, any "
-            "more, and cleanup deletes them. For a stored message, the time at which it was stored "
+            "Readers no longer get messages from before the time, or before the time of the id, "
+            "and cleanup deletes them. For a stored message, the time at which it was stored "
             "counts. A second request changes nothing."
         ),
         request=TRIM_CONTENT,
@@ -193,8 +193,8 @@ OPERATIONS = (
         handler=show,
         summary="Show a topic's properties",
         description=(
-            "All values are strings, also `ttl` and `generation`. A server started with "
-            "`--topic-info flat` answers with the properties alone, as CDAP does."
+            "All values are strings, including `ttl` and `generation`. A server started with "
+            "`--topic-info flat` returns only the properties, as CDAP does."
         ),
         success="The topic's name and properties.",
         answer=TOPIC_CONTENT,
@@ -217,8 +217,8 @@ OPERATIONS = (
         handler=list_names,
         summary="List the topics of a namespace",
         description=(
-            "They are in the order of the metadata table's row keys, which end in `:`; so `t-1` "
-            "comes before `t`. A namespace without topics has an empty list."
+            "They are in the order of the metadata table's row keys, which end with `:`, so "
+            "`t-1` comes before `t`. A namespace without topics has an empty list."
         ),
         query=(SHARD_PARAMETER,),
         success="The names of the topics.",

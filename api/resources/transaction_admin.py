@@ -137,8 +137,8 @@ OPERATIONS = (
         handler=truncate_invalid,
         summary="Remove write pointers from the invalid list",
         description=(
-            "The body has their ids, or a time before which all of them started. Do it only if no "
-            "messages of them are left anywhere, because these would become visible."
+            "The body has their ids, or a time before which all of them started. Do this only if "
+            "none of their messages are left anywhere, because they would become visible."
         ),
         query=(SHARD_PARAMETER,),
         request=TRUNCATE_CONTENT,
@@ -162,8 +162,9 @@ OPERATIONS = (
         handler=show,
         summary="Show the state of a transaction",
         description=(
-            "It may have ended recently: if a client has lost the answer to a commit, it can ask "
-            "here. `topics` are those that it published to, as far as the server remembers. A "
+            "It may have ended recently, so a client that lost the answer to a commit can find "
+            "out here. `topics` are those that it published to, as far as the server remembers. "
+            "A "
             "transaction that is in progress or invalid is shown only to the principal that began "
             "it."
         ),

@@ -129,10 +129,11 @@ OPERATIONS = (
         handler=start,
         summary="Start a transaction",
         description=(
-            "The answer has the write pointer to publish with, and the snapshot to poll by. With "
+            "The answer has the write pointer for publishing, and the snapshot for polling. With "
             "an `owner` and a `sequence` the work is committed once, even if it is started several "
-            "times: `transaction_duplicate` says that it is done. With an `origin` that holds only "
-            "for the same origin: another one gets `owner_elsewhere`. The transaction and its "
+            "times: `transaction_duplicate` means that it is done. With an `origin` this applies "
+            "only to the same origin: another one gets `owner_elsewhere`. The transaction and "
+            "its "
             "owner belong to the caller. The body may be empty."
         ),
         query=(CODEC_PARAMETER, HOME_NAMESPACE, HOME_TOPIC),
@@ -165,7 +166,8 @@ OPERATIONS = (
             "only publishes messages does not need it."
         ),
         request=CHANGES_CONTENT,
-        success="It can commit, unless another transaction that changed the same commits first.",
+        success="It can commit, unless another transaction that changed the same keys commits "
+        "first.",
         errors=(
             "invalid_body",
             "transaction_conflict",
@@ -183,9 +185,10 @@ OPERATIONS = (
         summary="Commit a transaction",
         description=(
             "The commit makes all its messages visible at once, and moves the positions of "
-            "subscriptions in the same step. It also publishes the messages that were stored under "
+            "subscriptions in the same step. It also publishes the messages that were stored "
+            "under "
             "the write pointers of `publish`, in that order; those stored under other pointers "
-            "cannot be read. If the commit is refused, the transaction is still in progress, and "
+            "cannot be read. If the commit is refused, the transaction remains in progress and "
             "should be aborted. "
             "The body may be empty."
         ),
@@ -222,8 +225,8 @@ OPERATIONS = (
         handler=abort,
         summary="Abort a transaction",
         description=(
-            "Publishes that were not rolled back are rolled back now. If that is not possible, or "
-            "if it is a long transaction, it becomes invalid, and readers skip its messages."
+            "Publishes that were not rolled back are rolled back now. If that is not possible, "
+            "or if the transaction is long, it becomes invalid, and readers skip its messages."
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,
@@ -245,8 +248,8 @@ OPERATIONS = (
         handler=checkpoint,
         summary="Give a transaction a new write pointer",
         description=(
-            "Later writes have another pointer than earlier ones, and can be rolled back "
-            "separately. All of them commit together."
+            "Later writes have a different pointer, and can be rolled back separately. All of "
+            "them commit together."
         ),
         query=(CODEC_PARAMETER,),
         success="The transaction with its new write pointer.",

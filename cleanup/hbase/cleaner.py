@@ -97,7 +97,7 @@ class RegionCleaner:
             try:
                 yield from rules.steps(topic)
             except StoreCorrupt:
-                _log.exception("the topic %s is not cleaned up", topic.id)
+                _log.exception("cannot clean up the topic %s", topic.id)
 
     def _toured(self) -> Iterator[Step]:
         self._tour = Tour(

@@ -121,7 +121,7 @@ class Tour:
                 if (event := crew.next(_TAKE_IN_S)) is not None:
                     yield from self._take_in(*event)
                 if not keep():
-                    raise StoreUnavailable(reason="another process has begun to clean up")
+                    raise StoreUnavailable(reason="another process has started a cleanup")
                 if self._is_due(self._regions_ms, _REGIONS_MS):
                     self._list_regions()
         finally:
@@ -202,7 +202,7 @@ class Tour:
             return
         if not isinstance(failure, Unavailable):
             raise failure
-        _log.warning("a region is left in the middle: %s", failure)
+        _log.warning("stopped in the middle of a region: %s", failure)
         key = (region.table, region.stop)
         self._failures[key] += 1
         if self._failures[key] == _ATTEMPTS:

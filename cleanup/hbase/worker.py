@@ -127,10 +127,10 @@ class Worker:
                 yield from self._clean(part)
             except TopicChanged:
                 self.is_whole = False
-                _log.info("the topic %s has changed: the next pass continues", topic_id)
+                _log.info("the topic %s has changed; the next pass continues", topic_id)
             except StoreCorrupt:
                 self.is_whole = False
-                _log.exception("the topic %s is not cleaned up", topic_id)
+                _log.exception("cannot clean up the topic %s", topic_id)
         self.position = self.region.stop
 
     def _clean(self, part: RegionPart) -> Iterator[Step | InvalidRows]:

@@ -161,7 +161,7 @@ def _found(place: Place, gateway: Gateway, shard: OneShard | None) -> Recorded |
         if shard is None:
             raise StoreSharded(prefix=place.prefix, **keys_of(found.shard))
         was = "a whole store" if found.shard is None else found.shard
-        reason = f"there are tables of {was} already: give another prefix"
+        reason = f"tables of {was} exist already: give another prefix"
         raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
     return found
 
@@ -208,5 +208,5 @@ def _record(place: Place, gateway: Gateway, value: bytes) -> None:
         lambda client: client.checkAndPut(name, FORMAT_KEY, COLUMN, None, mutation, {})
     )
     if recorded(place, gateway) != value:
-        reason = "somebody else has created another store there meanwhile"
+        reason = "another process has created a store there in the meantime"
         raise StoreFormatUnknown(prefix=place.prefix, reason=reason)

@@ -49,7 +49,7 @@ class FailedWrites:
             is_first = self._failure is None
             self._failure = reason
         if is_first:
-            _log.error("a write failed, writes are refused until HBase has taken it: %s", reason)
+            _log.error("a write failed; writes are refused until HBase accepts it: %s", reason)
             Thread(target=self._finish, name="hbase-finish", daemon=True).start()
 
     def _finish(self) -> None:
@@ -59,7 +59,7 @@ class FailedWrites:
             with self._lock:
                 if not self._left:
                     self._failure = None
-                    _log.warning("HBase has taken the failed write; writes continue")
+                    _log.warning("HBase has accepted the failed write; writes continue")
                     return
                 first = self._left[0]
             try:
@@ -68,7 +68,7 @@ class FailedWrites:
                 self._failure, pause_s = str(failure), _EVERY_S
                 continue
             except Refused as refusal:
-                _log.error("HBase refuses the failed write for good: %s", refusal)
+                _log.error("HBase refuses the failed write permanently: %s", refusal)
             del self._left[0]
             pause_s = 0
 

@@ -58,7 +58,7 @@ def raise_fence(rows: FencedRows, token: int) -> None:
 
 def _token_in(row: bytes) -> int:
     if len(row) != _TOKEN.size:
-        raise StoreCorrupt(table=TRANSACTION, reason="the row of the fence is damaged")
+        raise StoreCorrupt(table=TRANSACTION, reason="the fence row is damaged")
     return int.from_bytes(row)
 
 

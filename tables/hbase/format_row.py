@@ -69,7 +69,7 @@ def make_table(gateway: Gateway, name: bytes, salt: Salt) -> None:
         raise StoreUnavailable(table=name.decode(), reason=str(failure)) from None
     if splits := salt.split_keys():
         told = ", ".join(each.hex() for each in splits)
-        _log.info("the table %s was made in one region; split it at %s", name.decode(), told)
+        _log.info("the table %s was created with one region; split it at %s", name.decode(), told)
 
 
 def create_whole(name: bytes, client: Any) -> None:

@@ -68,7 +68,7 @@ def _check_shard(place: Place, found: OneShard | None, expected: OneShard | None
     if expected is None:
         raise StoreSharded(prefix=place.prefix, **keys_of(found))
     said = "a whole store" if found is None else found
-    reason = f"its tables are of {said}, and not of {expected}, as the store's own row has it"
+    reason = f"its tables are of {said}, not of {expected}, which the store's own row names"
     raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
 
 

@@ -383,7 +383,7 @@ class HBaseStore:
                 return
             self._closed = True
             if not self._failed_writes.is_finished:
-                _log.error("closed with a failed write that HBase has not taken")
+                _log.error("closed with a failed write that HBase has not accepted")
             elif self._is_server:
                 self._mark_as_closed()
         self._gateway.close()
@@ -396,4 +396,4 @@ class HBaseStore:
                 for run in open_marks.closed(token):
                     self._sender.send(run)
         except (CallFailed, Refused) as failure:
-            _log.warning("the store could not be marked as closed: %s", failure)
+            _log.warning("cannot mark the store as closed: %s", failure)

@@ -82,7 +82,7 @@ def _wait_for_the_last(
     if mark:
         _log.warning(
             "an earlier server did not close the store (%s): waiting %.0f s, until none of its "
-            "writes can be under way",
+            "writes can still arrive",
             mark.decode(errors="replace"),
             timeout_s,
         )
@@ -90,14 +90,14 @@ def _wait_for_the_last(
 
 
 def _finish(rows: StoreRows, left: intents.Intent, token: int) -> None:
-    _log.warning("an earlier server left a write half-done; it is finished now")
+    _log.warning("finishing a half-done write of an earlier server")
     for run in left.runs:
         try:
             rows.carry_out([run])
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" not in error.detail:
                 raise
-            _log.exception("HBase refuses a part of it for good, as it did before")
+            _log.exception("HBase refuses a part of it permanently, as before")
     rows.carry_out([intents.done(left.number, token)])
 
 

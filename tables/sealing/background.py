@@ -35,13 +35,13 @@ class Sealing:
             try:
                 count = self._seal_all()
             except StoreUnavailable as error:
-                _log.warning("not all topics are sealed yet: %s", error)
+                _log.warning("cannot seal all topics yet: %s", error)
                 self._stop.wait(_RETRY_S)
             except StoreCorrupt:
-                _log.exception("topics are not sealed before their use")
+                _log.exception("topics are sealed only when they are used")
                 return
             else:
-                _log.info("all topics are sealed, %d", count)
+                _log.info("sealed all topics: %d", count)
                 self.done.set()
                 return
 

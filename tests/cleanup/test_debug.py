@@ -159,7 +159,7 @@ def test_why_readers_are_not_given_a_message_yet(
 ) -> None:
     ids, (first, _) = asyncio.run(_leave_open(store))
     before, open_one, plain, committed, other, rolled_back = ids
-    stopped = f"stopped at transaction {first}, host:123, 45 s old, ends in 15 s by itself."
+    stopped = f"stopped at transaction {first} of client host:123, 45 s old, times out in 15 s."
     behind = f"Readers of committed messages stop before it, at {open_one}: {stopped}"
     at, free = str(first), "It belongs to no transaction: all readers get it."
 

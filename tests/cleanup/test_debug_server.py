@@ -118,11 +118,11 @@ def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerP
         with client.transaction(timeout_s=1000) as tx:
             [open_one] = topic.publish(b"in progress", tx)
             [behind] = topic.publish(b"behind")
-            said = f"stopped at transaction {tx.transaction_id}, {socket.gethostname()}:"
+            said = f"stopped at transaction {tx.transaction_id} of client {socket.gethostname()}:"
             for message_id in (open_one, behind):
                 told = debug(server, "explain", "waiting", message_id.hex())[1]
                 assert said in told
-                assert "old, ends in 16 min by itself." in told
+                assert "old, times out in 16 min." in told
                 assert "all readers get it" not in told
         assert "all readers get it" in debug(server, "explain", "waiting", behind.hex())[1]
         topic.delete()

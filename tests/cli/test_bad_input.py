@@ -118,7 +118,7 @@ def test_a_transaction_that_is_not_base64_is_wrong_usage(orders: Run, given: str
     code, _, err = orders("poll", "orders", "--tx", given)
 
     assert code == 2
-    assert "not base64; a file is given as @FILE" in " ".join(err.split())
+    assert "not base64; write @FILE for a file" in " ".join(err.split())
 
 
 def test_keys_headers_and_separators_may_be_any_bytes(orders: Run) -> None:

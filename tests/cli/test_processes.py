@@ -219,8 +219,8 @@ def test_a_poll_that_waits_says_at_which_transaction(server: ServerProcess, topi
                 assert poll.stderr is not None
                 line = poll.stderr.readline()
                 assert f"Waiting in default:{topic}: stopped at transaction" in line
-                assert f"transaction {tx.transaction_id}, host:123, " in line
-                assert " old, ends in 16 min by itself" in line
+                assert f"transaction {tx.transaction_id} of client host:123, " in line
+                assert " old, times out in 16 min" in line
             client.transactions.commit(tx.transaction_id)
             ended = [poll.communicate(timeout=WAIT_S_MAX) for poll in started]
             assert [err for _, err in ended] == [""] * 4

@@ -72,8 +72,8 @@ def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
     assert out.splitlines() == [
         r"URGENT the store's disk: 1 MiB are free. Make room \u202e\u001b[31m.",
         "In: 2.5 messages/s, 0.000 MiB/s. Out: 1.0 messages/s, 0.000 MiB/s.",
-        r"3 transactions are in progress, the oldest 17 of im\u001bport for 1 min.",
-        "The store takes 5 MiB; 1 MiB are free, which are full in 2 h.",
+        r"3 transactions are in progress. The oldest is 17 of client im\u001bport, 1 min old.",
+        "The store uses 5 MiB; 1 MiB are free, and full in 2 h.",
         "READER   TOPIC  KIND   BEHIND  OLDEST  OPEN",
         "workers  ns:t   group  12+     1 min   4",
     ]
@@ -83,7 +83,7 @@ def test_one_transaction_is_counted_as_one() -> None:
     told = json.dumps(STATUS | {"in_progress": 1}).encode()
     with FaultyServer(answer(200, told)) as server:
         out = run_command("status", "--url", server.url)[1]
-    assert "\n1 transaction is in progress, the oldest 17 " in out
+    assert "\n1 transaction is in progress. The oldest is 17" in out
 
 
 def test_the_console_has_a_url(monkeypatch: pytest.MonkeyPatch) -> None:

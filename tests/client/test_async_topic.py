@@ -128,7 +128,7 @@ async def test_calls_do_not_wait_behind_follows(
 
 def test_who_waits_too_long_for_other_calls_is_told_so() -> None:
     with (
-        pytest.raises(tms.ServerUnreachable, match="other calls of this client were under way"),
+        pytest.raises(tms.ServerUnreachable, match="other calls of this client were in progress"),
         typed_errors("http://server"),
     ):
         raise httpx.PoolTimeout("")

@@ -19,7 +19,9 @@ def test_a_group_that_was_changed_since_is_created_as_it_is(
     changed = group.set(**changes)
     caplog.set_level("INFO", "tms.client")
     assert group.create(order="key", retry_s=7) == changed
-    assert ("exists, and keeps its settings" in caplog.text) == ("paused" not in changes)
+    assert ("exists already; its settings are not changed" in caplog.text) == (
+        "paused" not in changes
+    )
     assert group.create(order="key").settings.retry_s == 7
 
 

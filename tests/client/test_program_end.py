@@ -108,7 +108,7 @@ def test_what_cannot_be_finished_is_told() -> None:
     ended = run("never_answered")
 
     assert ended.exit_code == 0
-    assert "the program ended with calls of daemon threads under way (1)" in ended.err
+    assert "the program ended during calls of daemon threads (1)" in ended.err
     assert ended.lines == []
 
 
@@ -116,7 +116,7 @@ def test_a_transaction_that_nobody_ended_is_told(urls: list[str]) -> None:
     ended = run("open_transaction", *urls)
 
     assert ended.exit_code == 0
-    assert ended.err.count("OPEN>: nothing of it is committed") == 3
+    assert ended.err.count("OPEN>, which is not committed") == 3
     check_kept(urls, b"one")
 
 

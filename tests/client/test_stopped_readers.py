@@ -74,10 +74,10 @@ def test_a_reader_that_waits_tells_at_which_transaction_once(
             wait_until(lambda: len(tells) == 2 and told(caplog))
             client.transactions.info(tx.transaction_id)
             [line] = told(caplog)
-            assert f"stopped at transaction {tx.transaction_id}, " in line
+            assert f"stopped at transaction {tx.transaction_id} of client " in line
             assert f"Waiting in {topic.namespace}:orders" in line
             assert f":{os.getpid()}, " in line
-            assert " old, ends in 16 min by itself" in line
+            assert " old, times out in 16 min" in line
         assert [each.result(WAIT_S_MAX).payload for each in first] == [b"in progress"] * 2
 
 
@@ -93,7 +93,7 @@ async def test_a_follower_for_asyncio_tells_it_too(
             first = asyncio.ensure_future(anext(topic.follow(committed=True)))
             await until(lambda: told(caplog))
         assert (await first).payload == b"in progress"
-        assert f"transaction {tx.transaction_id}, " in told(caplog)[0]
+        assert f"transaction {tx.transaction_id} of client " in told(caplog)[0]
 
 
 def test_polls_that_do_not_wait_tell_it_once_they_have_stopped_for_long(
@@ -154,8 +154,7 @@ def test_of_what_nobody_may_look_at_the_id_is_told(
     assert list(client.topic("orders").poll(committed=True, wait_s=SOON_S)) == []
     wait_until(lambda: told(caplog))
     assert told(caplog)[0].endswith(
-        f"stopped at transaction {open_one.transaction_id}; later messages are given when it has "
-        "ended"
+        f"stopped at transaction {open_one.transaction_id}; later messages follow when it has ended"
     )
 
 

@@ -105,7 +105,7 @@ def test_a_key_that_others_may_read_is_warned_of(authority: Authority) -> None:
         assert server.url
         assert server.stop() == 0
 
-    assert f"other users of this machine may read {key}: chmod 600 it" in server.log
+    assert f"other users of this machine can read {key}: run chmod 600 on it" in server.log
 
 
 def test_a_url_without_tls_is_told_as_what_it_is(secured: ServerProcess) -> None:

@@ -29,7 +29,7 @@ SAID = {
     "a page of an error": (HTML % 404, "it answers 404 text/html"),
     "a refusal": (HTML % 403, "it answers 403 text/html"),
     "an answer of another kind": (answer(404, b"no such thing"), "it answers 404"),
-    "no HTTP": (NO_HTTP, "it does not speak HTTP, it says 'SSH-2.0-OpenSSH_9.2p1'"),
+    "no HTTP": (NO_HTTP, "it does not speak HTTP but answers 'SSH-2.0-OpenSSH_9.2p1'"),
 }
 CALLS: dict[str, Call] = {
     "topics": lambda client: client.topics(),

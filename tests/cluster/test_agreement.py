@@ -76,7 +76,7 @@ async def test_a_limit_that_differs_is_logged(name: str, caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING, "tms.cluster"):
         await cluster.enter(2, AGREED | {name: 77})
     [record] = caplog.records
-    assert f"server 1, at http://1, has {name}={AGREED[name]}, and this one {name}=77" in (
+    assert f"server 1 at http://1 has {name}={AGREED[name]}, but this one has {name}=77" in (
         record.getMessage()
     )
     await cluster.close()

@@ -88,14 +88,14 @@ async def test_it_is_logged_once_and_then_rarely(
     await work.is_going_on.wait()
     [record] = logged()
     assert record.exc_info
-    assert record.getMessage() == "a task failed, and is started again: RuntimeError: broken"
+    assert record.getMessage() == "a task failed and is restarted: RuntimeError: broken"
     task.cancel()
 
     work = Work(MetadataUnavailable(reason="away"))
     task = supervised("a third", work)
     await work.is_going_on.wait()
     record = logged()[-1]
-    assert record.getMessage().startswith("a third failed, and is started again: MetadataUnava")
+    assert record.getMessage().startswith("a third failed and is restarted: MetadataUnava")
     assert not record.exc_info
     task.cancel()
 

@@ -200,7 +200,7 @@ async def test_a_session_whose_writes_are_refused_for_what_was_late_gets_a_new_c
     late = connect_of(server._keys, server._connection.lease)
     with grpc.insecure_channel(etcd.addresses) as channel:
         await asyncio.to_thread(rpc.KVStub(channel).Txn, late)
-    with pytest.raises(MetadataUnavailable, match="another connection"):
+    with pytest.raises(MetadataUnavailable, match="a new connection"):
         await on_etcd.store.put("/k", b"")
     await on_etcd.until_events(LOST, BACK)
     await on_etcd.store.put("/k", b"", NEW)

@@ -115,7 +115,7 @@ async def test_without_tls_or_a_certificate_there_is_no_connection(
 
 
 async def test_files_that_are_not_there_are_told(tls: str) -> None:
-    with pytest.raises(MetadataUnavailable, match="TLS cannot be set up"):
+    with pytest.raises(MetadataUnavailable, match="cannot set up TLS"):
         await open_metadata(f"{tls}?ca=/nowhere.pem")
 
 

@@ -115,7 +115,7 @@ async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) 
     checker = ProcessChecker(WAIT_S_MAX)
     with monkeypatch.context() as patched:
         patched.setattr(checker_module, "_answers_in_worker", die)
-        with pytest.raises(SchemasUnavailable, match="checks schemas has ended twice"):
+        with pytest.raises(SchemasUnavailable, match="checks schemas died twice"):
             await checker.answers([INT])
     assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]
 
@@ -168,7 +168,7 @@ async def test_both_tries_share_the_time_that_one_check_has() -> None:
         raise BrokenWorkerProcess
 
     checker._asked = die_at_once  # type: ignore[method-assign]
-    with pytest.raises(SchemasUnavailable, match="ended twice"):
+    with pytest.raises(SchemasUnavailable, match="died twice"):
         await checker.answers([INT])
     assert len(ends) == 2
     assert ends[0] == ends[1] < math.inf

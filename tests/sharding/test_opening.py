@@ -125,7 +125,7 @@ async def test_a_failed_write_stops_its_shard_alone(rows: StuckRows) -> None:
     services.messaging.check_ready()
     [finding] = services.findings()
     assert finding.where == f"shard {rows.stuck}"
-    assert "takes no writes" in finding.text
+    assert "accepts no writes" in finding.text
 
     rows.stuck = None
 

@@ -135,7 +135,7 @@ class ClientActs:
             self.acts.added(topic, [Entry(payload, one, (began, began))], began)
 
 
-_CLOSED = "the client was closed meanwhile"
+_CLOSED = "the client was closed in the meantime"
 
 
 async def _collect() -> None:

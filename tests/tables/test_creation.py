@@ -151,7 +151,7 @@ def test_a_mark_beside_rows_deletes_nothing(tmp_path: Path) -> None:
     store.write(batch)
     store.close()
     (tmp_path / _MARK).touch()
-    with pytest.raises(FolderUnusable, match=rf"rows beside {_MARK}"):
+    with pytest.raises(FolderUnusable, match=rf"rows although {_MARK}"):
         LevelDBStore(tmp_path)
 
     (tmp_path / _MARK).unlink()

@@ -46,7 +46,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _KEPT_NAMES = ("ca", "server")
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder, a new one.")]
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The new folder.")]
 AuthorityArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The folder of `tms auth init`.")
 ]
@@ -58,7 +58,8 @@ HostOption = Annotated[
     typer.Option("--host", metavar="NAME", help="Another name, or IP address, of the server."),
 ]
 ListenOption = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="Where the server is to listen.")
+    str,
+    typer.Option("--listen", metavar="HOST:PORT", help="The address on which the server listens."),
 ]
 
 
@@ -74,7 +75,7 @@ def init(
     listen: ListenOption = _LISTEN,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Make everything that a server with authentication needs: certificates, a token, settings.
+    """Create everything that a server with authentication needs: certificates, a token, settings.
 
     It needs no server. The token belongs to `admin`, the first superuser.
     """
@@ -107,7 +108,7 @@ def certificate(
     name: NameArgument,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Make a certificate for the client NAME, signed by the authority in DIR."""
+    """Create a certificate for the client NAME, signed by the authority in DIR."""
     authority = _authority_module()
     if not _FILE_NAME.fullmatch(name) or name in _KEPT_NAMES or name.endswith("-key"):
         stop(

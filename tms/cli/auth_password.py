@@ -17,7 +17,7 @@ def password(name: NameArgument) -> None:
     """Ask for a password, and print the line for the file of the setting auth_passwords."""
     reason = reason_against(name)
     if reason is None and ":" in name:
-        reason = "a name must not have a colon, because a colon ends the name in the file"
+        reason = "a name must not contain a colon, because a colon ends the name in the file"
     if reason is not None:
         stop(reason)
     try:

@@ -52,7 +52,7 @@ _SUBJECT, _SERVER = "subject:", "server"
 WhoArgument = Annotated[
     str,
     typer.Argument(
-        metavar="WHO", help="A principal, group:NAME, or '*' for everybody who is authenticated."
+        metavar="WHO", help="A principal, group:NAME, or '*' for all authenticated callers."
     ),
 ]
 PrincipalArgument = Annotated[
@@ -74,7 +74,9 @@ DenyOption = Annotated[
 ]
 SubscriptionOption = Annotated[
     str,
-    typer.Option("--subscription", metavar="PATTERN", help="Only subscriptions with such names."),
+    typer.Option(
+        "--subscription", metavar="PATTERN", help="Only subscriptions with matching names."
+    ),
 ]
 GroupOption = Annotated[
     list[str] | None, typer.Option("--group", metavar="NAME", help="A group of the principal.")
@@ -96,7 +98,7 @@ def grant(
     deny: DenyOption = False,
     subscription: SubscriptionOption = "*",
 ) -> None:
-    """Allow or deny somebody some actions; the rule holds when the command returns."""
+    """Allow or deny actions to a caller; the rule applies when the command returns."""
     kind, namespace, name = _place(what)
     effect = "deny" if deny else "allow"
     chosen = _actions(actions, kind)
@@ -119,7 +121,7 @@ def revoke(target: Target, ids: IdsArgument) -> None:
 @app.command("list")
 @with_target
 def list_rules(target: Target, who: WhoOption = "") -> None:
-    """List the rules that hold."""
+    """List the rules."""
     found = _send(target, "GET", _RULES, list[RuleBody])
     rules = [rule for rule in found if who in ("", rule.who)]
     rows = [
@@ -140,7 +142,7 @@ def explain(
     group: GroupOption = None,
     subscription: SubscriptionOption = "",
 ) -> None:
-    """Show whether somebody may do something, and which rule decides it."""
+    """Show whether a caller may do something, and which rule decides it."""
     kind, namespace, name = _place(what)
     [chosen] = _actions(action, kind)
     asked = {"principal": principal, "action": chosen, "groups": ",".join(group or [])}
@@ -163,7 +165,7 @@ def token(
     group: GroupOption = None,
     expires: ExpiresOption = None,
 ) -> None:
-    """Make a token and print it. It is shown only once, because the server keeps only a hash."""
+    """Create a token and print it. It is shown only once, because the server stores only a hash."""
     ends_ms = None if expires is None else SystemClock().now_ms() + int(expires * _MS_PER_S)
     made = _send(
         target, "POST", _TOKENS, NewTokenBody, TokenRequest(principal, group or [], ends_ms)
@@ -198,7 +200,7 @@ def tokens(target: Target) -> None:
 @app.command()
 @with_target
 def whoami(target: Target) -> None:
-    """Show who you are for the server."""
+    """Show your principal, as the server sees it."""
     caller = _send(target, "GET", "v1/auth/whoami", CallerBody)
     if caller.principal is None:
         target.answer("Authentication is off at this server.", caller)

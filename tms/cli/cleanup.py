@@ -19,7 +19,7 @@ _PATH = "v1/cleanup"
 _ANSWER_S_MAX = 120.0
 
 Wait = Annotated[
-    float, duration("--wait-s", told="How long to wait for the end of the pass.", least_s=0)
+    float, duration("--wait-s", told="How long to wait for the pass to end.", least_s=0)
 ]
 
 
@@ -34,7 +34,7 @@ def show(target: Target, *, shard: ShardOption = None) -> None:
 @app.command()
 @with_target
 def run(target: Target, *, wait_s: Wait = 30.0, shard: ShardOption = None) -> None:
-    """Clean up now."""
+    """Run a cleanup pass now."""
     path = _path(wait=f"{wait_s:g}", shard=shard)
     state = decode_cleanup(target.ask("POST", path, timeout_s=_ANSWER_S_MAX))
     target.answer(_text(state), told_bounds(state))

@@ -35,7 +35,7 @@ def clock(target: Target) -> None:
 @app.command()
 @with_target
 def accept(target: Target, *, step_s: Step) -> None:
-    """Tell the server that its clock is right, so that it believes it now.
+    """Confirm that the server's clock is right, so that the server accepts the step now.
 
     With authentication, only superusers may do this.
     """

@@ -28,9 +28,9 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(
     target: Target,
-    shards: Annotated[bool, typer.Option("--shards", help="Show each shard too.")] = False,  # noqa: FBT002  typer's way
+    shards: Annotated[bool, typer.Option("--shards", help="Also show each shard.")] = False,  # noqa: FBT002  typer's way
 ) -> None:
-    """Show the servers of the cluster, and who leads."""
+    """Show the servers of the cluster, and the leader."""
     state = decode_answer(ClusterState, target.ask("GET", "v1/cluster"))
     text = _text(state)
     if shards and state.shards:
@@ -45,7 +45,7 @@ def move(
     shard: Annotated[int, typer.Argument(help="The number of the shard.")],
     server: Annotated[str, typer.Argument(help=f"The id of a server, or `{_ANY}`.")],
 ) -> None:
-    """Have a server lead a shard, whatever the balance; `auto`: have it be balanced again."""
+    """Pin a shard to a server; `auto` lets the balancer choose again."""
     if server != _ANY and not (server.isascii() and server.isdigit()):
         raise typer.BadParameter(f"{server!r} is not the id of a server, and not {_ANY!r}")
     instance = None if server == _ANY else int(server)
@@ -88,7 +88,7 @@ def release(
 ) -> None:
     """Let a server without --advertise open a store that a cluster used.
 
-    Use it only if no server of the cluster runs any more. The command cannot check that.
+    Use it only if no server of the cluster is running. The command cannot check that.
     """
     from tms.server.stores import release_store  # noqa: PLC0415  the whole server
 

@@ -41,7 +41,7 @@ def copy(
     config: ConfigOption = None,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Copy topics with their messages, ids, subscriptions and transactions into another store."""
+    """Copy topics with their messages, ids, subscriptions and transactions to another store."""
     from tms.server.jobs import open_copy  # noqa: PLC0415  the whole server
 
     settings = settings_of({}, config)

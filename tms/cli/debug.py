@@ -33,7 +33,7 @@ from tms.core.values.topic import topic_id_of
 from tms.wire.json_states import told_bounds
 
 app = typer.Typer(
-    help="Look into the tables of a server, or of a store that no server has open.",
+    help="Inspect the tables of a server, or of a store that no server has open.",
     no_args_is_help=True,
 )
 
@@ -72,8 +72,7 @@ Cleaned = Annotated[
     bool,
     typer.Option(
         "--cleaned",
-        help="Also check that no row of a deleted topic is left; use it when a pass of cleanup has "
-        "just ended.",
+        help="Also check that no row of a deleted topic is left; use it after a cleanup pass.",
     ),
 ]
 
@@ -208,7 +207,7 @@ def verify(
 ) -> None:
     """Check that all tables of all shards are consistent; exit with 1 if they are not.
 
-    If a shard is unavailable, the others are checked all the same.
+    If a shard is unavailable, the others are still checked.
     """
     checked, failure = asyncio.run(_checked(target, store, shard, is_cleaned=cleaned))
     problems = list(checked.problems)

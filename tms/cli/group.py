@@ -95,7 +95,7 @@ def create(
     ] = "start",
     **settings: int | None,
 ) -> None:
-    """Create a group. If there is one of that order, it stays as it is."""
+    """Create a group. An existing group with the same order is not changed."""
     asked = GroupSettings(order, **_given(settings))
     with target.connect() as client:
         group = client.topic(topic).group(name)
@@ -105,8 +105,12 @@ def create(
         for setting in _NUMBERS
         if (there := getattr(made.settings, setting)) != getattr(asked, setting)
     ]
-    told = f"Group {name} of topic {topic} exists, and keeps its settings: {', '.join(kept)}."
-    target.answer(told if kept else f"Created group {name} of topic {topic}.", group_record(made))
+    if kept:
+        state = f"exists already; its settings are not changed: {', '.join(kept)}"
+        told = f"Group {name} of topic {topic} {state}."
+    else:
+        told = f"Created group {name} of topic {topic}."
+    target.answer(told, group_record(made))
 
 
 def _given(settings: Mapping[str, int | None]) -> GroupOptions:
@@ -117,7 +121,7 @@ def _given(settings: Mapping[str, int | None]) -> GroupOptions:
 @app.command("list")
 @with_target
 def list_groups(target: Target, topic: TopicArgument) -> None:
-    """List a topic's groups, and where they stand."""
+    """List a topic's groups and their progress."""
     with target.connect(StoreAccess.READ) as client:
         found = in_order(client.topic(topic).groups())
     heads = ("NAME", "ORDER", "UNREAD", "OPEN", "LEASED", "WAITING", "MEMBERS", "LIMITED-BY")
@@ -127,7 +131,7 @@ def list_groups(target: Target, topic: TopicArgument) -> None:
 @app.command()
 @with_target
 def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Show a group's settings, where it stands, and which of its oldest messages have failed."""
+    """Show a group's settings, its progress, and which of its oldest messages have failed."""
     with target.connect(StoreAccess.READ) as client:
         remote = client.topic(topic).group(name)
         group = remote.show()
@@ -149,14 +153,14 @@ def take(
     name: NameArgument,
     *,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop after so many messages.")
+        int | None, typer.Option(metavar="N", min=1, help="Stop after this number of messages.")
     ] = None,
     ack: Annotated[
         bool, typer.Option("--ack", help="Acknowledge each message after it is printed.")
     ] = False,
     lease: Annotated[int | None, _option("lease_s")] = None,
 ) -> None:
-    """Take messages and print them, for ever or up to a limit; stop with Ctrl-C or SIGTERM.
+    """Take messages and print them, up to a limit or until Ctrl-C or SIGTERM.
 
     Without --ack they are given back at the end, and no attempt is counted.
     """
@@ -173,7 +177,7 @@ def take(
 @app.command()
 @with_target
 def delete(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Delete a group; the messages stay."""
+    """Delete a group, but not its messages."""
     with target.connect() as client:
         client.topic(topic).group(name).delete()
     target.answer(f"Deleted group {name} of topic {topic}.", {"deleted": name})
@@ -182,7 +186,7 @@ def delete(target: Target, topic: TopicArgument, name: NameArgument) -> None:
 @app.command()
 @with_target
 def members(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """List who holds messages of a group, or was seen of late."""
+    """List the members of a group that hold messages, or were seen recently."""
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).group(name).members()
     facts = [*map(asdict, found)]
@@ -205,7 +209,7 @@ def list_open(
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="How many.")] = 100,
 ) -> None:
-    """List a group's open messages: how often they failed and why, and who has them."""
+    """List a group's open messages, with their failures and the members that hold them."""
     behind = None if after is None else parse_message_id(after, "--after")
     with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).group(name).open(after=behind, limit=limit)
@@ -235,7 +239,7 @@ def change(
 @app.command()
 @with_target
 def pause(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Let takes of a group get nothing until it is resumed."""
+    """Pause a group: takes return nothing until it is resumed."""
     with target.connect() as client:
         _change(target, client.topic(topic).group(name), f"Paused group {name}", {"paused": True})
 
@@ -243,7 +247,7 @@ def pause(target: Target, topic: TopicArgument, name: NameArgument) -> None:
 @app.command()
 @with_target
 def resume(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Let takes of a group get messages again."""
+    """Resume a group: takes return messages again."""
     with target.connect() as client:
         _change(target, client.topic(topic).group(name), f"Resumed group {name}", {"paused": False})
 
@@ -264,7 +268,7 @@ def seek(
         typer.Option(metavar="PLACE", help="After a message id, at a time, at start or at end."),
     ],
 ) -> None:
-    """Drop all that is open, and read on from another place."""
+    """Drop all open messages, and continue from another place."""
     place = _place(to, "--to")
     with target.connect() as client:
         moved = client.topic(topic).group(name).seek(place)

@@ -41,16 +41,16 @@ ShardsOption = Annotated[
         min=1,
         max=SHARDS_MAX,
         metavar="COUNT",
-        help="Divide the store into so many shards, each with tables, transactions and writes of "
-        "its own. This cannot be changed later.",
+        help="Divide the store into this number of shards, each with its own tables, "
+        "transactions and writes. This cannot be changed later.",
     ),
 ]
 ShardByOption = Annotated[
     ShardBy | None,
     typer.Option(
         "--shard-by",
-        help="All topics of a namespace are in one shard, which is the default, or each topic is "
-        "where its name says. Transactions use the topics of one shard.",
+        help="Assign topics to shards by their namespace, which is the default, or by their own "
+        "name. A transaction uses topics of one shard.",
     ),
 ]
 AdminOption = Annotated[str | None, typer.Option(metavar="HOST:PORT", help=_ADMIN_HELP)]

@@ -170,7 +170,7 @@ def put(
     new: Annotated[bool, typer.Option("--new", help="Only if there is no value yet.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put a value at a path, whether there is one or not, and show its version."""
+    """Put a value at a path, whether one exists or not, and show its version."""
     if (value is None) == (file is None):
         raise typer.BadParameter("give either VALUE or --file")
     if new and version is not None:
@@ -222,13 +222,13 @@ def watch(
     path: TopArgument = "/",
     *,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="COUNT", help="End after so many changes.")
+        int | None, typer.Option(min=1, metavar="COUNT", help="End after this number of changes.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print each change of a path and of the paths below it, until Ctrl-C.
 
-    Changes during a lost connection are not printed, but the loss of the connection is.
+    Changes made while the connection is lost are not printed, but the loss is.
     """
     target = answering(context, as_json=as_json)
 

@@ -43,7 +43,7 @@ def _row(namespace: Namespace) -> tuple[str, ...]:
 @app.command("list")
 @with_target
 def list_namespaces(target: Target) -> None:
-    """List the namespaces that have settings; the others have the server's limits."""
+    """List the namespaces that have settings; the server's limits apply to the others."""
     with target.connect(StoreAccess.READ) as client:
         found = in_order(client.namespaces.namespaces())
     target.answer_list(_HEADS, map(_row, found), [*map(namespace_record, found)])
@@ -92,7 +92,7 @@ def declare(
 @app.command()
 @with_target
 def delete(target: Target, name: NameArgument) -> None:
-    """Delete a namespace's settings. Its topics stay, and have the server's limits."""
+    """Delete a namespace's settings. Its topics remain, with the server's limits."""
     with target.connect() as client:
         client.namespaces.delete(name)
     target.answer(f"Namespace {name} has no settings any more.", {"deleted": name})

@@ -121,7 +121,7 @@ def poll(
 ) -> None:
     """Read messages, oldest first.
 
-    A line has the time in UTC, the id, the key and headers if there are any, and the payload.
+    Each line has the time in UTC, the id, the key and headers if any, and the payload.
     """
     has_start = after is not None or start != "start"
     if after is not None and start != "start":
@@ -259,7 +259,7 @@ def parse_transaction(text: str) -> Transaction | int:
     except OSError as error:
         reason = f"{text[1:]} cannot be read: {error.strerror}"
     except ValueError:
-        reason = "not base64; a file is given as @FILE"
+        reason = "not base64; write @FILE for a file"
     except InvalidRequest as error:
         reason = str(error)
     raise typer.BadParameter(reason, param_hint="--tx")

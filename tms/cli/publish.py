@@ -75,7 +75,7 @@ WritePointer = Annotated[
         "--tx",
         min=1,
         metavar="WRITE_POINTER",
-        help="Publish in this transaction, and print the ranges that `tms rollback` takes. "
+        help="Publish in this transaction, and print the ranges for `tms rollback`. "
         "Without messages, publish those that were stored with --buffer.",
     ),
 ]
@@ -109,7 +109,7 @@ KeySeparator = Annotated[
 Tombstone = Annotated[
     bool,
     typer.Option(
-        "--tombstone", help="Publish a message without payload: it says that the --key is gone."
+        "--tombstone", help="Publish a message without payload, which marks the --key as deleted."
     ),
 ]
 

@@ -72,7 +72,7 @@ def publish_all(
 ) -> None:
     """Publish to several topics in one transaction: all messages or none.
 
-    With --owner and --sequence you may repeat it in doubt: it is done only once.
+    With --owner and --sequence you may repeat it if its outcome is unknown: it is done only once.
     """
     by_topic = parse_lines(read_whole(file).split(b"\n"))
     count = sum(map(len, by_topic.values()))

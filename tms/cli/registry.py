@@ -8,12 +8,12 @@ from tms.cli.columns import counted
 from tms.cli.target import Target, with_target
 from tms.core.values.store_access import StoreAccess
 
-app = typer.Typer(help="Show the server's part in the schema registry.", no_args_is_help=True)
+app = typer.Typer(help="Show the server's role in the schema registry.", no_args_is_help=True)
 
 
 @app.callback()
 def registry() -> None:
-    """Show the server's part in the schema registry. The schemas are under `tms schema`."""
+    """Show the server's role in the schema registry. The schemas are under `tms schema`."""
 
 
 @app.command()

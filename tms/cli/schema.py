@@ -208,11 +208,13 @@ def delete(
     version: VersionOption = None,
     permanent: Annotated[
         bool,
-        typer.Option("--permanent", help="Delete for good; only what was soft-deleted before."),
+        typer.Option(
+            "--permanent", help="Delete permanently; only versions that were soft-deleted before."
+        ),
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete one version or all, softly or for good. Ids of soft-deleted ones can still be read."""
+    """Delete one version or all, softly or for good. Soft-deleted ones can still be read by id."""
     if permanent:
         named = subject if version is None else f"version {version} of {subject}"
         confirm(f"Delete {named} for good?", is_sure=yes)

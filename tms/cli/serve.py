@@ -110,9 +110,9 @@ def _load(config: Path | None, flags: dict[str, object]) -> Loaded:
 
 
 def _serve(*, config: Path | None, **flags: object) -> None:
-    """Run a server until Ctrl-C or SIGTERM; then it finishes the requests that it has accepted.
+    """Run a server until Ctrl-C or SIGTERM; it then finishes the requests that it has accepted.
 
-    `tms config` explains each setting, also those that are seldom needed, and names its environment
+    `tms config` explains each setting, including rarely used ones, and names its environment
     variable.
     """
     settings = _load(config, flags).settings
@@ -185,7 +185,7 @@ def _show(
 ) -> None:
     """Show the settings of a server.
 
-    Each with its value, where that comes from, and what it means. Takes the options of
+    Shows the value, source and meaning of each setting. Takes the options of
     `tms serve`, to show what they would do.
     """
     target: Target = context.obj

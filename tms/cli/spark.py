@@ -35,13 +35,17 @@ Topics = Annotated[
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(metavar="REGEX", help="Instead of names: all topics whose whole name matches."),
+    typer.Option(
+        metavar="REGEX", help="Instead of names: a pattern that matches whole names of topics."
+    ),
 ]
 Start = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="The publish time to begin at: ISO 8601 or milliseconds."),
 ]
-End = Annotated[str | None, typer.Option(metavar="TIME", help="The publish time to end before.")]
+End = Annotated[
+    str | None, typer.Option(metavar="TIME", help="The publish time before which to end.")
+]
 Schema = Annotated[
     str | None,
     typer.Option(
@@ -123,7 +127,7 @@ def replay(
     start: Start = None,
     end: End = None,
     envelope: Annotated[
-        bool, typer.Option("--envelope", help="Publish JSON objects that have the old ids.")
+        bool, typer.Option("--envelope", help="Publish JSON objects that contain the old ids.")
     ] = False,
     name: Annotated[
         str | None,

@@ -21,12 +21,12 @@ _HEADS = ("READER", "TOPIC", "KIND", "BEHIND", "OLDEST", "OPEN")
 _MIB = 1024 * 1024
 _MS_PER_S = 1000
 
-Open = Annotated[bool, typer.Option("--open", help="Open it in a browser too.")]
+Open = Annotated[bool, typer.Option("--open", help="Also open it in a browser.")]
 
 
 @with_target
 def status(target: Target) -> None:
-    """Show what is wrong with a server, its rates, and how far each reader is behind."""
+    """Show a server's findings, its rates, and the lag of each reader."""
     first = decode_status(target.ask("GET", f"{_PATH}?limit={_PAGE}"))
     readers, next_reader = [*first.readers], first.next_reader
     while next_reader is not None:
@@ -49,7 +49,7 @@ def ui(target: Target, *, opens: Open = False) -> None:
 
 def _lines(told: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
     if not told.findings:
-        yield "Nothing is wrong."
+        yield "No findings."
     for each in told.findings:
         urgent = "URGENT " if each.is_urgent else ""
         yield printable(f"{urgent}{each.where}: {each.text} {each.advice}")
@@ -60,18 +60,18 @@ def _lines(told: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
             f"Out: {told.messages_out_s:.1f} messages/s, {bytes_out / _MIB:.3f} MiB/s."
         )
     if told.oldest_transaction is not None:
-        who = f" of {printable(told.oldest_client)}" if told.oldest_client else ""
+        who = f" of client {printable(told.oldest_client)}" if told.oldest_client else ""
         are = "transaction is" if told.in_progress == 1 else "transactions are"
         yield (
-            f"{told.in_progress} {are} in progress, the oldest "
-            f"{told.oldest_transaction}{who} for {span(told.oldest_age_ms or 0)}."
+            f"{told.in_progress:,} {are} in progress. The oldest is "
+            f"{told.oldest_transaction}{who}, {span(told.oldest_age_ms or 0)} old."
         )
     if told.store_bytes is not None and told.free_bytes is not None:
         full = told.full_in_s
-        soon = "" if full is None else f", which are full in {span(int(full * _MS_PER_S))}"
+        soon = "" if full is None else f", and full in {span(int(full * _MS_PER_S))}"
         yield (
-            f"The store takes {told.store_bytes // _MIB} MiB; "
-            f"{told.free_bytes // _MIB} MiB are free{soon}."
+            f"The store uses {told.store_bytes // _MIB:,} MiB; "
+            f"{told.free_bytes // _MIB:,} MiB are free{soon}."
         )
     if readers:
         yield aligned(_HEADS, [_row(each) for each in readers])
@@ -82,7 +82,7 @@ def _row(each: ReaderLag) -> tuple[str, ...]:
         each.name,
         f"{each.namespace}:{each.topic}",
         "group" if each.kind == "shared" else "subscription",
-        f"{each.messages}{'+' if each.is_at_least else ''}",
+        f"{each.messages:,}{'+' if each.is_at_least else ''}",
         span(int(each.seconds * _MS_PER_S)) if each.messages else "-",
-        str(each.open) if each.kind == "shared" else "-",
+        f"{each.open:,}" if each.kind == "shared" else "-",
     )

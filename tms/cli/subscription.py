@@ -70,7 +70,7 @@ def create(
 def list_positions(target: Target, topic: TopicArgument) -> None:
     """List a topic's subscriptions, and the id of the last message each has consumed.
 
-    A shared one is a group; its id is the one behind which it began.
+    A shared one is a group; its id is the one after which it began.
     """
     with target.connect(StoreAccess.READ) as client:
         found = in_order(client.topic(topic).subscriptions())

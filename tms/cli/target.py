@@ -35,7 +35,7 @@ URL_HELP = (
 )
 NAMESPACE_HELP = "The namespace of the topics."
 
-CA_HELP = "The certificates that an https:// server is trusted by.  [env: TMS_CA]"
+CA_HELP = "The trusted certificates for an https:// server.  [env: TMS_CA]"
 _WHO_ASKS = (
     "A file with the token to send.  [env: TMS_TOKEN_FILE, or the token itself in TMS_TOKEN; else "
     "~/.config/tms/token]"

@@ -40,7 +40,7 @@ Timeout = Annotated[
     int | None,
     duration(
         "--timeout",
-        told="After how long it becomes invalid; by default the server's setting, 30.",
+        told="The time after which it becomes invalid; by default the server's setting, 30.",
         whole=True,
         least_s=1,
     ),
@@ -52,7 +52,7 @@ Home = Annotated[
     str | None,
     typer.Option(
         metavar="TOPIC",
-        help="A topic that the transaction will use, for a store that has shards by topic.",
+        help="A topic that the transaction will use; for a store with shards by topic.",
     ),
 ]
 Before = Annotated[
@@ -96,7 +96,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
 @app.command()
 @with_target
 def show(target: Target, transaction_id: TransactionArgument) -> None:
-    """Show the state of a transaction, also if it ended recently."""
+    """Show the state of a transaction, even if it ended recently."""
     with target.connect(StoreAccess.READ) as client:
         facts = info_record(client.transactions.info(transaction_id))
     told = {key: value for key, value in facts.items() if value not in (None, "", [])}
@@ -136,7 +136,7 @@ def commit(target: Target, transaction_id: TransactionArgument) -> None:
 def abort(target: Target, transaction_id: TransactionArgument) -> None:
     """End a transaction, and roll back the publishes that were not yet rolled back.
 
-    Where the server cannot do that, the transaction becomes invalid, and readers skip its messages.
+    If the server cannot do that, the transaction becomes invalid, and readers skip its messages.
     """
     with target.connect() as client:
         status = client.transactions.abort(transaction_id)
@@ -149,7 +149,7 @@ def abort(target: Target, transaction_id: TransactionArgument) -> None:
 @app.command()
 @with_target
 def invalidate(target: Target, transaction_id: TransactionArgument) -> None:
-    """End a transaction that nobody will end any more: readers skip its messages."""
+    """End a transaction that no program will end: readers skip its messages."""
     with target.connect() as client:
         client.transactions.invalidate(transaction_id)
     target.answer(f"{transaction_id} is invalid now.", {"invalidated": str(transaction_id)})
@@ -160,7 +160,7 @@ def invalidate(target: Target, transaction_id: TransactionArgument) -> None:
 def truncate(target: Target, ids: Ids = None, before: Before = None) -> None:
     """Remove transactions from the invalid list.
 
-    Only do it if none of their messages are left, because these would become visible.
+    Do this only if none of their messages are left, because they would become visible.
     """
     if bool(ids) == (before is not None):
         raise typer.BadParameter("give either ids or --before")

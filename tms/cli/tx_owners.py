@@ -48,7 +48,7 @@ def list_owners(
 @app.command()
 @with_target
 def forget(target: Target, owner: Owner) -> None:
-    """Forget an owner: then anybody may use its name, and commit its sequences again."""
+    """Forget an owner, so that anybody may use its name and commit its sequences again."""
     with target.connect() as client:
         client.transactions.forget_owner(owner)
     target.answer(f"Forgot {owner}.", {"forgotten": owner})

@@ -72,7 +72,7 @@ def check_agreement(own: Instance, instances: Iterable[Instance]) -> None:
                 f"{ours}: give all servers the same"
             )
         _log.warning(
-            "server %d, at %s, has %s, and this one %s", other.id, other.address, told, ours
+            "server %d at %s has %s, but this one has %s", other.id, other.address, told, ours
         )
 
 
@@ -103,7 +103,7 @@ async def agreed_sharding(
         except TmsError as error:
             if await metadata.get(LEASE) is not None:
                 return None
-            _log.warning("this server waits until it knows whether the store has shards: %s", error)
+            _log.warning("waiting to learn whether the store has shards: %s", error)
             await asyncio.sleep(_RETRY_S)
             continue
         if sharding is not None:

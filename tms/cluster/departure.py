@@ -44,4 +44,8 @@ async def free_if_last(
         if record is not None and await is_last(store, own.holder, own.lease_s):
             await asyncio.to_thread(free, record.token)
     except (TmsError, TimeoutError) as error:
-        _log.warning("%s may not be free (`tms cluster release`): %s", own.store, error)
+        _log.warning(
+            "%s may still be in use by the cluster (see `tms cluster release`): %s",
+            own.store,
+            error,
+        )

@@ -40,7 +40,7 @@ async def raise_when_all_know(
                 await raise_format()
                 return
         except TmsError as error:
-            _log.warning("the format of the store is not raised yet: %s", error)
+            _log.warning("cannot upgrade the store's format yet: %s", error)
         await asyncio.sleep(look_s)
 
 

@@ -154,7 +154,7 @@ class Holding:
             await self._store.put(self._path, lease_codec.encode(released), self._version)
             self._record = released
         except TmsError as error:
-            _log.warning("the lease was not given back, and will expire: %s", error)
+            _log.warning("could not release the lease, which will expire: %s", error)
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:

@@ -301,7 +301,7 @@ class Member:
             return None  # somebody else was quicker, or the leader is back
         ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
         lease = Lease(token, record.lease_s, self._clock, sent_s, **ceilings)
-        _log.info("this server takes over %s, with token %d", self._own.store, token)
+        _log.info("taking over %s, with token %d", self._own.store, token)
         return record, stat.version, lease, wait_s
 
     async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
@@ -327,9 +327,9 @@ class Member:
         try:
             await asyncio.wait({leading, renewing, ending}, return_when=asyncio.FIRST_COMPLETED)
             if renewing.done():
-                reason = "does not reach the store, and gives the lease to a server that does"
+                reason = "does not reach the store, and gives up the lease to a server that does"
                 if not holding.is_given_up:
-                    reason = "does not lead any more, because another server has claimed the lease"
+                    reason = "no longer leads, because another server has claimed the lease"
                     self._presence.registration.renew(self._time.now_ms())
                 _log.error("this server %s; it closes %s", reason, self._own.store)
                 lease.end()

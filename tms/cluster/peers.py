@@ -121,8 +121,8 @@ class PeerWatch:
                 kind=FindingKind.SERVER_UNREACHED,
                 where=f"server {each.id}",
                 text=f"Most other servers do not reach it at {each.address}, so it leads nothing.",
-                advice="Look whether its --advertise is right, and whether it is given to no other "
-                "server; and at the network between them.",
+                advice="Check that its --advertise is right and that no other server uses the same "
+                "address, and check the network between the servers.",
             )
             for each in self._instances
             if each.id in unreachable
@@ -133,7 +133,7 @@ class PeerWatch:
             try:
                 await self._look()
             except TmsError as error:
-                _log.debug("the other servers are not known now: %s", error)
+                _log.debug("cannot read the list of servers: %s", error)
             await asyncio.sleep(self._every_s)
 
     async def _look(self) -> None:

@@ -54,7 +54,7 @@ class StoreWatch:
         """Whether this server gave a lease up, and has not registered anew since."""
         self._watching: asyncio.Task[None] | None = None
         self.on_reached: list[Callable[[], None]] = []
-        """Called when the store is reached after it was not."""
+        """Called when the store is reachable after it was not."""
 
     def open(self) -> None:
         """Begin."""
@@ -83,7 +83,7 @@ class StoreWatch:
         except Exception as error:
             reach.failed(sent_s, self._clock.now_s())
             if not was_failing:
-                _log.warning("the store is not reached: %s", error or "no answer in time")
+                _log.warning("the store is unreachable: %s", error or "no answer in time")
                 self._registration.tell_reached(None)
             if not isinstance(error, TmsError | TimeoutError):
                 raise
@@ -93,7 +93,7 @@ class StoreWatch:
                 self._has_given_up = False
                 self._registration.renew(self._time.now_ms())
             if not was_reached:
-                _log.info("the store is reached")
+                _log.info("the store is reachable")
                 self._registration.tell_reached(self._time.now_ms())
                 for call in self.on_reached:
                     call()

@@ -151,7 +151,7 @@ class ResourceLock:
             except MetadataClosed:
                 self._expire()
             except RequestError as error:
-                _log.warning("lock %s cannot be put back: %s", self._path, error)
+                _log.warning("cannot restore lock %s: %s", self._path, error)
                 self._expire()
 
     async def close(self) -> None:

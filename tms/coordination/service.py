@@ -196,7 +196,7 @@ class CoordinationService:
             try:
                 await step()
             except TmsError as error:
-                _log.warning("not given back, but it will end with the session: %s", error)
+                _log.warning("not released, but it will end with the session: %s", error)
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -206,4 +206,4 @@ async def _undone(taking: "asyncio.Task[ResourceLock]") -> None:
         lock = await taking
         await lock.release()
     except TmsError as error:
-        _log.info("a cancelled call: its lock was not taken, or not given back: %s", error)
+        _log.info("a cancelled call did not take its lock, or did not release it: %s", error)

@@ -45,7 +45,7 @@ async def take(
             raise LockBusy(path=path, reason=reason)
         await _delete(store, found.stat)
         steal = steal and found.stat.created_revision == token
-    raise LockBusy(path=path, reason="too many callers want it")
+    raise LockBusy(path=path, reason="too many concurrent callers")
 
 
 def _is_kept(found: Value, content: bytes, token: int | None) -> bool:

@@ -103,7 +103,7 @@ class Limits:
     )
     clock_hold_s: float = _seldom(
         3_600.0,
-        "How long the server waits before it believes a larger step of the clock; 0: not at all.",
+        "How long the server waits before it believes a larger step of the clock; 0 disables it.",
         zero=True,
     )
 
@@ -144,7 +144,7 @@ class Limits:
 
     queue_bytes_max: int = _setting(
         64 * 1024 * 1024,
-        "The most bytes that wait to be written. Beyond it, publishers get 503.",
+        "The most bytes in the write queue. Beyond it, publishers get 503.",
     )
     queue_requests_max: int = 10_000
     """The most publishes that wait to be written. Beyond it, publishers get 503."""

@@ -103,7 +103,7 @@ class SubscriptionLags:
             try:
                 await self._look()
             except TmsError as error:
-                _log.warning("the lags of subscriptions could not be read: %s", error)
+                _log.warning("cannot read the lags of subscriptions: %s", error)
 
     async def _look(self) -> None:
         found = await self._threads.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)

@@ -131,7 +131,7 @@ class MarkTimer:
         try:
             await self._writer.submit(_Put(self._mark))
         except TmsError as error:
-            _log.warning("the mark of the time could not be put: %s", error)
+            _log.warning("cannot store the time mark: %s", error)
 
 
 class _Put(Write):

@@ -156,7 +156,7 @@ class Topics:
             old = self._tables.metadata.get(topic_id)
             new = changed(old)
             if not self._tables.metadata.replace(old, new):
-                raise StoreUnavailable(reason="the topic was changed at the same time")
+                raise StoreUnavailable(reason="the topic was changed concurrently")
             self._count.changed(new.exists - (old is not None and old.exists))
             return new
 

@@ -113,7 +113,7 @@ class Following:
                 await self._bring_up_to_date()
             except TmsError as error:
                 level = logging.INFO if self._is_failing else logging.WARNING
-                _log.log(level, "%s does not succeed yet: %s", self._name, error)
+                _log.log(level, "%s has not succeeded yet: %s", self._name, error)
                 self._is_failing = True
                 with suppress(TimeoutError):
                     # `wait_for` may lose a cancellation that comes as something happens.

@@ -19,5 +19,5 @@ async def once_reached(ask: Callable[[], Awaitable[T]]) -> T:
         try:
             return await ask()
         except MetadataUnavailable as error:
-            _log.warning("this server waits for the metadata store: %s", error)
+            _log.warning("waiting for the metadata store: %s", error)
         await asyncio.sleep(RETRY_S)

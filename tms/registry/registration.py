@@ -81,7 +81,9 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     if mode is not Mode.IMPORT:
         check_fits(known, subject, schema)
     if state.versions_count >= limits.schemas_max:
-        raise RegistryError(TOO_LARGE, reason=f"There may be {limits.schemas_max} versions at most")
+        raise RegistryError(
+            TOO_LARGE, reason=f"The limit of {limits.schemas_max} versions is reached"
+        )
     number = _number(state, subject, request.version, mode)
     if mode is not Mode.IMPORT:
         is_named = request.names_version or request.is_numbered

@@ -133,7 +133,7 @@ class _Walk:
         """Add the texts that references lead to. Raises `RegistryError` (42201)."""
         limits = self.known.limits
         if references and depth > limits.references_depth_max:
-            reason = f"References lead further than {limits.references_depth_max} steps"
+            reason = f"References are nested more than {limits.references_depth_max} levels deep"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
         for each in references:
             name, met = each.name, (each.subject, each.version)

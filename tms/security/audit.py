@@ -53,7 +53,7 @@ class Drops:
             if self._told_ms is not None and now_ms - self._told_ms < _MINUTE_MS:
                 return
             self._told_ms = now_ms
-            _log.warning("%d lines of the audit have been lost so far: %s", self.count, reason)
+            _log.warning("lost %d lines of the audit so far: %s", self.count, reason)
 
 
 class Destination(Protocol):

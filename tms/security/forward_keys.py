@@ -85,7 +85,7 @@ class ForwardKeys:
         try:
             await self._bring_up_to_date()
         except ValueUnreadable as error:  # until it is changed it stays so
-            _log.warning("the keys of forwards cannot be renewed: %s", error)
+            _log.warning("cannot renew the keys for forwarded requests: %s", error)
 
     async def _bring_up_to_date(self) -> None:
         """Read the keys, and put another before them if that is due."""
@@ -123,6 +123,6 @@ def _decoded(data: bytes) -> tuple[_Key, ...]:
         raise ValueUnreadable(path=PATH, reason=str(error)) from error
     if any(len(key.secret) != _SECRET_BYTES or not _ID.fullmatch(key.id) for key in keys):
         raise ValueUnreadable(
-            path=PATH, reason=f"a key has an id of 0-9 and a-z, and {_SECRET_BYTES} bytes"
+            path=PATH, reason=f"a key needs an id of 0-9 and a-z, and {_SECRET_BYTES} bytes"
         )
     return keys[:KEPT]

@@ -217,7 +217,7 @@ class WebKeys:
         if not self._is_failing:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             told = without_credentials(f"{self._source}: {reason}")
-            _log.warning("keys cannot be read, so the earlier ones stay valid: %s", told)
+            _log.warning("cannot read keys, so the earlier ones remain valid: %s", told)
         self._is_failing = True
 
 

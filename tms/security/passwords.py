@@ -229,7 +229,7 @@ class PasswordVerifier:
             self._names = names_of(self._file.read())
         except (OSError, PasswordsUnreadable) as error:
             _log.warning(
-                "%s is not valid, so its earlier content stays in force: %s", self._file.path, error
+                "%s is not valid, so its earlier content still applies: %s", self._file.path, error
             )
             return
         self._remembered.clear()

@@ -216,7 +216,7 @@ class RegistryPart:
             try:
                 await self.registry.log.read_to_end()
             except RegistryError as error:
-                _log.warning("the schemas have not been read yet: %s", error)
+                _log.warning("cannot read the schemas yet: %s", error)
                 await asyncio.sleep(RETRY_S)
 
     def _keep(self, task: "asyncio.Task[None]") -> None:

@@ -54,7 +54,7 @@ class SecuritySettings(LimitSettings):
     auth_open_docs: bool = seldom(False, "Show /docs and /openapi.json to everybody.")
     auth_stale_s_max: float = seldom(
         60.0,
-        "How long rules and tokens are valid after the last sign of the metadata store. Then "
+        "How long rules and tokens are valid after the last response of the metadata store. Then "
         "everybody except superusers gets 503.",
         ge=3,
     )
@@ -77,12 +77,12 @@ class SecuritySettings(LimitSettings):
     tls_key: str = setting("", "The file of the certificate's key.")
     tls_client_ca: str = seldom(
         "",
-        "A file of the certificates that clients are trusted by. A client's certificate names its "
+        "A file of trusted certificates for clients. A client's certificate names its "
         "principal by its URI, else by its common name.",
     )
     tls_ca: str = seldom(
         "",
-        "A file of the certificates that other servers are trusted by. Without it, those of the "
+        "A file of trusted certificates for other servers. Without it, those of the "
         "machine are used.",
     )
     audit_file: str = seldom(

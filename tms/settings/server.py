@@ -43,7 +43,7 @@ class Settings(SecuritySettings):
     )
 
     registry_mode: Literal["active", "master"] = setting(
-        "active", "Every server writes schemas, or a master. The master is elected."
+        "active", "Whether every server writes schemas, or only a master. The master is elected."
     )
     registry_master_eligible: bool = seldom(
         True, "Whether this server may become the master of the registry."

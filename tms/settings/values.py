@@ -55,12 +55,13 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     store: str = setting(
         "leveldb:./tms-data",
-        "The place of the data. It is leveldb:, memory: or hbase://. memory: is lost when the "
+        "The URL of the store. It is leveldb:, memory: or hbase://. memory: is lost when the "
         "server ends. For HBase, give its Thrift gateway, hbase://HOST:PORT/PREFIX; `tms init` "
         "creates the tables.",
     )
     listen: str = setting(
-        "127.0.0.1:11015", "The address; port 0 is any free one. IPv6 is written as [::1]:PORT."
+        "127.0.0.1:11015",
+        "The address to listen on; port 0 is any free one. IPv6 is written as [::1]:PORT.",
     )
     metadata: str = setting(
         "",
@@ -93,7 +94,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     hold_s: float = seldom(
         5.0,
-        "How long a request waits at most if its shard has no leader just then.",
+        "How long a request waits if its shard has no leader.",
         ge=0,
         le=60,
     )
@@ -143,7 +144,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     hbase_connections: int = setting(8, "The most connections to HBase's Thrift gateway.", gt=0)
     hbase_timeout_s: float = setting(
         30.0,
-        "How long to wait for an answer of the gateway. Set the gateway's own "
+        "How long to wait for an answer from the gateway. Set the gateway's own "
         "hbase.client.operation.timeout to less, so that a call has ended there before it is "
         "repeated.",
         gt=0,

@@ -100,7 +100,7 @@ class SparkServer:
         try:
             welcome = msgspec.json.decode(answer, type=_Welcome)
         except msgspec.MsgspecError:
-            raise NotTms(url=self._url, reason="it answers other JSON") from None
+            raise NotTms(url=self._url, reason="the answer is other JSON") from None
         if not welcome.arrow:
             raise without_arrow(self._url)
 

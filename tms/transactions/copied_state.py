@@ -153,9 +153,9 @@ def _later(owner: str, one: LastCommit, other: LastCommit) -> LastCommit:
         if len(told) > 1:
             raise CopyRefused(
                 owner=owner,
-                reason=f"shards know another {what} of it, so that it is not clear which of its "
-                "sequences were committed: have its last work done, and forget it there with `tms "
-                "tx owners forget NAME`",
+                reason=f"shards have different values of its {what}, so it is unclear "
+                "which of its sequences were committed: finish its last work, and forget it there "
+                "with `tms tx owners forget NAME`",
                 **{f"{what}s": sorted(map(str, told))},
             )
     later = max(one, other, key=lambda commit: commit.sequence)

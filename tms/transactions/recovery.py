@@ -124,6 +124,6 @@ def _apply(state: TransactionState, sequence: int, row: bytes) -> int:
             state.apply(edit)
     except (LookupError, ValueError):
         raise StoreCorrupt(
-            table="transaction", sequence=sequence, reason="an edit cannot follow"
+            table="transaction", sequence=sequence, reason="an edit does not fit the state"
         ) from None
     return len(edits)

@@ -308,7 +308,7 @@ class TransactionService:
                 await self._expire()
                 await self._snapshots.write_if_due()
             except TmsError as error:
-                _log.warning("transactions wait: %s", error)
+                _log.warning("transactions have to wait: %s", error)
 
     async def _expire(self) -> None:
         with suppress(StoreUnavailable, OutcomeUnknown):

@@ -91,6 +91,6 @@ class Snapshots:
                 ):
                     pass
         except StoreUnavailable as error:
-            _log.warning("no snapshot of transactions could be written: %s", error)
+            _log.warning("cannot write a snapshot of transactions: %s", error)
         else:
             _log.debug("wrote a snapshot of transactions, %d bytes, at row %d", len(data), row)

@@ -110,7 +110,7 @@ class PublishedAllBody(msgspec.Struct):
     transaction_id: ToldPointer
     duplicate: Annotated[
         bool,
-        msgspec.Meta(description="The sequence was committed before; nothing was done now."),
+        msgspec.Meta(description="The sequence was committed earlier, so nothing was done now."),
     ]
 
 
@@ -139,7 +139,7 @@ class RollbackBody(WrittenBody, forbid_unknown_fields=True, kw_only=True):
 
 
 class PollBody(msgspec.Struct, forbid_unknown_fields=True):
-    """From where on to read, and how much."""
+    """Where to start reading, and how much to read."""
 
     startFrom: Annotated[  # noqa: N815
         str | int | dict[str, str | int] | None,

@@ -8,7 +8,7 @@ from msgspec import Meta
 from tms.wire.json_fields import TIME, described_by
 
 _Who = Annotated[
-    str, Meta(description="A principal, `group:NAME`, or `*` for everybody who is authenticated.")
+    str, Meta(description="A principal, `group:NAME`, or `*` for all authenticated callers.")
 ]
 _Effect = Annotated[str, Meta(description="allow or deny.")]
 _Kind = Annotated[str, Meta(description="topic, server or subject.")]
@@ -25,7 +25,7 @@ _Ends = Annotated[
 
 
 class RuleRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A rule that is to be in force."""
+    """A rule to add."""
 
     who: _Who
     actions: list[str]
@@ -50,7 +50,7 @@ class RuleBody(msgspec.Struct):
 
 
 class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A token that is to be made."""
+    """A token to create."""
 
     principal: str
     groups: list[str] = []
@@ -68,7 +68,7 @@ class TokenBody(msgspec.Struct):
 
 
 class NewTokenBody(msgspec.Struct):
-    """A token, told this once."""
+    """A token, shown only once."""
 
     id: str
     token: str
@@ -77,7 +77,7 @@ class NewTokenBody(msgspec.Struct):
 
 
 class RulingBody(msgspec.Struct):
-    """Whether somebody may do something, and why."""
+    """Whether a principal may do something, and why."""
 
     allowed: bool
     reason: str

@@ -45,19 +45,19 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class NewPositionBody(PositionBody):
-    """A new position; null is before the oldest message."""
+    """A new position; null means before the oldest message."""
 
     kind: Annotated[Literal["single"], described_by({"const": "single"})] = "single"
 
 
 class _GroupChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """Settings to change; what is missing stays."""
+    """Settings to change; missing ones stay as they are."""
 
     expected_version: Version | None = None
 
 
 class _NewGroup(msgspec.Struct, forbid_unknown_fields=True):
-    """A new group; it begins before the oldest message, unless `after` or `time_ms` says where."""
+    """A new group; it begins before the oldest message by default, or at `after` or `time_ms`."""
 
     kind: Annotated[Literal["shared"], described_by({"const": "shared"})]
     after: Place | None = None
@@ -85,7 +85,7 @@ class _KindBody(msgspec.Struct):
 
 
 class GroupStateBody(msgspec.Struct):
-    """A moment of a group; unread messages are counted up to 10,000, or 8 MiB of them."""
+    """The state of a group; unread messages are counted up to 10,000, or 8 MiB."""
 
     through: MessageIdText | None
     unread: Count
@@ -135,7 +135,7 @@ class OpenBody(msgspec.Struct):
 
 
 class SeekBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A place to read on from: behind an id, at an end, or at a time."""
+    """A place to continue from: after an id, at an end, or at a time."""
 
     after: Place | None = None
     time_ms: TimeMs | None = None

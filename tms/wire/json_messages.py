@@ -35,8 +35,8 @@ _NULL: Json = {"type": "null"}
 _WITH_KEY: Json = {
     "type": "object",
     "description": (
-        "A message with a key or headers. A message with payload null needs a key, and says that "
-        "this key is gone (a tombstone)."
+        "A message with a key or headers. A message with payload null needs a key, and marks "
+        "this key as deleted (a tombstone)."
     ),
     "required": ["payload"],
     "properties": {
@@ -90,7 +90,7 @@ GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY)
 
 
 class MessageBody(msgspec.Struct):
-    """A message, as a poll answers it."""
+    """A message, as returned by a poll."""
 
     id: MessageIdText
     timestamp: Annotated[Int64, described_by({**TIME, "description": "The time of publishing."})]

@@ -13,7 +13,7 @@ from tms.wire.json_values import decode, decode_answer
 SettingsBody = msgspec.defstruct(
     "SettingsBody",
     [(each.name, each.type, None) for each in fields(NamespaceSettings)],
-    namespace={"__doc__": "The settings; for null, or nothing, the server's limit applies."},
+    namespace={"__doc__": "The settings; if one is null or missing, the server's limit applies."},
     forbid_unknown_fields=True,
 )
 
@@ -40,7 +40,7 @@ class NamespaceBody(msgspec.Struct):
             {
                 "type": "object",
                 "description": (
-                    "The settings that were given; for others, the server's limits apply."
+                    "The namespace's own settings; for others, the server's limits apply."
                 ),
                 "properties": SCHEMAS,
                 "additionalProperties": False,

@@ -32,7 +32,7 @@ class RangesAskedBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TopicRangeBody(msgspec.Struct):
-    """Where a topic starts and ends."""
+    """The start and end of a topic."""
 
     start: Annotated[
         str,
@@ -47,14 +47,14 @@ class TopicRangeBody(msgspec.Struct):
         described_by(
             {
                 **MESSAGE_ID,
-                "description": "All messages before this id have expired, none after it.",
+                "description": "All messages before this id have expired, and none after it.",
             }
         ),
     ]
 
 
 class RangesBody(msgspec.Struct):
-    """Where topics stand, by their names; null if there is no such topic."""
+    """The positions of topics, by name; null if the topic does not exist."""
 
     topics: dict[str, TopicRangeBody | None]
     time_ms: Annotated[int, described_by({**TIME, "description": "The server's clock."})]
@@ -65,9 +65,7 @@ class SplitBody(msgspec.Struct):
 
     start: MessageIdText
     end: EndIdText
-    bytes: Annotated[
-        int, described_by({**COUNT, "description": "An estimate; 0 if it is not known."})
-    ]
+    bytes: Annotated[int, described_by({**COUNT, "description": "An estimate; 0 if unknown."})]
 
 
 class SplitsBody(msgspec.Struct):
@@ -77,7 +75,7 @@ class SplitsBody(msgspec.Struct):
 
 
 class ReachBody(msgspec.Struct):
-    """How far a range goes, and what is in it."""
+    """The end of a range, and its size."""
 
     end: EndIdText
     messages: Count

@@ -44,7 +44,7 @@ class OneInfoBody(InfoBody):
 
 
 class OwnerBody(msgspec.Struct):
-    """An owner of transactions that is remembered."""
+    """A remembered owner of transactions."""
 
     owner: str
     sequence: Count
@@ -56,7 +56,7 @@ class OwnerBody(msgspec.Struct):
 
 
 class SizeBody(msgspec.Struct):
-    """How many transactions the invalid list has."""
+    """The number of transactions on the invalid list."""
 
     size: Count
 

@@ -15,7 +15,7 @@ from tms.wire.json_values import decode_answer
 
 
 class StepBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A step that is accepted."""
+    """A step to accept."""
 
     step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
 

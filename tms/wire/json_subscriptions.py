@@ -18,14 +18,14 @@ class PositionBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MoveBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Where to move a subscription, and from which version."""
+    """The new position of a subscription, and its expected version."""
 
     after: MessageIdText
     expected_version: Version
 
 
 class SubscriptionBody(msgspec.Struct):
-    """A subscription; `after` is null before the oldest message, of a group where it began."""
+    """A subscription. `after` is null at the start of the topic; a group began after it."""
 
     name: str
     after: MessageIdText | None

@@ -44,7 +44,7 @@ from tms.wire.json_values import Int64, decode, decode_answer, encode
 _PARTS_MAX = 1_000
 Delivery = Annotated[
     Int64,
-    described_by({**COUNT, "format": "int64", "description": "The number that a take answered."}),
+    described_by({**COUNT, "format": "int64", "description": "The number that a take returned."}),
 ]
 Ids = Annotated[list[MessageIdText], msgspec.Meta(max_length=SETTLED_IDS_MAX)]
 MemberName = Annotated[
@@ -83,14 +83,14 @@ def id_of(text: str | None) -> bytes | None:
 
 
 class AcksBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Messages of a delivery; without ids, all that it still has."""
+    """Messages of a delivery; without ids, all that are left in it."""
 
     delivery: Delivery
     ids: Ids | None = None
 
 
 class NacksBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Messages of a delivery that failed; without a delay, the group's back-off counts."""
+    """Messages of a delivery that failed; without a delay, the group's back-off applies."""
 
     delivery: Delivery
     ids: Ids | None = None
@@ -113,7 +113,10 @@ class SettlePartsBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     release: Annotated[list[MessagesOfDelivery], msgspec.Meta(max_length=_PARTS_MAX)] = []
     extend: Annotated[
         Annotated[list[Delivery], msgspec.Meta(max_length=_PARTS_MAX)] | None,
-        msgspec.Meta(description="The leases that go on; empty: all that the member has."),
+        msgspec.Meta(
+            description="The deliveries whose leases to extend; if empty, all deliveries of the "
+            "member."
+        ),
     ] = None
     lease_s: LeaseS | None = None
     leave: bool = False
@@ -139,9 +142,9 @@ class TakeBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         Count | None,
         msgspec.Meta(description="A take with the same number gets the same delivery again."),
     ] = None
-    anew: Annotated[bool, msgspec.Meta(description="Release first what this name had before.")] = (
-        False
-    )
+    anew: Annotated[
+        bool, msgspec.Meta(description="First release all messages that this name had before.")
+    ] = False
     settle: SettleParts | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -157,18 +160,20 @@ RefusedMessageBody = Annotated[RefusedBody, described_by(reference("RefusedMessa
 
 
 class SettledBody(msgspec.Struct):
-    """The outcome of a settle; settled counts what was acknowledged."""
+    """The outcome of a settle; `settled` counts acknowledged messages."""
 
     settled: Count
     refused: list[RefusedMessageBody]
     lease_s: Annotated[
         float | msgspec.UnsetType,
-        msgspec.Meta(description="The seconds for which extend has extended, at least."),
+        msgspec.Meta(
+            description="The minimum number of seconds by which the leases were extended."
+        ),
     ] = msgspec.UNSET
 
 
 class TakenHeadBody(msgspec.Struct):
-    """The answer to a take, without its messages; the attempts are 1 where there are none."""
+    """The answer to a take, without its messages; without `attempts`, all attempts are 1."""
 
     delivery: Delivery | None
     lease_s: float

@@ -14,7 +14,7 @@ _BYTES = reference("GivenBytes")
 
 
 class DecodedBody(msgspec.Struct, omit_defaults=True):
-    """A message, as its schemas say."""
+    """A message, decoded by its schemas."""
 
     id: MessageIdText
     value: Annotated[

@@ -15,16 +15,14 @@ class TopicBody(msgspec.Struct):
 
 
 class TrimBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Before which time a topic is trimmed."""
+    """The time before which to trim a topic."""
 
     before: Annotated[
         int | str,
         described_by(
             {
                 **one_of(TIME, MESSAGE_ID),
-                "description": (
-                    "Milliseconds since 1970, or a message id, of which the time is used."
-                ),
+                "description": ("Milliseconds since 1970, or a message id, whose time is used."),
             }
         ),
     ]

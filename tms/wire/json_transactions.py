@@ -60,9 +60,8 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
         IfOpen,
         msgspec.Meta(
             description=(
-                "The rule for an older open transaction of the owner: this one is refused, or the "
-                "older one is invalidated, or, if the sequence is the same, the older one is the "
-                "answer."
+                "The rule for an older open transaction of the owner: refuse this one, "
+                "invalidate the older one, or, if the sequence is the same, return the older one."
             )
         ),
     ] = IfOpen.REFUSE
@@ -73,7 +72,8 @@ class StartedBody(msgspec.Struct):
 
     transaction_id: ToldPointer
     write_pointer: Annotated[
-        str, described_by({**POINTER, "description": "To publish with, from now on."})
+        str,
+        described_by({**POINTER, "description": "The write pointer for publishing from now on."}),
     ]
     read_pointer: Annotated[str, described_by(READ_POINTER)]
     transaction: Annotated[
@@ -84,7 +84,7 @@ class StartedBody(msgspec.Struct):
 
 
 class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Keys of the changes of a transaction: each value stands for one thing."""
+    """Keys of a transaction's changes: each value stands for one changed thing."""
 
     changes: list[MessageBytes]
 

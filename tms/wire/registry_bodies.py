@@ -35,7 +35,7 @@ class TagsBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SchemaRequest(msgspec.Struct, frozen=True):
-    """A schema that is sent: to register, to look up, or to compare."""
+    """A schema to register, to look up, or to compare."""
 
     schema: str | None = None
     schemaType: str | None = None  # noqa: N815  Confluent's name, as all of these
@@ -50,7 +50,7 @@ class SchemaRequest(msgspec.Struct, frozen=True):
 
 
 class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Tags to write into a version's schema, and what else its next version is to have."""
+    """Tags to write into a version's schema, and other parts of its next version."""
 
     new_version: Number | None = None
     tags_to_add: list[TagsBody] | None = None
@@ -62,7 +62,7 @@ class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a registration. A caller who may not read gets the numbers alone."""
+    """The answer to a registration. A caller that may not read gets only the numbers."""
 
     id: int
     version: int
@@ -124,7 +124,7 @@ class ContextIdBody(msgspec.Struct, frozen=True):
 
 
 class CompatibilityBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether a schema fits, and if that was asked for why it does not."""
+    """Whether a schema is compatible, and if requested the reasons why not."""
 
     is_compatible: bool
     messages: list[str] | UnsetType = UNSET
@@ -157,7 +157,7 @@ class _ConfigParts(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
 
 
 class ConfigSetBody(_ConfigParts, frozen=True, omit_defaults=True, kw_only=True):
-    """The settings of a scope once they were changed."""
+    """The settings of a scope after the change."""
 
     compatibility: str | None = None
 
@@ -169,13 +169,13 @@ class ConfigBody(_ConfigParts, frozen=True, omit_defaults=True, rename="camel", 
 
 
 class ModeBody(msgspec.Struct, frozen=True):
-    """A mode, to be set or as it is."""
+    """A mode, to set or as it is."""
 
     mode: str
 
 
 class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A server's part in the registry, and how far it has read."""
+    """A server's role in the registry, and how far it has read."""
 
     mode: Literal["active", "master"]
     role: Literal["master", "follower"] | None = None

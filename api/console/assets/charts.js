@@ -30,11 +30,12 @@
     new uPlot({
       width: element.clientWidth,
       height: 200,
+      legend: { mount: (_, legend) => element.prepend(legend), markers: { fill: (_, at) => strokes[at - 1] } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
       scales: { x: { range: (_, least, most) => [most - HOUR_S, most] }, y: { range: (_, least, most) => [Math.min(0, least ?? 0), (most ?? 0) > 0 ? most * 1.1 : 1] } },
       axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => clock(tick).slice(11, 16)) }, { ...axis, size: 80, ...(unit === "s" && { incrs }), values: (_, ticks) => ticks.map((tick) => told(tick, unit)) }],
-      series: [{ label: "time", value: (_, at) => at === null ? "-" : clock(at).slice(11, 19) }, ...names.map((label, at) => ({
-        label, stroke: strokes[at], width: 2, spanGaps: true, value: (_, value) => told(value, unit),
+      series: [{ label: "time", value: (_, at) => clock(at ?? data[0].at(-1)).slice(11, 19) }, ...names.map((label, at) => ({
+        label, stroke: strokes[at], width: 2, spanGaps: true, value: (_, value, series, point) => told(point === null ? data[series].at(-1) : value, unit),
       }))],
     }, data, element);
   };

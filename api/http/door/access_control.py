@@ -333,7 +333,7 @@ class AccessControl:
         admission = _of(request)
         admission.rules_epoch = -1  # also for others that were let in by the same decision
         if operation is None:
-            reason = "the groups have changed during the request: send it again"
+            reason = "the groups changed during the request: send it again"
             self.trail.unknown(request, NotAuthenticated("credentials_invalid", reason=reason))
         admission.caller = self._caller_of(session, admission.caller.part)
 
@@ -341,7 +341,7 @@ class AccessControl:
         """Return who asks of whom that has ended: a password may hold on, all else does not."""
         header = request.authorization
         if session.mechanism is not Scheme.BASIC or header is None:
-            reason = "they have expired, or were revoked, during the request"
+            reason = "they expired or were revoked during the request"
             self.trail.unknown(request, NotAuthenticated("credentials_invalid", reason=reason))
         return self._sessions.known(header) or await self._verified(request)
 

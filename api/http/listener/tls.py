@@ -29,7 +29,7 @@ class ServerTls:
         self._context = server_context(files)
         if is_read_by_others(files.key):
             _log.warning(
-                "tls_key: other users of this machine may read %s: chmod 600 it", files.key
+                "tls_key: other users of this machine can read %s: run chmod 600 on it", files.key
             )
 
     @property
@@ -54,7 +54,7 @@ class ServerTls:
             self._context = server_context(self._files)
         except ValueError as error:
             _log.error(
-                "the changed certificate is not valid, so the last one stays in use: %s", error
+                "the changed certificate is not valid, so the last one remains in use: %s", error
             )
         else:
             if self._to_others is not None:

@@ -78,7 +78,7 @@ class TlsListener:
             Handshake(self, accepted, str(address[0])).start()
 
     def _pause(self, error: OSError) -> None:
-        _log.error("no connections are accepted for %.0f s: %s", _PAUSE_S, error.strerror)
+        _log.error("accepting no connections for %.0f s: %s", _PAUSE_S, error.strerror)
         self.shared.loop.remove_reader(self._listening)
         self._resuming = self.shared.loop.call_later(_PAUSE_S, self._resume)
 

@@ -103,13 +103,13 @@ async def test_a_search_by_key_says_how_far_it_looked(open_site: Site) -> None:
         await publish(open_site, b"k%d" % number, b"even" if number % 2 == 0 else b"odd")
     page = await open_site.browser.get(f"{PAGE}/messages", key="even")
     assert [payload for _, payload in rows_of(page)] == ["k0", "k2", "k4"]
-    assert "5 messages were looked at: that is all" in page
+    assert "5 messages searched, up to the end" in page
     await publish(open_site, b"bytes", b"\xff\x00")
     page = await open_site.browser.get(f"{PAGE}/messages", key="0xff 00")
     assert [payload for _, payload in rows_of(page)] == ["bytes"]
     await open_site.services.messaging.publish(TOPIC, [b""] * 25_000)
     page = await open_site.browser.get(f"{PAGE}/messages", key="not there")
-    assert "the search goes on at the next page" in page
+    assert "The next page continues the search" in page
     assert "Next page" in page
 
 

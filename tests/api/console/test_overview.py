@@ -14,9 +14,9 @@ BYTES_MAX = 200_000
 async def test_figures_of_a_server_that_has_just_started(server: Watched) -> None:
     page = await server.page()
 
-    assert "Nothing is wrong." in page
-    assert "it is in no cluster" in page
-    assert "none in progress" in page
+    assert "No findings." in page
+    assert "not in a cluster" in page
+    assert "Transactions in progress</dt><dd>0</dd>" in page
     assert charts_of(page) == {}
 
 
@@ -45,11 +45,11 @@ async def test_findings_are_shown_with_what_to_do(server: Watched) -> None:
     page = await server.page()
     assert f"<strong>transaction {started}</strong>" in page
     assert "invalidate it" in page
-    assert "Nothing is wrong." not in page
+    assert "No findings." not in page
 
     await server.services.transactions.invalidate(started)
     server.passes(5)
-    assert "Nothing is wrong." in await server.page()
+    assert "No findings." in await server.page()
 
 
 async def test_what_is_wrong_is_for_operators(anyio_backend: object) -> None:
@@ -85,4 +85,4 @@ async def test_pages_are_small_with_much_to_show(anyio_backend: object) -> None:
         for path in ("", "/transactions", "/readers"):
             page = await server.page(path)
             assert len(page.encode()) < BYTES_MAX, path
-        assert "The same of 280 others." in await server.page()
+        assert "The same for 280 more." in await server.page()

@@ -41,14 +41,14 @@ async def test_a_pasted_text_is_checked_in_words(open_site: Site) -> None:
     schemas, browser = open_site.services.schemas, open_site.browser
     await schemas.register("s", FIRST)
     answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": SECOND})
-    assert "It fits, by the compatibility BACKWARD" in answer.text
+    assert "The schema is compatible (BACKWARD)" in answer.text
     answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": UNFIT})
-    assert "It does not fit" in answer.text
+    assert "The schema is not compatible" in answer.text
     assert "The field c at path" in answer.text
-    assert "It was compared with version 1." in answer.text
+    assert "Compared with version 1." in answer.text
     assert "errorType" not in answer.text
     answer = await browser.post("schemas/s/check", {"kind": "AVRO", "text": "<script>"})
-    assert "It does not fit" in answer.text
+    assert "The schema is not compatible" in answer.text
     assert "<script>" not in answer.text.replace("<script src=", "")
     assert (await browser.post("schemas/s/check", {"kind": "XML", "text": ""})).status_code == 400
     assert await schemas.versions("s") == [1]
@@ -81,7 +81,7 @@ async def test_only_readable_subjects_are_shown(guarded_site: Site) -> None:
     told = await browser.post("schemas/mine/check", fields)
     assert "The field c at path" in told.text
     told = await browser.post("schemas/referring/check", fields)
-    assert "You may not read all" in told.text
+    assert "You may not read everything" in told.text
 
 
 async def test_hostile_names_and_texts_of_schemas_are_shown_harmlessly(open_site: Site) -> None:

@@ -178,7 +178,7 @@ async def test_a_certificate_that_ends_soon(anyio_backend: object, tmp_path: Pat
 
         told = await server.status()
         assert [each["kind"] for each in told["findings"]] == ["ends_soon"]
-        assert "ends in 23 h" in told["findings"][0]["text"]
+        assert "expires in 23 h" in told["findings"][0]["text"]
 
         issued.cert.unlink()
         assert await server.found() == []

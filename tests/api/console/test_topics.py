@@ -137,7 +137,7 @@ async def test_a_group_is_behind_by_what_a_transaction_holds_up(open_site: Site)
 
 async def test_an_empty_topic_is_shown(open_site: Site) -> None:
     await open_site.create()
-    assert "It is empty." in await open_site.browser.get(PAGE)
+    assert "The topic is empty." in await open_site.browser.get(PAGE)
 
 
 async def test_only_permitted_topics_and_buttons_are_shown(guarded_site: Site) -> None:
@@ -173,10 +173,10 @@ async def test_the_log_is_shown_to_who_may_consume_alone(guarded_site: Site) -> 
     await doors.allow("consumes", [Action.CONSUME], NS, "t")
     await doors.allow_subscriptions("consumes", NS, "t", "half-way")
     page = await (await guarded_site.as_somebody("describes")).get(PAGE)
-    for hidden in ("<svg", "Size, about", "half-way"):
+    for hidden in ("<svg", "Approximate size", "half-way"):
         assert hidden not in page
     page = await (await guarded_site.as_somebody("consumes")).get(PAGE)
-    for shown in ("<svg", "Size, about", "half-way"):
+    for shown in ("<svg", "Approximate size", "half-way"):
         assert shown in page
     assert ">other</a>" not in page
 
@@ -207,8 +207,8 @@ async def test_many_readers_are_shown_by_those_furthest_behind(open_site: Site) 
     page = await open_site.browser.ask(PAGE)
     assert "s000" in page.text
     assert "s129" not in page.text
-    assert "The 100 furthest behind of 130." in page.text
-    assert "118 more readers are not drawn." in page.text
+    assert "Shown: the 100 of 130 that are furthest behind." in page.text
+    assert "118 more readers not shown." in page.text
     assert len(page.content) <= 200 * 1024
 
 
@@ -255,4 +255,4 @@ async def test_the_largest_properties_make_no_large_page(open_site: Site) -> Non
         assert len((await open_site.browser.ask(path)).content) <= 200 * 1024
     page = await open_site.browser.get(PAGE)
     assert "Change the settings" not in page
-    assert "too many to be changed here" in page
+    assert "too many properties to change here" in page

@@ -30,7 +30,7 @@ async def test_those_in_progress_are_listed_with_who_waits(server: Watched) -> N
     await server.services.groups.take(TOPIC, "workers", Take("m"))
     one = await server.page(f"/transactions/{oldest}")
     assert "ns:t billing</a>" in one
-    assert one.count("stands still here") == 1
+    assert one.count("stopped at this transaction") == 1
     assert "in progress" in one
 
 

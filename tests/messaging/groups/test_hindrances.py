@@ -35,8 +35,7 @@ async def test_a_message_that_fails_again_and_again_is_told_with_its_reason(worl
         await world.settle("a", nacks=[Nacks(number(taken), delay_s=0, reason="no stock")])
     [text] = await found(world)
     assert text == (
-        f"1 message fails again and again. Message {first.hex()} has failed {ATTEMPTS_MIN} times: "
-        "no stock"
+        f"1 message keeps failing. Message {first.hex()} has failed {ATTEMPTS_MIN} times: no stock"
     )
 
 
@@ -44,7 +43,7 @@ async def test_a_group_at_its_bound_is_told(world: World) -> None:
     await world.services.groups.set_group(TOPIC, "g", {"open_max": 3})
     await world.publish(*[b"%d" % n for n in range(5)])
     await world.take("a", 2)
-    assert await found(world) == ["It has 3 open messages, and may have no more."]
+    assert await found(world) == ["It has 3 open messages, the maximum."]
 
 
 async def test_a_key_that_may_stop_a_group_is_told(world: World) -> None:
@@ -56,6 +55,6 @@ async def test_a_key_that_may_stop_a_group_is_told(world: World) -> None:
     taken = await groups.take(TOPIC, "g", Take("a"))
     [text] = await found(world)
     assert text == (
-        f"Open messages of one key: 6. It is the key of message {ids(taken)[0].hex()}; "
-        "at 10 the group stands still."
+        f"Open messages with the same key: 6. It is the key of message {ids(taken)[0].hex()}; "
+        "at 10 the group stops."
     )

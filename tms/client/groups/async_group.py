@@ -133,7 +133,7 @@ class AsyncTopicGroup:
         kept = {name: found[name] for name in found if found[name] != asked[name]}
         if kept.keys() - {"paused"}:
             _log.info(
-                "Group %s of %s exists, and keeps its settings: %s",
+                "Group %s of %s exists already; its settings are not changed: %s",
                 self._name,
                 self._topic_id,
                 ", ".join(f"{name} {value}" for name, value in kept.items()),

@@ -161,7 +161,7 @@ class AsyncGroupWorker:
             await held.close(leave=True)
             self._stop.clear()
         if left:
-            _log.warning("%d messages are given back: their work took too long", len(left))
+            _log.warning("Gave back %d messages, because their work took too long", len(left))
         error, self._exit = self._exit, None
         try:
             if error is not None:
@@ -232,4 +232,4 @@ class AsyncGroupWorker:
             except (InvalidRequest, TypeError):  # a subclass of `Retry` may have anything
                 await message.nack(reason=reason_of(error))
         except Exception as failed:
-            _log.warning("%s is given again when its lease ends: %s", message, failed)
+            _log.warning("%s will be delivered again when its lease expires: %s", message, failed)

@@ -197,7 +197,7 @@ class HeldMessages:
         if limit is not None and limit is not self._limited_by:
             at = "" if taken.stopped_at is None else f" {taken.stopped_at}"
             _log.warning(
-                "Group %s of %s gives no more now: %s%s",
+                "Group %s of %s delivers no more for now: %s%s",
                 self._name,
                 self._topic_id,
                 limit.value,
@@ -250,8 +250,8 @@ class HeldMessages:
                 self._is_asked = False
                 continue
             _log.warning(
-                "Group %s of %s: a message is held for more than %g s, so its lease is not "
-                "extended any more: %s",
+                "Group %s of %s: a message was held for more than %g s, so its lease is no "
+                "longer extended: %s",
                 self._name,
                 self._topic_id,
                 self._settings.hold_s_max,
@@ -395,4 +395,4 @@ class HeldMessages:
             try:
                 await self._send(settle)
             except (TmsError, RuntimeError) as error:  # the client may be closed
-                _log.info("What is held is not given back; its lease ends: %s", error)
+                _log.info("Cannot give back held messages; their lease will expire: %s", error)

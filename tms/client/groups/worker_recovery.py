@@ -89,7 +89,7 @@ class WorkerRecovery:
         except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:  # of the program's `participants`; it would end the loop
-            _log.warning("Cannot recover what a crash may have left prepared: %s", error)
+            _log.warning("Cannot recover rows that a crash may have left prepared: %s", error)
             return False
         waiting = in_progress & self._seen
         for transaction_id in sorted(waiting - self._told):
@@ -107,13 +107,13 @@ class WorkerRecovery:
         """Log what was recovered; return the transactions that a person must decide."""
         if done.committed or done.rolled_back:
             _log.warning(
-                "Recovered rows that were left prepared: %d committed, %d rolled back",
+                "Recovered prepared rows: %d committed, %d rolled back",
                 len(done.committed),
                 len(done.rolled_back),
             )
         left = {*done.unknown, *done.conflicting, *done.not_permitted}
         if left - self._told:
-            _log.error("Rows stay prepared until a person decides: %s", done)
+            _log.error("Rows remain prepared until an operator decides: %s", done)
         return left
 
 

@@ -98,7 +98,7 @@ class Stops:
         task.add_done_callback(self._telling.discard)
 
     async def _told(self, topic_id: TopicId, view: View, transaction_id: int) -> None:
-        then = "later messages are given when it has ended"
+        then = "later messages follow when it has ended"
         try:
             info = await self._services.transactions.info(transaction_id)
         except (TransactionUnknown, RuntimeError):

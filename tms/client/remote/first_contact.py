@@ -96,7 +96,7 @@ async def _said(url: str) -> bytes | None:
         raise NotTms(url=url, reason=_TLS)
     if said and not said.startswith(_HTTP):
         line = said.splitlines()[0].decode(errors="backslashreplace")[:_SHOWN_CHARS_MAX]
-        raise NotTms(url=url, reason=f"it does not speak HTTP, it says {line!r}")
+        raise NotTms(url=url, reason=f"it does not speak HTTP but answers {line!r}")
     return said
 
 

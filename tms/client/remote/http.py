@@ -166,7 +166,7 @@ class Http:
             try:
                 self._connections[polls] = guard(self._made(polls=polls))
             except (ImportError, ValueError, httpx.InvalidURL) as error:
-                reason = f"the proxy that the environment names cannot be used: {error}"
+                reason = f"cannot use the proxy that the environment names: {error}"
                 raise ServerUnreachable(url=self.url, reason=reason) from None
         return self._connections[polls]
 
@@ -344,7 +344,7 @@ class Http:
     def _heard(self, keys: Keys, url: str, answer: httpx.Response) -> None:
         """Learn from an answer who leads."""
         if missing := answer.headers.get(MISSING_SHARDS):
-            _log.warning("the answer leaves out shard %s, because no server leads it", missing)
+            _log.warning("the answer omits shard %s, because no server leads it", missing)
         if not self._has_choice or answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return
         if FORWARDED_BY not in answer.headers:

@@ -43,7 +43,7 @@ def typed_errors(url: str) -> Iterator[None]:
             raise NotTms(url=url, reason=distrust) from None
         raise ServerUnreachable(url=url, reason=reason_of(error)) from None
     except httpx.PoolTimeout:
-        reason = f"{CALLS_MAX} other calls of this client were under way all the time"
+        reason = f"{CALLS_MAX} other calls of this client were in progress all the time"
         raise ServerUnreachable(url=url, reason=reason) from None
     except (httpx.ConnectTimeout, httpx.ProxyError) as error:
         raise ServerUnreachable(url=url, reason=reason_of(error)) from None

@@ -148,7 +148,7 @@ class Bridge:
         except CancelledError:
             if is_read:
                 self._end_thread_with_program()
-            raise OutcomeUnknown(reason="the client was closed meanwhile") from None
+            raise OutcomeUnknown(reason="the client was closed in the meantime") from None
         except BaseException:
             # In a child that was forked meanwhile, the call is the parent's.
             if life is self.life and not call.is_over:

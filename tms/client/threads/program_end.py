@@ -67,12 +67,11 @@ def close_all() -> None:
         cut_off = client.finish_calls(max(0.0, calls_until - monotonic()))
         if cut_off:
             _log.error(
-                "the program ended with calls of daemon threads under way (%d): "
-                "whether they were carried out is not known",
+                "the program ended during calls of daemon threads (%d); their outcome is unknown",
                 cut_off,
             )
         for transaction in client.open_transactions():
-            _log.error("the program ended within %r: nothing of it is committed", transaction)
+            _log.error("the program ended within %r, which is not committed", transaction)
     for client in clients:
         _finish(client)
 

@@ -119,7 +119,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         try:
             return self._inner.get_extra_info(info)
         except Exception as error:  # whatever it is, the connection is broken
-            _log.info("a connection is given up: %s", _said(error))
+            _log.info("a connection is abandoned: %s", _said(error))
             return True if info == "is_readable" else None
 
 

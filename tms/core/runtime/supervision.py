@@ -70,7 +70,7 @@ class _Failures:
         if times == 0:
             self.logged_ms = now_ms
             traceback = None if isinstance(error, Unavailable) else error
-            _log.error("%s failed, and is started again: %s", self.name, reason, exc_info=traceback)
+            _log.error("%s failed and is restarted: %s", self.name, reason, exc_info=traceback)
         elif now_ms - self.logged_ms >= TOLD_EVERY_MS:
             self.logged_ms = now_ms
             _log.error("%s has failed %d times: %s", self.name, times + 1, reason)

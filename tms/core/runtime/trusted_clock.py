@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockState:
-    """How a clock stands."""
+    """The state of a clock."""
 
     wall_ms: int
     """The time of the machine's clock, in milliseconds since 1970."""
@@ -167,12 +167,12 @@ class TrustedClock(Clock):
         if abs(offset_ms - self._offset_ms) <= self._step_ms:
             self._believe(offset_ms)
             if doubt is not None:
-                _log.warning("the clock is right again: the server believes it from now on")
+                _log.warning("the clock is right again; the server follows it from now on")
                 self._unset_until_ms = -math.inf
             return wall_ms, wall_ms
         if steady_ms < self._unset_until_ms and offset_ms > self._offset_ms:
             level = logging.INFO if doubt is None else logging.WARNING
-            _log.log(level, "the clock was set: the server believes it from now on")
+            _log.log(level, "the clock was set; the server follows it from now on")
             self._wait_to_delete(steady_ms, offset_ms - self._offset_ms)
             self._believe(offset_ms)
             return wall_ms, wall_ms
@@ -186,7 +186,7 @@ class TrustedClock(Clock):
             doubt = self._doubt
         if steady_ms - doubt.since_ms >= self._hold_ms:
             _log.warning(
-                "the clock stepped by %d s, and the server believes it from now on",
+                "the clock stepped by %d s; the server follows it from now on",
                 (offset_ms - self._offset_ms) // MS_PER_S,
             )
             self._believe(offset_ms)
@@ -195,9 +195,9 @@ class TrustedClock(Clock):
 
     def _warn_of_step(self, by_ms: int) -> None:
         _log.warning(
-            "the clock stepped by %d s. Nothing expires because of that until the clock has stayed "
-            "so for %d s; "
-            "see `tms clock`. If the clock is right: tms clock accept --step-s %d",
+            "the clock stepped by %d s. Nothing expires because of the step until the clock has "
+            "been stable for %d s; see `tms clock`. If the clock is right: tms clock accept "
+            "--step-s %d",
             by_ms // MS_PER_S,
             self._hold_ms // MS_PER_S,
             by_ms // MS_PER_S,
@@ -319,7 +319,7 @@ class TrustedClock(Clock):
             wall_ms, steady_ms = self._together()
             self._believe(wall_ms - steady_ms)
             self._wait = None
-        _log.warning("the server believes the clock from now on: a superuser said so")
+        _log.warning("a superuser accepted the clock; the server follows it from now on")
         return self.state()
 
 

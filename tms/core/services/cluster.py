@@ -76,7 +76,7 @@ class ShardStanding(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardState:
-    """How one shard of a store stands."""
+    """The state of one shard."""
 
     shard: int
     """Its number, from 0 on."""
@@ -91,7 +91,7 @@ class ShardState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """How a cluster stands, as the server asked knows it."""
+    """The state of a cluster, as the answering server knows it."""
 
     id: int | None
     """The id of the server that answers; None if it is alone."""

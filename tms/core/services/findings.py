@@ -33,10 +33,13 @@ ENDS_S = 14 * 86_400
 REFUSED_MIN: Mapping[int, int] = {401: 10, 403: 10, 429: 1, 503: 1}
 """So many refusals with a status are worth telling."""
 _REFUSED: Mapping[int, tuple[str, str]] = {
-    401: ("whose credential is missing or not valid", "Look in the audit who asks, and from where"),
-    403: ("that no rule permits", "Look in the audit who asks; `tms auth explain` tells why"),
-    429: ("of principals that ask more than they may", "Raise their bounds, or have them ask less"),
-    503: ("that the server could not take", "Look at its log, its disk, and what is queued"),
+    401: ("because credentials were missing or invalid", "The audit shows the callers"),
+    403: (
+        "because no rule allows them",
+        "The audit shows the callers; `tms auth explain` says why",
+    ),
+    429: ("because principals exceeded their limits", "Raise these limits, or reduce their load"),
+    503: ("because the server could not handle them", "Check its log, disk and write queue"),
 }
 OUT_OF_MEMORY = "out of memory"
 """A part of what is said of a store that lacks memory."""
@@ -63,14 +66,14 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong."""
+    """A problem with the server."""
 
     kind: FindingKind
     where: str
     """The thing that it is about: a reader, a transaction, the disk."""
     text: str
     advice: str
-    """A way to mend it."""
+    """The action to take."""
     is_urgent: bool = False
     """Whether something fails already, or will within the hour."""
 
@@ -105,7 +108,7 @@ class Facts:
     """Tasks of the server that fail, each with its last error."""
     warnings: Sequence[str] = ()
     missing_shards: Sequence[int] = ()
-    """The shards whose transactions are left out, because no server leads them now."""
+    """The shards whose transactions are omitted, because no server leads them now."""
     others: Sequence[Finding] = ()
     """Findings that parts of the server have themselves."""
 
@@ -127,7 +130,7 @@ def findings(facts: Facts) -> list[Finding]:
                 kind=FindingKind.SCARCE,
                 where="the server",
                 text=warning,
-                advice="Raise the bound that it names, or use less.",
+                advice="Raise the limit that the warning names, or use less.",
             )
             for warning in facts.warnings
         ),
@@ -137,15 +140,13 @@ def findings(facts: Facts) -> list[Finding]:
 
 def writes_refused(kind: FindingKind, where: str, error: TmsError) -> Finding:
     """Return that a store, or a shard, takes no writes."""
-    advice = (
-        "Look at the server's log, and at the store: its disk, or HBase's servers and their memory."
-    )
+    advice = "Check the server's log and the store: its disk, or HBase's servers and their memory."
     if OUT_OF_MEMORY in str(error):
         advice = (
-            "Give HBase's region servers more heap, or a store fewer regions: `tms init` says how "
-            "much its regions need (docs/hbase.md)."
+            "Give HBase's region servers more heap, or the store fewer regions: `tms init` prints "
+            "the heap that its regions need (docs/hbase.md)."
         )
-    text = f"It takes no writes: {error}. Requests for it get 503."
+    text = f"It accepts no writes: {error}. Requests for it get 503."
     return Finding(kind=kind, where=where, text=text, advice=advice, is_urgent=True)
 
 
@@ -163,7 +164,7 @@ def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:
     if first is not None:
         more = 1 + sum(1 for _ in rest)
         yield Finding(
-            kind=first.kind, where="others", text=f"The same of {more} others.", advice=first.advice
+            kind=first.kind, where="others", text=f"The same for {more} more.", advice=first.advice
         )
 
 
@@ -172,8 +173,8 @@ def _tasks(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kind=FindingKind.TASK_FAILING,
             where=task,
-            text=f"It fails, and is started again: {reason}",
-            advice="Look at the server's log.",
+            text=f"The task failed and was restarted: {reason}",
+            advice="Check the server's log.",
             is_urgent=True,
         )
 
@@ -183,13 +184,13 @@ def _readers(facts: Facts) -> Iterator[Finding]:
     held = {topic: each for each in reversed(facts.in_progress) for topic in each.topics}
     for each in sorted(late, key=lambda each: -each.seconds):
         more = " at least" if each.is_at_least else ""
-        advice = "Look whether its consumer runs, and keeps up. Delete it if nobody needs it."
+        advice = "Check that its consumer is running and keeps up. Delete it if nobody needs it."
         if each.place in held:
-            advice = f"Perhaps it waits for {standing(held[each.place])}: then end that."
+            advice = f"If it waits for {standing(held[each.place])}, end that transaction."
         yield Finding(
             kind=FindingKind.READER_BEHIND,
             where=f"{each.place} {each.name}",
-            text=f"It is{more} {each.messages} messages behind, the oldest of which is "
+            text=f"It is{more} {each.messages:,} messages behind; the oldest is "
             f"{span(int(each.seconds * MS_PER_S))} old.",
             advice=advice,
         )
@@ -211,13 +212,13 @@ def _transactions(facts: Facts) -> Iterator[Finding]:
         if each.age_ms < HELD_S * MS_PER_S:
             return
         if each.topics:
-            who = f" It is {each.principal}'s." if each.principal else ""
+            who = f" Principal: {each.principal}." if each.principal else ""
             yield Finding(
                 kind=FindingKind.TRANSACTION_HOLDS,
                 where=f"transaction {each.transaction_id}",
                 text=f"Readers of {', '.join(each.topics[:OF_A_KIND])} wait for "
                 f"{standing(each)}.{who}",
-                advice="Have its program end it, or invalidate it: then readers skip its messages.",
+                advice="End it in its program, or invalidate it so that readers skip its messages.",
             )
 
 
@@ -231,21 +232,21 @@ def _cleanup(facts: Facts) -> Iterator[Finding]:
 
     if state.last_failure is not None:
         yield found(
-            f"Its last pass could not be finished: {state.last_failure}",
-            "Look at the server's log, and whether its store can be written.",
+            f"The last pass failed: {state.last_failure}",
+            "Check the server's log, and whether its store accepts writes.",
         )
     if state.clock_step_s:
         yield found(
-            f"It waits, because a step of the clock by {state.clock_step_s} s is in doubt.",
-            "Set the clock right, or accept the step: `tms clock`.",
+            f"Cleanup waits because a clock step of {state.clock_step_s} s is in doubt.",
+            "Correct the clock, or accept the step: `tms clock`.",
         )
     held_by = None if state.invalid is None else state.invalid.held_by
     for each in facts.in_progress:
         is_old = each.age_ms >= CLEANUP_HELD_S * MS_PER_S
         if is_old and held_by is not None and each.transaction_id <= held_by:
             yield found(
-                f"Invalid transactions stay on their list, because of {standing(each)}.",
-                "Have its program end it, or invalidate it.",
+                f"Invalid transactions stay on their list because of {standing(each)}.",
+                "End it in its program, or invalidate it.",
             )
             return
 
@@ -258,13 +259,17 @@ def _disk(facts: Facts) -> Iterator[Finding]:
     is_short = room.free_bytes < room.disk_bytes * FREE_SHARE_MIN
     is_filling = left_s is not None and left_s < FULL_S
     if is_short or is_filling:
-        soon = "" if left_s is None else f"; at this rate it is full in {span(int(left_s * 1000))}"
+        soon = (
+            ""
+            if left_s is None
+            else f"; at this rate the disk is full in {span(int(left_s * 1000))}"
+        )
         yield Finding(
             kind=FindingKind.DISK_FILLING,
             where="the store's disk",
-            text=f"{room.free_bytes // _MIB} MiB are free, and the store takes "
-            f"{room.used_bytes // _MIB} MiB{soon}.",
-            advice="Make room: shorten the ttl of topics or trim them, or enlarge the disk.",
+            text=f"{room.free_bytes // _MIB:,} MiB are free, and the store uses "
+            f"{room.used_bytes // _MIB:,} MiB{soon}.",
+            advice="Shorten the ttl of topics, trim topics, or enlarge the disk.",
             is_urgent=is_short or (left_s is not None and left_s < FULL_S / 24),
         )
 
@@ -277,7 +282,7 @@ def _refused(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kind=FindingKind.REQUESTS_REFUSED,
                 where=f"status {status}",
-                text=f"In the last {span(facts.refused_s * 1000)} {count} requests were refused "
+                text=f"In the last {span(facts.refused_s * 1000)}, {count} requests were refused "
                 f"{what}.",
                 advice=f"{advice}.",
             )
@@ -289,11 +294,11 @@ def _endings(facts: Facts) -> Iterator[Finding]:
         has_ended = left_ms <= 0
         if left_ms > ENDS_S * MS_PER_S or (has_ended and not each.fails):
             continue
-        when = f"ended {span(-left_ms)} ago" if has_ended else f"ends in {span(left_ms)}"
+        when = f"expired {span(-left_ms)} ago" if has_ended else f"expires in {span(left_ms)}"
         yield Finding(
             kind=FindingKind.ENDS_SOON,
             where=each.what,
             text=f"It {when}.",
-            advice="Put a new one in its place.",
+            advice="Replace it.",
             is_urgent=has_ended,
         )

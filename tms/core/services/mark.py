@@ -59,7 +59,7 @@ def decode_mark(row: bytes) -> Mark:
     body = row[_START.size :]
     is_whole = row[: _START.size] == _START.pack(_VERSION, crc32(body))
     if not is_whole or len(body) < _NUMBERS.size:
-        raise StoreCorrupt(table="transaction", reason="the mark of the time is damaged")
+        raise StoreCorrupt(table="transaction", reason="the time mark is damaged")
     trusted_ms, expiry_ms, steady_ms, high, forgotten_ms = _NUMBERS.unpack_from(body)
     boot_id = body[_NUMBERS.size :].decode()
     return Mark(trusted_ms, expiry_ms, steady_ms, high, forgotten_ms, boot_id)

@@ -62,7 +62,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True)
 class RegistryStatus:
-    """A server's part in the registry, and how far it has read."""
+    """A server's role in the registry, and how far it has read."""
 
     mode: str
     """`active`: each server writes; `master`: one that is elected."""

@@ -34,7 +34,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """How a server does."""
+    """The status of a server."""
 
     time_ms: int
     """The server's time, ms since 1970."""
@@ -62,4 +62,4 @@ class ServerStatus:
     next_reader: int | None
     """The number of readers to pass over for the next page; None: there is none."""
     missing_shards: Sequence[int] = ()
-    """The shards whose transactions are left out, because no server leads them now."""
+    """The shards whose transactions are omitted, because no server leads them now."""

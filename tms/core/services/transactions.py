@@ -97,11 +97,11 @@ def standing(info: TransactionInfo) -> str:
     """Return for people who has a transaction, for how long, and when it ends by itself."""
     who = f"transaction {info.transaction_id}"
     if info.client:
-        who += f", {info.client}"
+        who += f" of client {info.client}"
     if info.expires_ms is None:
         return f"{who}, {info.status.value}"
     told = f"{who}, {span(info.age_ms)} old"
-    return told if info.ends_in_ms is None else f"{told}, ends in {span(info.ends_in_ms)} by itself"
+    return told if info.ends_in_ms is None else f"{told}, times out in {span(info.ends_in_ms)}"
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:

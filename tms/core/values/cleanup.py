@@ -53,7 +53,7 @@ class CleanupPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupState:
-    """How cleanup stands. Times in milliseconds since 1970."""
+    """The state of cleanup. Times are in milliseconds since 1970."""
 
     is_running: bool
     passes: int

@@ -41,7 +41,10 @@ class GroupSettings:
 
     order: Annotated[
         Order,
-        Meta(description="By `key`: the messages of a key one after another. It never changes."),
+        Meta(
+            description="With `key`, messages of a key are delivered one after another. It never "
+            "changes."
+        ),
     ] = Order.NONE
     lease_s: Annotated[
         int, _number(1, LEASE_S_MAX, "How long a take leases messages, if it names no other time.")
@@ -55,7 +58,7 @@ class GroupSettings:
     member_max: Annotated[int, _number(1, OPEN_MAX, "How many messages one member may have.")] = (
         1_000
     )
-    paused: Annotated[bool, Meta(description="Whether takes get nothing.")] = False
+    paused: Annotated[bool, Meta(description="Whether takes return nothing.")] = False
     attempts_max: Annotated[
         int,
         _number(

@@ -35,7 +35,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large a part of a table is."""
+    """The size of a part of a table."""
 
     rows: int
     bytes: int

@@ -83,8 +83,8 @@ class SharedSubscription(SubscriptionPosition):
                 topic=str(self.topic_id),
                 group=self.name,
                 unknown=list(self.unknown),
-                reason="a later version of TMS has given the group these settings: use that "
-                "version, or delete the group",
+                reason="a later version of TMS set these settings of the group: use that version, "
+                "or delete the group",
             )
 
 

@@ -64,11 +64,10 @@ def _failing(state: OpenMessages) -> Iterator[Hindrance]:
     if worst is not None:
         reason = state.reasons.get(worst)
         because = f": {reason}" if reason else "."
-        messages = "1 message fails" if count == 1 else f"{count} messages fail"
+        messages = "1 message keeps" if count == 1 else f"{count:,} messages keep"
         yield Hindrance(
-            f"{messages} again and again. "
-            f"Message {worst.hex()} has failed {attempts} times{because}",
-            "Repair its worker, or acknowledge the message.",
+            f"{messages} failing. Message {worst.hex()} has failed {attempts} times{because}",
+            "Fix the worker, or acknowledge the message.",
         )
 
 
@@ -76,9 +75,9 @@ def _key(state: OpenMessages, settings: GroupSettings) -> Iterator[Hindrance]:
     longest = max(state.keys.values(), key=lambda key: len(key.open), default=None)
     if longest is not None and len(longest.open) * _KEY_PART >= settings.open_max:
         yield Hindrance(
-            f"Open messages of one key: {len(longest.open)}. It is the key of message "
-            f"{longest.open[0].hex()}; at {settings.open_max} the group stands still.",
-            "Have its messages worked off, or raise open_max.",
+            f"Open messages with the same key: {len(longest.open):,}. It is the key of message "
+            f"{longest.open[0].hex()}; at {settings.open_max:,} the group stops.",
+            "Process these messages, or raise open_max.",
         )
 
 
@@ -87,12 +86,12 @@ def _bound(
 ) -> Iterator[Hindrance]:
     if len(state.open) >= settings.open_max:
         yield Hindrance(
-            f"It has {len(state.open)} open messages, and may have no more.",
+            f"It has {len(state.open):,} open messages, the maximum.",
             "Add workers, or raise open_max.",
         )
     elif is_server_full and state.open:
         yield Hindrance(
-            f"The groups of this server have as many open messages as they may; {len(state.open)} "
-            "are of this one.",
+            f"The groups of this server have the maximum of open messages; {len(state.open):,} "
+            "of them belong to this group.",
             "Add workers, lower the open_max of other groups, or raise groups_open_max.",
         )

@@ -329,7 +329,7 @@ class LoadedGroups(Participant):
             while dropped and not group.is_dropped:
                 dropped = await threads.write(log.drop, _DROP_ROWS)
         except TmsError as error:
-            _log.warning("the snapshot of group %s was not written: %s", group.name, error)
+            _log.warning("cannot write the snapshot of group %s: %s", group.name, error)
         finally:
             group.snapshotting = None
 

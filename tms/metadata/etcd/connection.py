@@ -99,7 +99,7 @@ class EtcdConnection:
         try:
             self._credentials = _credentials(self._address)
         except OSError as error:
-            raise MetadataUnavailable(reason=f"TLS cannot be set up: {error}") from None
+            raise MetadataUnavailable(reason=f"cannot set up TLS: {error}") from None
         self._running = supervised("connecting to etcd", self._run, until=self._closing)
         timeout_s = self._address.session_timeout_s
         try:
@@ -266,7 +266,7 @@ class EtcdConnection:
         answer = await self.transaction(together(transactions, session, self._revision))
         if not answer.succeeded:
             self._drop()
-            raise MetadataUnavailable(reason="the session has another connection, or has ended")
+            raise MetadataUnavailable(reason="the session has a new connection, or has ended")
         return [each.response_txn for each in answer.responses]
 
     async def transaction(self, request: Any) -> Any:

@@ -93,7 +93,7 @@ class Etcd:
             for expected in (None, NEW):
                 with suppress(BadVersion):
                     return await self._put(put._replace(expected_version=expected))
-        raise LockBusy(path=put.path, reason="too many callers want it")
+        raise LockBusy(path=put.path, reason="too many concurrent callers")
 
     async def _put(self, put: Put) -> Stat:
         lease = self._connection.lease

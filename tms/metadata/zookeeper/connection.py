@@ -249,7 +249,7 @@ def _tls(address: Address) -> ssl.SSLContext | None:
         if address.cert is not None:
             context.load_cert_chain(address.cert, address.key)
     except OSError as error:
-        raise MetadataUnavailable(reason=f"TLS cannot be set up: {error}") from None
+        raise MetadataUnavailable(reason=f"cannot set up TLS: {error}") from None
     return context
 
 

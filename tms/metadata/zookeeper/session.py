@@ -200,7 +200,7 @@ class ZooKeeper:
                 if put.expected_version is not None:
                     raise BadVersion(path=path, expected_version=expected) from None
                 expected = None
-        raise LockBusy(path=path, reason="too many callers want it")
+        raise LockBusy(path=path, reason="too many concurrent callers")
 
     async def _create(self, path: str, put: Put) -> Any:
         """Create a value, and the folders above it. Raises `NodeExistsError`."""
@@ -215,7 +215,7 @@ class ZooKeeper:
                 await self._make_folders(path)
             else:
                 return stat
-        raise LockBusy(path=path, reason="too many callers want it")
+        raise LockBusy(path=path, reason="too many concurrent callers")
 
     async def _has_values(self, folder: str) -> bool:
         """Return whether there are values in a folder or deeper; empty ones may be left over."""

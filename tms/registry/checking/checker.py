@@ -85,7 +85,7 @@ class ProcessChecker:
                 with fail_after(self._seconds_max):
                     await turn.enter_async_context(self._turns.turn(ASKING.get().sharer))
             except TimeoutError:
-                reason = "earlier checks, of this caller or of all, take too long"
+                reason = "earlier checks, of this caller or of others, take too long"
                 raise SchemasUnavailable(reason=reason) from None
             return await self._answered(questions)
 
@@ -99,7 +99,7 @@ class ProcessChecker:
         except TimeoutError:
             reason = f"checking the schema took more than {self._seconds_max:g} s"
         except _DIED:
-            reason = "the process that checks schemas has ended twice"
+            reason = "the process that checks schemas died twice"
         self.killed += 1
         raise SchemasUnavailable(reason=reason)
 

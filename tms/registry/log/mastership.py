@@ -97,7 +97,9 @@ class Mastership:
         """Whether this server writes; it has lost if the log has a newer epoch."""
         if self._epoch is not None and not self.is_master:
             newer = self._log.memory.state.epoch
-            _log.warning("lost: the log has epoch %d, this server had %d", newer, self._epoch)
+            _log.warning(
+                "no longer master: the log is at epoch %d, ours was %d", newer, self._epoch
+            )
             self._epoch = None
             asyncio.get_running_loop().call_later(AGAIN_S, self._changed.set)
         return self._epoch is not None
@@ -132,13 +134,13 @@ class Mastership:
                 try:
                     epoch = await registry.begin_epoch(self.address)
                 except RegistryError as error:
-                    _log.warning("cannot begin as master yet: %s", error)
+                    _log.warning("cannot start as master yet: %s", error)
                     await asyncio.sleep(RETRY_S)
                     continue
                 if self._elected.is_self:
                     self._epoch = epoch
                     self.begun += 1
-                    _log.info("master from now on, in epoch %d", epoch)
+                    _log.info("master from now on, with epoch %d", epoch)
             await self._changed.wait()
 
     async def _read_on(self) -> None:
@@ -149,7 +151,7 @@ class Mastership:
                 await self._log.read_to_end()
             except Exception as error:
                 if self._elected.is_self:
-                    _log.warning("the log cannot be reached: another server may be the master")
+                    _log.warning("the log is unreachable, so another server may be the master")
                     self._election.give_way()
                 if not isinstance(error, RegistryError):
                     raise

@@ -104,7 +104,7 @@ class MembersElection:
                         await self._announce()
                         await self._read()
             except (TmsError, TimeoutError) as error:  # others are told by `supervised`
-                _log.info("the topic of the members cannot be reached: %s", error or "no answer")
+                _log.info("the topic of the members is unreachable: %s", error or "no answer")
             finally:
                 tell(self._elected())
             await asyncio.sleep(self._pause_s)
@@ -180,4 +180,4 @@ class MembersElection:
             async with asyncio.timeout(1.0):
                 await self._leave()
         except (TmsError, TimeoutError) as error:
-            _log.info("the other members do not know that this one leaves: %s", error)
+            _log.info("cannot tell the other members that this one leaves: %s", error)

@@ -101,7 +101,7 @@ class WayToLog:
         except Exception as error:
             if self._messaging is messaging:
                 raise
-            raise OutcomeUnknown(reason="the way to the log has changed") from error
+            raise OutcomeUnknown(reason="the connection to the log has changed") from error
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class LogMemory:
         try:
             entry = decode(message)
         except Unreadable as error:
-            _log.error("a message of the log is not a valid record, and is skipped: %s", error)
+            _log.error("skipping a message of the log that is not a valid record: %s", error)
             return None
         lost = entry.record
         if isinstance(lost, VersionLost):
@@ -233,7 +233,9 @@ class SchemaLog:
         except TopicNotFound:
             return None
         if not topic.is_compact:
-            _log.warning("the topic %s of schemas is not compact: it will grow", self.topic_id)
+            _log.warning(
+                "the topic %s of schemas is not compact, so it will keep growing", self.topic_id
+            )
         return topic
 
     def _now(self) -> tuple[int, int]:
@@ -364,7 +366,7 @@ async def _in_time() -> AsyncIterator[None]:
     except (TopicMoved, TooLarge):
         raise
     except TmsError as error:
-        _log.error("the log of schemas failed: %s", error)
+        _log.error("cannot use the log of schemas: %s", error)
         raise RegistryError(STORE_FAILED, reason=str(error)) from error
 
 

@@ -172,7 +172,9 @@ class Registry:
             async with asyncio.timeout(REACHED_S_MAX):
                 self._batches[wanted.context] = await self._ids.batch(wanted.context, wanted.above)
         except TimeoutError:
-            raise RegistryError(TIMED_OUT, reason="the metadata store did not give an id") from None
+            raise RegistryError(
+                TIMED_OUT, reason="the metadata store did not assign an id"
+            ) from None
         except TmsError as error:
             raise RegistryError(STORE_FAILED, reason=str(error)) from error
 

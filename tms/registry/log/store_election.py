@@ -57,7 +57,7 @@ class StoreElection:
             try:
                 await election.close()
             except TmsError as error:
-                _log.warning("not given up, but it will end with the session: %s", error)
+                _log.warning("not released, but it will end with the session: %s", error)
             await asyncio.sleep(_GIVEN_WAY_S)
 
     def give_way(self) -> None:

@@ -44,5 +44,5 @@ class Knowledge:
             if given not in batch and following <= NUMBER_MAX:
                 raise IdsWanted(context, following)
         if given > NUMBER_MAX:
-            raise RegistryError(TOO_LARGE, reason=f"The context {context} has no more ids to give")
+            raise RegistryError(TOO_LARGE, reason=f"The context {context} has no more ids")
         return given

@@ -137,7 +137,7 @@ async def _serve_registry(basis: Basis, on_started: OnStarted) -> None:
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
-    _log.info("stopped; this server does not serve schemas any more")
+    _log.info("stopped; this server no longer serves schemas")
 
 
 async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> MetadataStore | None:

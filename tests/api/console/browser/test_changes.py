@@ -46,7 +46,7 @@ def test_a_topic_from_its_creation_to_its_end(
         window.unfold("Change the settings")
         page.get_by_label("Time to live").fill("3600")
         page.get_by_label("Other properties").fill("colour=green")
-        assert window.submit("Change") == "Changed."
+        assert window.submit("Change") == "The settings were changed."
         found = portal.call(messaging.topic, topic_id)
         assert (found.ttl_s, found.properties["colour"]) == (3600, "green")
 
@@ -67,13 +67,13 @@ def test_a_topic_from_its_creation_to_its_end(
 
         page.goto(f"namespaces/{NS}/topics/life")
         window.unfold("Trim")
-        page.get_by_label("Before, in UTC").fill(str(time.time_ns() // 1_000_000))
+        page.get_by_label("Before (UTC)").fill(str(time.time_ns() // 1_000_000))
         page.locator("details", has_text="Before").get_by_label("to confirm").fill("life")
-        assert window.submit("Trim") == "Trimmed."
+        assert window.submit("Trim") == "The topic was trimmed."
         assert messages(portal, open_server, topic_id) == []
 
         window.unfold("Delete")
-        page.locator("details", has_text="is deleted").get_by_label("to confirm").fill("life")
+        page.locator("details", has_text="This deletes").get_by_label("to confirm").fill("life")
         assert window.submit("Delete") == "ns:life was deleted."
         assert "life" not in portal.call(messaging.topics, NS)
 
@@ -88,12 +88,12 @@ def test_a_group_is_paused_goes_on_and_is_moved(
     window.submit("Pause")
     expect(page.locator(".warn")).to_have_text("paused")
     assert portal.call(groups.group, topic, "g").settings.paused
-    window.submit("Go on")
+    window.submit("Resume")
     assert not portal.call(groups.group, topic, "g").settings.paused
 
     page.get_by_role("combobox", name="To").select_option("the end of the topic")
     page.get_by_label("to confirm").fill("g")
-    assert window.submit("Move") == "It was moved."
+    assert window.submit("Move") == "The reader was moved."
     assert portal.call(groups.group, topic, "g").state.unread == 0
 
 
@@ -104,10 +104,10 @@ def test_the_position_of_a_subscription_is_moved_behind_a_message(
     portal.call(subscriptions.create_subscription, topic, "s")
     [message, *_] = messages(portal, open_server, topic)
     page = window.go("readers/ns/t/s")
-    page.get_by_role("combobox", name="To").select_option("behind a message")
+    page.get_by_role("combobox", name="To").select_option("after a message")
     page.get_by_label("message id").fill(message.id.hex())
     page.get_by_label("to confirm").fill("s")
-    assert window.submit("Move") == "It was moved."
+    assert window.submit("Move") == "The reader was moved."
     assert portal.call(subscriptions.subscription, topic, "s").after == message.id
 
 
@@ -116,7 +116,7 @@ def test_a_name_that_is_typed_wrong_changes_nothing(
 ) -> None:
     page = window.go(PAGE)
     window.unfold("Delete")
-    page.locator("details", has_text="is deleted").get_by_label("to confirm").fill("T")
+    page.locator("details", has_text="This deletes").get_by_label("to confirm").fill("T")
     window.submit("Delete")
     expect(page.get_by_text("type t to confirm")).to_be_visible()
     assert "t" in portal.call(open_server.services.messaging.topics, NS)
@@ -141,7 +141,7 @@ def test_a_schema_is_checked(window: Window, portal: BlockingPortal, open_server
     page = window.go("schemas")
     page.get_by_role("link", name="s", exact=True).click()
     page.get_by_label("Text").fill(SECOND)
-    assert window.submit("Check").startswith("It fits")
+    assert window.submit("Check").startswith("The schema is compatible")
     page.get_by_label("Text").fill(UNFIT)
     window.submit("Check")
     expect(page.get_by_role("alert")).to_contain_text("The field c at path")
@@ -171,7 +171,7 @@ def test_a_pass_of_cleanup_is_run(
     window: Window, portal: BlockingPortal, open_server: Site
 ) -> None:
     window.go("cleanup")
-    assert window.submit("Run a pass now") == "A pass has ended."
+    assert window.submit("Run a pass now") == "The pass has ended."
     assert open_server.services.cleanup is not None
     assert portal.call(open_server.services.cleanup.state).passes == 1
 

@@ -57,7 +57,7 @@ def test_all_of_a_page_is_reached_and_seen(
         while name := tab(page):
             names.append(name)
             assert len(names) < PRESSES_MAX
-        assert names[:3] == ["To the content", "TMS", "Topics"]
+        assert names[:3] == ["Skip to content", "TMS", "Topics"]
         assert {"Messages", reader, "Change the settings", "Trim", "Delete"} <= set(names)
 
 
@@ -66,7 +66,7 @@ def test_a_topic_is_opened_and_one_created(
 ) -> None:
     with Window(chromium, open_server.url) as window:
         page = window.go("")
-        assert tab(page) == "To the content"
+        assert tab(page) == "Skip to content"
         page.keyboard.press("Enter")
         expect(page.locator("main")).to_be_focused()
 

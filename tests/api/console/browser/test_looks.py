@@ -48,7 +48,7 @@ def test_each_page_can_be_read_without_scripts(chromium: Browser, shop: Shop) ->
             expect(page.locator("main h1")).to_be_visible()
         page = window.go(ORDERS_PAGE)
         expect(page.locator("svg.log")).to_be_visible()
-        window.unfold("As a table")
+        window.unfold("Show as a table")
         expect(page.locator("details[open] tbody tr").first).to_be_visible()
 
 
@@ -82,7 +82,7 @@ def test_a_live_page_keeps_what_is_open_in_it(
     with Window(chromium, shop.site.url) as window:
         window.page.clock.install()
         page = window.go("")
-        window.unfold("As a table")
+        window.unfold("Show as a table")
         time = page.locator("details[open] tbody td").first
         expect(time).to_be_visible()
         before = time.inner_text()
