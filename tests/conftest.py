@@ -111,6 +111,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     end_unused(item, nextitem)
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> Any:
+    """The event loop of asynchronous tests; folders and files may have another."""
+    return "asyncio"
+
+
 @pytest.fixture(autouse=True)
 def _same_chance(request: pytest.FixtureRequest) -> None:
     """Seed the global generator, so that a run with the same seed draws the same."""

@@ -151,11 +151,6 @@ def test_a_server_that_is_not_there() -> None:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def rest(anyio_backend: str) -> AsyncIterator[Rest]:
     async with live() as opened_rest:
         yield opened_rest

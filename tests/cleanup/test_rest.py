@@ -21,11 +21,6 @@ NOTHING_INVALID = {
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(params=[True, False])
 async def rest(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Rest]:
     """An application with transactions of its own, and one without."""

@@ -15,11 +15,6 @@ from tms.cli.target import Target
 from tms.metadata.host import MetadataHost
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Metadata:
     """The commands on one store."""
 

@@ -103,8 +103,3 @@ def free_port() -> Iterator[int]:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

@@ -104,11 +104,6 @@ def test_it_is_not_tried_for_ever(guard: Guard) -> None:
     assert guard.seen == ["Bearer tms_0", "Bearer tms_1"]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_many_refused_at_once_ask_for_one_token(guard: Guard) -> None:
     asked = 0

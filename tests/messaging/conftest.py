@@ -48,11 +48,6 @@ class FaultyStore(WritesThatFail, MemoryStore):
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(NOW_MS)
 

@@ -64,11 +64,6 @@ class Opened:
         await self.subscriptions.advance(Advance(TOPIC, name, after, now.version))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def opened(
     store: MemoryStore | None = None, clock: ManualClock | None = None, **limits: Any

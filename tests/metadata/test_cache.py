@@ -24,11 +24,6 @@ from tms.metadata.local import LocalSession
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @dataclass
 class Thing:
     number: int

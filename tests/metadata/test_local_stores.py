@@ -24,11 +24,6 @@ from tms.metadata.memory import open_memory
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def sessions_of(host: MetadataHost) -> Sessions:
     async def session() -> MetadataStore:
         return host.open_session()

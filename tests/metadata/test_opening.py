@@ -12,11 +12,6 @@ from tms.server.stores import open_metadata
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_name_in_memory_is_one_store() -> None:
     first, second = await open_metadata("memory://shared"), await open_metadata("memory://shared")
     private = await open_metadata("memory://local")

@@ -35,11 +35,6 @@ TOPIC = topic_resource("ns", "t")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def sink() -> Iterator["Blocked"]:
     sink = Blocked()
     yield sink

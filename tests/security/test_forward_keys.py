@@ -23,11 +23,6 @@ REQUEST = ("GET", "/", b"")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(1_700_000_000_000)
 

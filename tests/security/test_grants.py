@@ -33,11 +33,6 @@ OPERATE = Rule("", "ann", Effect.ALLOW, frozenset([Action.OPERATE]), Kind.SERVER
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def host() -> MetadataHost:
     return MetadataHost()
 

@@ -29,11 +29,6 @@ NOW_MS = 1_700_000_000_000
 ANN = Identity("ann", frozenset(("g",)))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def rule(who: str = "ann", action: Action = Action.PUBLISH, effect: str = "allow") -> Rule:
     kind = Kind.SERVER if action is Action.OPERATE else Kind.TOPIC
     namespace, name = ("", "") if kind is Kind.SERVER else ("ns", "t*")

@@ -23,11 +23,6 @@ LOGGER = "tms.security.json_web_keys"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def server(anyio_backend: str, tmp_path: Path) -> AsyncIterator[KeyServer]:
     async with KeyServer(tmp_path).serving() as server:
         yield server

@@ -38,11 +38,6 @@ FILE = f"# of tests\n\nann:{HASH}:g,h\r\n  bob:{QUICK.hash('pass:wörd')}\n"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(NOW_MS)
 

@@ -19,11 +19,6 @@ ADDRESS = "127.0.0.1"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def grants(anyio_backend: str) -> AsyncIterator[Grants]:
     grants = Grants(GrantOptions(), ManualClock(0))
     await grants.open(MetadataHost().open_session())

@@ -25,11 +25,6 @@ org.apache.hadoop.hbase.client.RetriesExhaustedException: Failed after attempts=
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def leader(anyio_backend: str) -> AsyncIterator[Leader]:
     leader = Leader(Rows(), None, START_MS)
     await leader.open()

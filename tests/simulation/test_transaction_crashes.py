@@ -49,11 +49,6 @@ CLEANED_EVERY = 3
 """After which share of the crashes cleanup is looked at: it takes as long as all the rest."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def _quick_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_TICK_S", 0.005)

@@ -18,11 +18,6 @@ REFERENCES = 400
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def rows() -> Rows:
     return Rows()
 

@@ -17,11 +17,6 @@ def living() -> Living:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(NOW_MS)
 

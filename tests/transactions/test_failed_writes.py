@@ -33,11 +33,6 @@ SHORT = StartRequest()
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def store() -> MoodyStore:
     return MoodyStore()
 

@@ -32,7 +32,7 @@ from tms.core.values.transaction import NO_TX_IN_PROGRESS, Transaction, Transact
 from tms.transactions.change_sets import checked_changes
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import Open
-from tms.transactions.ownership import check_owner_own
+from tms.transactions.owners import check_owner_own
 from tms.transactions.queries import AskedState
 from tms.transactions.transitions import Event, check
 

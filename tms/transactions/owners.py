@@ -1,4 +1,4 @@
-"""The last sequence that each owner committed, from which origin, and whose the owner is.
+"""The last sequence that each owner committed, from which origin, and who may act for whom.
 
 An owner belongs to the principal that was the first to commit a sequence of it, for as long as it
 is remembered. Where nobody said who it is, it belongs to nobody yet.
@@ -6,13 +6,20 @@ is remembered. Where nobody said who it is, it belongs to nobody yet.
 An owner is forgotten when its time is over, or when somebody asks for that, never for another's
 sake. So their number is checked when a work begins that needs a new one, which has its place from
 then on: a commit always finds room.
+
+A caller that has said who it is acts on transactions of its own alone, unless it may end any. One
+that nobody began under a name is not its own. A caller that has not said who it is (a store in the
+process, a server that does not ask) is not checked.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import NamedTuple
 
-from tms.core.errors import OwnerElsewhere, TooLarge, TransactionDuplicate
+from tms.core.errors import NotPermitted, OwnerElsewhere, TooLarge, TransactionDuplicate
 from tms.core.runtime.shares import Shares
+from tms.core.values.caller import Caller
+from tms.transactions.in_progress import Open
+from tms.transactions.invalids import Invalid
 
 _TOLD_FROM = 0.8
 """The part of the bound from which on it is told that there are many."""
@@ -118,3 +125,34 @@ class Owners:
     def forget(self, owner: str) -> None:
         """Forget an owner that is known. Raises `KeyError`."""
         self.shares.add(self.last_commits.pop(owner).principal, -1)
+
+
+def check_own(caller: Caller, transaction_id: int, known: Open | Invalid | None) -> None:
+    """Raise `NotPermitted` (transaction_of_another) if a transaction is known, and not its own."""
+    if known is None or caller.principal in (None, known.principal):
+        return
+    if not caller.may_end_any:
+        raise NotPermitted("transaction_of_another", transaction_id=transaction_id)
+    caller.acts_on(f"transaction {transaction_id} of {known.principal or 'nobody'}")
+
+
+def check_owner_own(
+    caller: Caller,
+    owner: str | None,
+    busy: Mapping[str, Open],
+    last_commits: Mapping[str, LastCommit],
+) -> None:
+    """Raise `NotPermitted` (transaction_of_another) if an owner is another principal's.
+
+    `busy` has the transactions in progress by their owners: no two principals share one.
+    """
+    if owner is None or caller.principal is None:
+        return
+    last, opened = last_commits.get(owner), busy.get(owner)
+    is_taken = last is not None and last.principal not in (None, caller.principal)
+    if not is_taken and (opened is None or opened.principal == caller.principal):
+        return
+    if not caller.may_end_any:
+        raise NotPermitted("transaction_of_another", owner=owner)
+    whose = opened.principal if opened is not None else last and last.principal
+    caller.acts_on(f"owner {owner} of {whose or 'nobody'}")

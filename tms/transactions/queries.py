@@ -11,7 +11,7 @@ from tms.core.values.owners import OWNERS_LISTED_MAX, OwnerInfo
 from tms.core.values.transaction import Transaction
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
-from tms.transactions.ownership import check_own
+from tms.transactions.owners import check_own
 from tms.transactions.state import AppliedState
 
 _NOBODY = 0

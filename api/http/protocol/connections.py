@@ -20,9 +20,8 @@ from typing import Any, Protocol
 
 from api.http.protocol.eviction import Evictions
 from api.http.protocol.head_cache import HeadCache
-from api.http.protocol.slow_readers import SlowReaders, UnreadOutput
 from api.http.protocol.taskless import TasklessCall
-from api.http.protocol.timeouts import Timeouts
+from api.http.protocol.timeouts import SlowReaders, Timeouts, UnreadOutput
 from tms.core.errors import InvalidRequest, TmsError, TooManyConnections
 from tms.core.limits import Limits
 from tms.core.runtime.rare_log import RareLog

@@ -10,9 +10,10 @@ Used on the event loop's thread only.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+READ_BYTES_MIN = 64 * 1024
 
 
 class Timeouts(Generic[T]):
@@ -57,3 +58,51 @@ class Timeouts(Generic[T]):
                 return
             del self._due[thing]
             self._on_expired(thing)
+
+
+class UnreadOutput(Protocol):
+    """A connection to which something was written."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of it the client has not taken."""
+        ...
+
+    def abort(self) -> None:
+        """Cut it off."""
+        ...
+
+
+U = TypeVar("U", bound=UnreadOutput)
+
+
+class SlowReaders(Generic[U]):
+    """Connections whose clients have to read before anything else happens on them.
+
+    A client has to take `READ_BYTES_MIN` bytes, or all that there is, in each span of `seconds`. So
+    one with a slow line gets a long answer whole, and one that does not read holds nothing.
+    """
+
+    def __init__(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at each after so many seconds."""
+        self.since: Timeouts[U] = Timeouts(seconds, self._look)
+        self._loop = loop
+        self._unread: dict[U, int] = {}
+
+    def enter(self, connection: U) -> None:
+        """Give a client its time, from now on."""
+        self.leave(connection)
+        self._unread[connection] = connection.unread_bytes
+        self.since.enter(connection, self._loop)
+
+    def leave(self, connection: U) -> None:
+        """Wait no more for a client, where that was waited for."""
+        if self._unread.pop(connection, None) is not None:
+            self.since.leave(connection)
+
+    def _look(self, connection: U) -> None:
+        if self._unread[connection] - connection.unread_bytes < READ_BYTES_MIN:
+            self.leave(connection)
+            connection.abort()
+        else:
+            self.enter(connection)

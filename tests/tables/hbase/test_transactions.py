@@ -34,11 +34,6 @@ EXAMPLES = scaled(8)
 WRITES = ("mutateRows", "checkAndPut")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class DyingGateway(Gateway):
     """Dies at the writing call with a number: it is carried out or not, and no later one is."""
 
