@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Messages,
         Namespaces,
         Recovered,
+        Reject,
         Retry,
         Schemas,
         Subscription,
@@ -46,14 +47,17 @@ if TYPE_CHECKING:
         TransactionInfo,
         TransactionStatus,
     )
+    from tms.core.values.dead_letters import DeadLetter, Disposition, LetterOrigin
     from tms.core.values.group_settings import GroupOptions, GroupSettings, Order
     from tms.core.values.groups import (
         CommitAcks,
+        DeadLetters,
         Group,
         GroupMember,
         GroupState,
         LimitedBy,
         OpenMessage,
+        Redriven,
     )
     from tms.core.values.message import Message, MessageId, tombstone
     from tms.core.values.namespaces import Namespace, NamespaceRules, NamespaceSettings
@@ -85,8 +89,11 @@ __all__ = [
     "Conflict",
     "CopyRefused",
     "DataLost",
+    "DeadLetter",
+    "DeadLetters",
     "DebugBusy",
     "Decoding",
+    "Disposition",
     "FolderUnusable",
     "GrantNotFound",
     "Group",
@@ -102,6 +109,7 @@ __all__ = [
     "InvalidTrimTime",
     "InvalidTruncateTime",
     "LeaseLost",
+    "LetterOrigin",
     "LimitedBy",
     "LockBusy",
     "Message",
@@ -139,7 +147,9 @@ __all__ = [
     "Reach",
     "Record",
     "Recovered",
+    "Redriven",
     "RegistryStatus",
+    "Reject",
     "RequestError",
     "Retry",
     "RollbackRange",
@@ -214,6 +224,7 @@ _HOMES = (
     "tms.core.errors",
     "tms.core.runtime.deadlines",
     "tms.core.services.commits",
+    "tms.core.values.dead_letters",
     "tms.core.values.group_settings",
     "tms.core.values.groups",
     "tms.core.values.message",

@@ -29,6 +29,8 @@ READING_GROUPS: list[tuple[str, ...]] = [
     ("group", "show", "t", "g"),
     ("group", "members", "t", "g"),
     ("group", "open", "t", "g"),
+    ("group", "dead", "list", "t", "g"),
+    ("group", "dead", "show", "t", "g", ID),
 ]
 """As these, but the store is of the present format if it has groups."""
 LOOKING: list[tuple[str, ...]] = [
@@ -42,6 +44,8 @@ LOOKING: list[tuple[str, ...]] = [
     ("metadata", "get", "/kept"),
 ]
 """With the store as --store."""
+OF_DEAD_LETTERS = [each for each in READING_GROUPS if "dead" in each]
+"""The group has none, so they print nothing, or that."""
 NOTHING_TO_SAY = [("tx", "list", "--invalid"), ("tx", "owners", "list")]
 WATCHING = ("metadata", "watch")
 """As these, but without an end."""
@@ -65,6 +69,10 @@ WRITING: list[tuple[str, ...]] = [
     ("group", "resume", "t", "g"),
     ("group", "seek", "t", "g", "--to", "start"),
     ("group", "take", "t", "g", "--limit", "1"),
+    ("group", "skip", "t", "g", ID),
+    ("group", "release", "t", "g", "--member", "m"),
+    ("group", "dead", "redrive", "t", "g", ID),
+    ("group", "dead", "drop", "t", "g", ID),
     ("group", "delete", "t", "g"),
     ("tx", "start"),
     ("tx", "commit", "1"),

@@ -2,9 +2,11 @@
 
 import json
 import os
+from itertools import islice
 
 import tms
 from tests.cli.conftest import Run
+from tests.waiting import wait_until
 
 GROUPS = ("early", "late")
 
@@ -84,6 +86,39 @@ def test_a_group_is_set_paused_resumed_moved_and_deleted(run: Run) -> None:
     told = run("group", "delete", "orders", "billing")[1]
     assert told == "Deleted group billing of topic orders.\n"
     assert run("group", "show", "orders", "billing")[0] == 3
+
+
+def test_dead_letters_are_listed_shown_redriven_and_dropped(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing", "--attempts-max", "1")
+    run("publish", "orders", "one")
+    run("publish", "orders", "two")
+    with tms.connect(os.environ["TMS_URL"], os.environ["TMS_NAMESPACE"]) as client:
+        group = client.topic("orders").group("billing")
+        for message in islice(group.take(), 2):
+            message.nack(reason="no such customer")
+        wait_until(lambda: len(group.dead_letters().letters) == 2)
+
+    assert "no such customer" in run("group", "dead", "list", "orders", "billing")[1]
+    listed = json.loads(run("group", "dead", "list", "orders", "billing", "--json")[1])
+    first, second = (each["id"] for each in listed)
+    shown = run("group", "dead", "show", "orders", "billing", second)[1]
+    assert "two" in shown
+    assert run("group", "dead", "show", "orders", "billing", "0" * 40)[0] == 2
+    told = run("group", "dead", "redrive", "orders", "billing", first)[1]
+    assert told == "Redrove 1 message of group billing.\n"
+    told = run("group", "dead", "drop", "orders", "billing", second)[1]
+    assert told == "Dropped 1 dead letter of group billing.\n"
+    told = run("group", "dead", "redrive", "orders", "billing", "--all")[1]
+    assert told == "Redrove 0 messages of group billing.\n"
+    assert run("group", "dead", "redrive", "orders", "billing")[0] == 2
+
+    opened = json.loads(run("group", "open", "orders", "billing", "--json")[1])
+    told = run("group", "skip", "orders", "billing", opened[0]["id"])[1]
+    assert told == "Skipped 1 message of group billing.\n"
+    told = run("group", "release", "orders", "billing", "--member", "w-1")[1]
+    assert told == "Took 0 messages of group billing back.\n"
+    assert run("group", "release", "orders", "billing")[0] == 2
 
 
 def test_a_group_that_is_missing_is_made_as_a_group(run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from tms.cli import group_dead
 from tms.cli.columns import counted, in_order
 from tms.cli.durations import duration
 from tms.cli.endless import ending_in_order
@@ -30,6 +31,7 @@ app = typer.Typer(
     help="Create, list, show and delete groups, and take their messages.", no_args_is_help=True
 )
 
+app.add_typer(group_dead.app, name="dead")
 _OPEN_LOOKED_AT = 100
 _NUMBERS = [name for name, declared in DECLARED.items() if declared.ge is not None]
 """The settings that are options of `create` and `set`."""
@@ -44,7 +46,14 @@ def _option(name: str) -> Any:
     return typer.Option(flag, metavar="N", help=told)
 
 
-_with_settings = with_options({name: Annotated[int | None, _option(name)] for name in _NUMBERS})
+_with_settings = with_options(
+    {
+        **{name: Annotated[int | None, _option(name)] for name in _NUMBERS},
+        "dead_letter": Annotated[
+            str | None, typer.Option(metavar="TOPIC", help=DECLARED["dead_letter"].description)
+        ],
+    }
+)
 
 
 def _place(text: str, option: str) -> Start | SeekTo:
@@ -93,7 +102,7 @@ def create(
             metavar="PLACE", help="Begin after a message id, at a time, at start or at end."
         ),
     ] = "start",
-    **settings: int | None,
+    **settings: int | str | None,
 ) -> None:
     """Create a group. An existing group with the same order is not changed."""
     asked = GroupSettings(order, **_given(settings))
@@ -113,7 +122,7 @@ def create(
     target.answer(told, group_record(made))
 
 
-def _given(settings: Mapping[str, int | None]) -> GroupOptions:
+def _given(settings: Mapping[str, int | str | None]) -> GroupOptions:
     given = {name: value for name, value in settings.items() if value is not None}
     return cast("GroupOptions", given)
 
@@ -226,7 +235,7 @@ def change(
     target: Target,
     topic: TopicArgument,
     name: NameArgument,
-    **settings: int | None,
+    **settings: int | str | None,
 ) -> None:
     """Change a group's settings; its order never changes."""
     changes = _given(settings)
@@ -273,3 +282,44 @@ def seek(
     with target.connect() as client:
         moved = client.topic(topic).group(name).seek(place)
     target.answer(f"Moved group {name} of topic {topic}.", group_record(moved))
+
+
+@app.command()
+@with_target
+def skip(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    messages: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of open messages.")],
+) -> None:
+    """Settle open messages without an ack, whoever has them."""
+    ids = [parse_message_id(each, "ID") for each in messages]
+    with target.connect() as client:
+        count = client.topic(topic).group(name).skip(ids)
+    target.answer(f"Skipped {counted(count, 'message')} of group {name}.", {"skipped": count})
+
+
+@app.command(epilog="\b\nExample:\n  tms group release orders billing --member w-1")
+@with_target
+def release(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    messages: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID…]", help="Ids of leased messages.")
+    ] = None,
+    *,
+    member: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Everything that this member holds.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Count a failed attempt.")] = False,
+) -> None:
+    """Take leased messages back from their members, so that others get them at once."""
+    if not messages and member is None:
+        raise typer.BadParameter("give ids or --member")
+    ids = [parse_message_id(each, "ID") for each in messages or ()]
+    with target.connect() as client:
+        group = client.topic(topic).group(name)
+        count = group.take_back(ids, member=member, failed=failed)
+    text = f"Took {counted(count, 'message')} of group {name} back."
+    target.answer(text, {"released": count})

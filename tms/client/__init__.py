@@ -9,7 +9,7 @@ from tms.client.async_client import AsyncClient
 from tms.client.client import Client, connect
 from tms.client.connecting import connect_async
 from tms.client.groups.async_group import AsyncTopicGroup
-from tms.client.groups.async_group_message import AsyncGroupMessage, Retry
+from tms.client.groups.async_group_message import AsyncGroupMessage, Reject, Retry
 from tms.client.groups.async_worker import AsyncGroupWorker
 from tms.client.groups.database_recovery import Recovered
 from tms.client.groups.group import TopicGroup
@@ -44,6 +44,7 @@ __all__ = [
     "Messages",
     "Namespaces",
     "Recovered",
+    "Reject",
     "Retry",
     "Schemas",
     "Start",

@@ -32,10 +32,12 @@ from tms.core.runtime.deadlines import deadline
 from tms.core.text.durations import Duration
 from tms.core.values.group_settings import DEFAULTS, GroupOptions, GroupSettings, Order
 from tms.core.values.groups import (
+    DeadLetters,
     Group,
     GroupMember,
     OpenMessage,
     Position,
+    Redriven,
     SeekTo,
 )
 from tms.core.values.subscriptions import check_subscription_name
@@ -130,6 +132,7 @@ class AsyncTopicGroup:
             self._topic_id, self._name, settings, _position_of(after)
         )
         found, asked = asdict(group.settings), asdict(settings)
+        asked["dead_letter"] = settings.dead_letter or found["dead_letter"]
         kept = {name: found[name] for name in found if found[name] != asked[name]}
         if kept.keys() - {"paused"}:
             _log.info(
@@ -194,6 +197,66 @@ class AsyncTopicGroup:
         Acks of what was taken before are refused. Returns the group.
         """
         return await self._services.groups.seek(self._topic_id, self._name, _position_of(to))
+
+    async def skip(self, messages: Iterable[WhichMessage]) -> int:
+        """Settle open messages, whoever has them; return how many were open.
+
+        Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
+        """
+        ids = [id_of(each) for each in messages]
+        return await self._services.groups.skip(self._topic_id, self._name, ids)
+
+    async def take_back(
+        self,
+        messages: Iterable[WhichMessage] = (),
+        *,
+        member: str | None = None,
+        failed: bool = False,
+    ) -> int:
+        """Take leased messages back from their members; return how many.
+
+        These are `messages`, and all that a `member` holds. Others get them at once, and no attempt
+        is counted, unless they `failed`.
+        """
+        ids = [id_of(each) for each in messages]
+        return await self._services.groups.take_back(
+            self._topic_id, self._name, ids, member=member, failed=failed
+        )
+
+    async def dead_letters(
+        self, *, after: WhichMessage | None = None, limit: int = 100
+    ) -> DeadLetters:
+        """Return dead letters that were neither redriven nor dropped, the oldest first.
+
+        At most `limit` of them, behind `after`. If `next` is not None, go on behind that.
+        """
+        behind = None if after is None else id_of(after)
+        return await self._services.groups.dead_letters(
+            self._topic_id, self._name, after=behind, limit=limit
+        )
+
+    async def redrive(
+        self,
+        letters: Iterable[WhichMessage] | None = None,
+        *,
+        limit: int = 100,
+        publish: bool = False,
+    ) -> Redriven:
+        """Give the messages of dead letters to this group again, from the first attempt.
+
+        These are `letters`, or the oldest `limit`, at most 1,000. With `publish` they are published
+        to the topic anew, for all its readers. `expired` has the dead letters whose messages have
+        expired in the topic; these stay.
+        """
+        ids = None if letters is None else [id_of(each) for each in letters]
+        return await self._services.groups.redrive(
+            self._topic_id, self._name, ids, limit=limit, publish=publish
+        )
+
+    async def drop_dead_letters(self, letters: Iterable[WhichMessage]) -> int:
+        """Take dead letters off the list; return how many were there."""
+        ids = [id_of(each) for each in letters]
+        return await self._services.groups.drop_dead_letters(self._topic_id, self._name, ids)
 
     def take(
         self,
@@ -280,9 +343,9 @@ class AsyncTopicGroup:
 
         When the function returns, its message is acknowledged. If it raises, whatever that is, the
         message is nacked, with the exception as the reason; `tms.Retry(delay_s=…)` says when it is
-        given again. `SystemExit` and `KeyboardInterrupt` stop the worker too, and `run` raises them
-        then. Up to `concurrency` messages are worked on at a time, at most 500; with the order
-        `key`, one of a key.
+        given again, and `tms.Reject(reason)` makes it a dead letter. `SystemExit` and
+        `KeyboardInterrupt` stop the worker too, and `run` raises them then. Up to `concurrency`
+        messages are worked on at a time, at most 500; with the order `key`, one of a key.
 
         With `transaction`, the function is called with a transaction too, which begins after the
         message was taken and acknowledges it. The work may last `transaction_timeout_s`, in seconds

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from anyio import move_on_after
 
 from tms.client.transactions.transaction_work import OpenTransaction, by_delivery
-from tms.core.errors import LeaseLost, TmsError
+from tms.core.errors import InvalidRequest, LeaseLost, TmsError
 from tms.core.services.commits import NOTHING, CommitRequest
 from tms.core.values.groups import CommitAcks, check_delay
 from tms.core.values.message import Message
@@ -47,6 +47,19 @@ class Retry(Exception):
         super().__init__(delay_s, reason)
         self.delay_s = delay_s
         self.reason = reason or "retry"
+
+
+class Reject(Exception):
+    """Raised by a worker's function to make its message a dead letter, with a reason.
+
+    If the group has no topic of dead letters, it is an attempt that failed.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        """Give the message up. Raises `TypeError`."""
+        _check_nack(None, reason)
+        super().__init__(reason)
+        self.reason = reason or "rejected"
 
 
 class Settling(Enum):
@@ -86,8 +99,15 @@ class Holder(Protocol):
         """Acknowledge it. Raises `LeaseLost`."""
         ...
 
-    async def fail(self, message: "AsyncGroupMessage", delay_s: float | None, reason: str) -> None:
-        """Have it given again later."""
+    async def fail(
+        self,
+        message: "AsyncGroupMessage",
+        delay_s: float | None,
+        reason: str,
+        *,
+        dead: bool = False,
+    ) -> None:
+        """Have it given again later, or make it a dead letter. Raises `InvalidRequest`."""
         ...
 
     async def release(self, message: "AsyncGroupMessage") -> None:
@@ -198,6 +218,17 @@ class AsyncGroupMessage:
         if self._settling is Settling.HELD:
             await self._holder.fail(self, delay_s, reason)
 
+    async def reject(self, reason: str = "") -> None:
+        """Make it a dead letter: nobody gets it again, unless it is redriven.
+
+        Durable when it returns. With the order `key` the later messages of its key go back. If it
+        is settled, or not held any more, nothing is done. Raises `InvalidRequest` (invalid_group)
+        if the group has no topic of dead letters; then it is still held. Raises `TypeError`.
+        """
+        _check_nack(None, reason)
+        if self._settling is Settling.HELD:
+            await self._holder.fail(self, None, reason, dead=True)
+
     async def release(self) -> None:
         """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
         if self._settling is Settling.HELD:
@@ -233,11 +264,20 @@ class AsyncGroupMessage:
     async def _give_back_after(self, error: BaseException) -> None:
         if isinstance(error, Retry):
             await self.nack(error.delay_s, error.reason)
+        elif isinstance(error, Reject):
+            await self.reject_or_nack(error.reason)
         elif _ends_program(error):  # it goes on behind this
             with move_on_after(RELEASE_S_MAX, shield=True):
                 await self.release()
         else:
             await self.nack(reason=reason_of(error))
+
+    async def reject_or_nack(self, reason: str) -> None:
+        """Make it a dead letter; nack it if its group has none."""
+        try:
+            await self.reject(reason)
+        except InvalidRequest:
+            await self.nack(reason=reason)
 
     # -- what transactions and the holder tell it
 

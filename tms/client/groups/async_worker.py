@@ -16,6 +16,7 @@ from typing import Any
 from tms.client.groups.async_group_message import (
     UNSETTLED,
     AsyncGroupMessage,
+    Reject,
     Retry,
     Settling,
     reason_of,
@@ -217,7 +218,9 @@ class AsyncGroupWorker:
         if isinstance(error, SystemExit | KeyboardInterrupt):
             self._exit = error
             self.stop()
-        if isinstance(error, Retry):
+        if isinstance(error, Reject):
+            reason = error.reason
+        elif isinstance(error, Retry):
             delay_s, reason = error.delay_s, error.reason
         elif isinstance(error, AckRefused | LeaseLost) and message.settling is not Settling.HELD:
             _log.warning("Another member has %s now: %s", message, error)
@@ -228,7 +231,10 @@ class AsyncGroupWorker:
             _log.error("The work on %s failed", message, exc_info=error)
         try:
             try:
-                await message.nack(delay_s, reason)
+                if isinstance(error, Reject):
+                    await message.reject_or_nack(reason)
+                else:
+                    await message.nack(delay_s, reason)
             except (InvalidRequest, TypeError):  # a subclass of `Retry` may have anything
                 await message.nack(reason=reason_of(error))
         except Exception as failed:

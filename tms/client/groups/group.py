@@ -3,7 +3,7 @@
 Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal, Unpack
 
@@ -17,7 +17,7 @@ from tms.client.threads.bridge import Bridge
 from tms.client.threads.messages import Messages
 from tms.core.text.durations import Duration
 from tms.core.values.group_settings import GroupOptions, Order
-from tms.core.values.groups import Group, GroupMember, OpenMessage, SeekTo
+from tms.core.values.groups import DeadLetters, Group, GroupMember, OpenMessage, Redriven, SeekTo
 
 
 class TopicGroup:
@@ -101,6 +101,53 @@ class TopicGroup:
         """
         return self._bridge.call(self._group.seek, to)
 
+    def skip(self, messages: Iterable[WhichMessage]) -> int:
+        """Settle open messages, whoever has them; return how many were open.
+
+        Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
+        """
+        return self._bridge.call(self._group.skip, messages)
+
+    def take_back(
+        self,
+        messages: Iterable[WhichMessage] = (),
+        *,
+        member: str | None = None,
+        failed: bool = False,
+    ) -> int:
+        """Take leased messages back from their members; return how many.
+
+        These are `messages`, and all that a `member` holds. Others get them at once, and no attempt
+        is counted, unless they `failed`.
+        """
+        return self._bridge.call(self._group.take_back, messages, member=member, failed=failed)
+
+    def dead_letters(self, *, after: WhichMessage | None = None, limit: int = 100) -> DeadLetters:
+        """Return dead letters that were neither redriven nor dropped, the oldest first.
+
+        At most `limit` of them, behind `after`. If `next` is not None, go on behind that.
+        """
+        return self._bridge.call(self._group.dead_letters, after=after, limit=limit)
+
+    def redrive(
+        self,
+        letters: Iterable[WhichMessage] | None = None,
+        *,
+        limit: int = 100,
+        publish: bool = False,
+    ) -> Redriven:
+        """Give the messages of dead letters to this group again, from the first attempt.
+
+        These are `letters`, or the oldest `limit`, at most 1,000. With `publish` they are published
+        to the topic anew, for all its readers. `expired` has the dead letters whose messages have
+        expired in the topic; these stay.
+        """
+        return self._bridge.call(self._group.redrive, letters, limit=limit, publish=publish)
+
+    def drop_dead_letters(self, letters: Iterable[WhichMessage]) -> int:
+        """Take dead letters off the list; return how many were there."""
+        return self._bridge.call(self._group.drop_dead_letters, letters)
+
     def take(
         self,
         *,
@@ -166,9 +213,9 @@ class TopicGroup:
 
         When the function returns, its message is acknowledged. If it raises, whatever that is, the
         message is nacked, with the exception as the reason; `tms.Retry(delay_s=…)` says when it is
-        given again. `SystemExit` and `KeyboardInterrupt` stop the worker too, and `run` raises them
-        then. Up to `concurrency` messages are worked on at a time, at most 500; with the order
-        `key`, one of a key.
+        given again, and `tms.Reject(reason)` makes it a dead letter. `SystemExit` and
+        `KeyboardInterrupt` stop the worker too, and `run` raises them then. Up to `concurrency`
+        messages are worked on at a time, at most 500; with the order `key`, one of a key.
 
         With `transaction`, the function is called with a transaction too, which begins after the
         message was taken and acknowledges it. The work may last `transaction_timeout_s`, in seconds

@@ -92,6 +92,15 @@ class GroupMessage:
         """
         self._bridge.call(self._taken.nack, delay_s, reason)
 
+    def reject(self, reason: str = "") -> None:
+        """Make it a dead letter: nobody gets it again, unless it is redriven.
+
+        Durable when it returns. With the order `key` the later messages of its key go back. If it
+        is settled, or not held any more, nothing is done. Raises `InvalidRequest` (invalid_group)
+        if the group has no topic of dead letters; then it is still held. Raises `TypeError`.
+        """
+        self._bridge.call(self._taken.reject, reason)
+
     def release(self) -> None:
         """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
         self._bridge.call(self._taken.release)
@@ -111,3 +120,7 @@ class GroupMessage:
         Raises `LeaseLost` as `ack` does.
         """
         self._bridge.call(self._taken.__aexit__, kind, error, traceback)
+
+    def reject_or_nack(self, reason: str) -> None:
+        """Make it a dead letter; nack it if its group has none."""
+        self._bridge.call(self._taken.reject_or_nack, reason)

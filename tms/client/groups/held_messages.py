@@ -32,7 +32,7 @@ from tms.client.groups.held_deliveries import HeldDeliveries
 from tms.client.groups.settle_batches import SETTLED_AT_ONCE_MAX, SettleBatches
 from tms.client.groups.take_settings import TakeSettings, member_name
 from tms.client.remote.retry import may_pass, repeat
-from tms.core.errors import LeaseLost, TmsError
+from tms.core.errors import InvalidRequest, LeaseLost, TmsError
 from tms.core.runtime.deadlines import without_deadline
 from tms.core.services.server_services import Services
 from tms.core.values.group_settings import Order
@@ -100,6 +100,8 @@ class HeldMessages:
         self._batches = SettleBatches(self._send)
         self._tasks: list[asyncio.Task[None]] = []
         self._limited_by: LimitedBy | None = None
+        self._is_dead_letter_known = False
+        """Whether the group is known to have a topic of dead letters."""
 
     async def next(self) -> AsyncGroupMessage:
         """Return the next message, when there is one. Raises what a take raises."""
@@ -311,10 +313,29 @@ class HeldMessages:
         if refusal is not None and not is_done:
             raise LeaseLost(id=message.id.hex(), delivery=message.delivery, reason=refusal.value)
 
-    async def fail(self, message: AsyncGroupMessage, delay_s: float | None, reason: str) -> None:
-        """Have it given again later; by key, give up the later ones of its key."""
+    async def fail(
+        self,
+        message: AsyncGroupMessage,
+        delay_s: float | None,
+        reason: str,
+        *,
+        dead: bool = False,
+    ) -> None:
+        """Have it given again later, or make it a dead letter; give up later ones of its key."""
+        part = Nacks(message.delivery, [message.id], delay_s, reason, dead)
+        if dead and not await self._has_dead_letters():
+            raise InvalidRequest(
+                "invalid_group", dead_letter="", reason="the group has no topic of dead letters"
+            )
         self._lose_later(message)
-        await self._return(message, Nacks(message.delivery, [message.id], delay_s, reason))
+        await self._return(message, part)
+
+    async def _has_dead_letters(self) -> bool:
+        """Whether the group has a topic of dead letters, which it keeps once it has one."""
+        if not self._is_dead_letter_known:
+            group = await self._services.groups.group(self._topic_id, self._name)
+            self._is_dead_letter_known = bool(group.settings.dead_letter)
+        return self._is_dead_letter_known
 
     async def release(self, message: AsyncGroupMessage) -> None:
         """Give it back; no attempt is counted."""

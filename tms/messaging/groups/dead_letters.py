@@ -144,6 +144,8 @@ class DeadLetterService:
 
     async def listed(self, group: LoadedGroup, after: bytes | None, limit: int) -> DeadLetters:
         """Return dead letters that are not dealt with, behind the id `after`."""
+        if not group.commands.settings.dead_letter:
+            return DeadLetters((), None)
         scan = await self._scan(group, after, limit)
         return DeadLetters(scan.letters, None if scan.is_over else scan.last)
 
