@@ -2,8 +2,8 @@
 
     python -m tests.faults.billing URL NAMESPACE DATABASE
 
-It does some of its work in vain, and works until it is killed or told to stop. At SIGUSR1 the
-process stands still as soon as it has prepared a row and is about to commit.
+It rejects some orders, does some of its work in vain, and works until it is killed or told to stop.
+At SIGUSR1 the process stands still as soon as it has prepared a row and is about to commit.
 """
 
 import os
@@ -18,10 +18,17 @@ from subprocess import DEVNULL, Popen
 from tests.servers.server_process import ROOT, environment
 
 ORDERS, BILLS, GROUP, DATABASE_NAME = "orders", "bills", "billing", "shop"
+DEAD = f"{ORDERS}--dead"
 STAND_STILL = signal.SIGUSR1
 CONCURRENCY = 4
+REJECTED_EACH = 13
 IN_VAIN = 0.05
 """How much of the work is rolled back and done again."""
+
+
+def is_rejected(name: str) -> bool:
+    """Whether an order becomes a dead letter."""
+    return int(name) % REJECTED_EACH == 0
 
 
 def start_worker(url: str, namespace: str, database: str, log: Path) -> Popen[bytes]:
@@ -73,6 +80,8 @@ def main() -> None:
             name = message.payload.decode()
             connection().execute("INSERT INTO billed (name) VALUES (%s)", (name,))
             bills.publish(tms.Message(message.payload, key=message.key), tx)
+            if is_rejected(name):
+                raise tms.Reject("no such customer")
             if random.random() < IN_VAIN:
                 raise tms.Retry(delay_s=0)
 

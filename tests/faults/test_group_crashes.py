@@ -4,7 +4,7 @@ Workers take orders from a group. For each they insert a row into PostgreSQL, pu
 acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
 middle, or a worker stands still until others have its orders: then its commit is refused. Meanwhile
 the group's settings change, and another group is deleted beside a take that waits, and made again.
-In the end, each order was billed once.
+In the end, each order was billed once, or it is a dead letter once.
 """
 
 import random
@@ -22,7 +22,16 @@ import psycopg
 import pytest
 
 import tms
-from tests.faults.billing import BILLS, DATABASE_NAME, GROUP, ORDERS, STAND_STILL, start_worker
+from tests.faults.billing import (
+    BILLS,
+    DATABASE_NAME,
+    DEAD,
+    GROUP,
+    ORDERS,
+    STAND_STILL,
+    is_rejected,
+    start_worker,
+)
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
@@ -83,8 +92,15 @@ class Shop:
         with self.connected() as client:
             client.topic(ORDERS).create()
             client.topic(BILLS).create()
+            client.topic(DEAD).create()
             group = client.topic(ORDERS).group(GROUP)
-            group.create(order=self._order, lease_s=LEASE_S, retry_s=0)  # type: ignore[arg-type]
+            settings: GroupOptions = {
+                "lease_s": LEASE_S,
+                "retry_s": 0,
+                "dead_letter": DEAD,
+                "dead_letters_max": 10_000,
+            }
+            group.create(self._order, **settings)  # type: ignore[arg-type]
 
     def _started(self, port: int) -> ServerProcess:
         flags = ("--transaction-timeout-s-default", str(TIMEOUT_S), "--log-level", "warning")
@@ -201,8 +217,8 @@ class Shop:
     def check(self) -> list[str]:
         """Check, with no worker at work, that rows, bills and acks are of the same orders.
 
-        The server has refused what it had to, and has not failed. Return the names of those orders,
-        as they were billed.
+        No other order is a dead letter, and none is twice. The server has refused what it had to,
+        and has not failed. Return the names of the orders that were billed, in that order.
         """
         assert "Traceback" not in self._server.log
         with self.connected() as client:
@@ -215,12 +231,15 @@ class Shop:
             group = client.topic(ORDERS).group(GROUP)
             through = group.show().state.through or b""
             open_ids = {each.id for each in group.open(limit=1_000)}
-            acknowledged = [
+            settled = [
                 order.payload.decode()
                 for order in client.topic(ORDERS).poll(committed=True)
                 if order.id <= through and order.id not in open_ids
             ]
-        assert sorted(self.billed()) == sorted(bills) == sorted(acknowledged)
+            dead = [letter.payload.decode() for letter in client.topic(DEAD).poll()]
+        assert sorted(self.billed()) == sorted(bills)
+        assert sorted([*bills, *dead]) == sorted(settled)
+        assert sorted(dead) == sorted(filter(is_rejected, settled))
         assert len(set(bills)) == len(bills)
         return bills
 
@@ -253,7 +272,7 @@ def test_rows_bills_and_acks_agree_after_kill_9(
         shop.stop_workers()
         bills = shop.check()
 
-    assert sorted(bills) == sorted(shop.published)
+    assert sorted(bills) == sorted(name for name in shop.published if not is_rejected(name))
     if order == "key":
         by_key = defaultdict(list)
         for name in bills:
