@@ -4,6 +4,7 @@ import pytest
 
 from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import World, ids, number
+from tests.waiting import until
 from tms.core.services.findings import Facts, FindingKind, findings
 from tms.core.values.frame import bodies_of, encode_body
 from tms.core.values.group_settings import GroupSettings, Order
@@ -11,6 +12,7 @@ from tms.core.values.groups import (
     Nacks,
     Take,
 )
+from tms.core.values.topic import TopicId
 from tms.messaging.groups.hindrances import ATTEMPTS_MIN
 from tms.messaging.groups.service import GroupService
 
@@ -58,3 +60,30 @@ async def test_a_key_that_may_stop_a_group_is_told(world: World) -> None:
         f"Open messages with the same key: 6. It is the key of message {ids(taken)[0].hex()}; "
         "at 10 the group stops."
     )
+
+
+async def test_dead_letters_that_cannot_be_written_are_told(world: World) -> None:
+    groups, dead = world.services.groups, TopicId(TOPIC.namespace, f"{TOPIC.name}--dead")
+    await groups.set_group(TOPIC, "g", {"attempts_max": 1})
+    await world.services.messaging.delete_topic(dead)
+    await world.publish(b"1")
+    await world.settle("a", nacks=[Nacks(number(await world.take("a")))])
+
+    async def is_told() -> bool:
+        return any("cannot be written to topic" in text for text in await found(world))
+
+    await until(is_told)
+
+
+async def test_a_group_that_paused_itself_is_told(world: World) -> None:
+    groups = world.services.groups
+    await groups.set_group(TOPIC, "g", {"attempts_max": 1, "dead_letters_max": 1})
+    await world.publish(b"1", b"2")
+    await world.settle("a", nacks=[Nacks(number(await world.take("a", 2)))])
+
+    async def is_told() -> bool:
+        return any(text.startswith("It is paused, and 1 of") for text in await found(world))
+
+    await until(is_told)
+    await groups.set_group(TOPIC, "g", {"paused": False})
+    assert not await is_told()
