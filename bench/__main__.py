@@ -15,6 +15,7 @@ from bench import (
     callers,
     churn,
     cleanup,
+    client,
     compaction,
     console,
     fairness,
@@ -55,6 +56,7 @@ _SUITES = {
     "memory": memory.run,
     "registry": registry.run,
     "callers": callers.run,
+    "client": client.run,
     "console": console.run,
     "security": security.run,
     "values": values.run,
@@ -69,7 +71,7 @@ _SUITES = {
 _UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak", "churn")
 """What runs only where it is asked for: it needs Java, and Maven or PySpark, or a quarter of an
 hour, or an hour."""
-_WITHOUT_WRK = {"strangers", "neighbour", "soak", "churn"}
+_WITHOUT_WRK = {"client", "strangers", "neighbour", "soak", "churn"}
 
 
 def _arguments() -> argparse.Namespace:

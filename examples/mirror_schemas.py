@@ -8,43 +8,55 @@ of the service are written by its parts alone, so this names the registry as its
 are asked who they are, set TMS_TOKEN to a token whose principal may write system:_schemas.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
-
-import httpx
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 LOG = "/v1/namespaces/system/topics/_schemas"
-HEADERS = {"TMS-Part": "registry"}
+HEADERS = {"TMS-Part": "registry", "Content-Type": "application/json"}
 PROPERTIES = {"ttl": 2**31 - 1, "cleanup": "compact"}
 AT_ONCE = 500
 WAIT_S = 10
+NOT_FOUND = 404
 
 
 def mirror(first: str, second: str, position: Path) -> None:
     """Copy what is behind the position, and what comes, until Ctrl-C."""
-    token = os.environ.get("TMS_TOKEN")
-    headers = {**HEADERS, "Authorization": f"Bearer {token}"} if token else HEADERS
-    with httpx.Client(headers=headers, timeout=3 * WAIT_S) as http:
-        if http.get(f"{second}{LOG}").status_code == httpx.codes.NOT_FOUND:
-            http.put(f"{second}{LOG}", json=PROPERTIES).raise_for_status()
-        while True:
-            copy(http, first, second, position)
+    try:
+        ask("GET", f"{second}{LOG}")
+    except HTTPError as error:
+        if error.code != NOT_FOUND:
+            raise
+        ask("PUT", f"{second}{LOG}", PROPERTIES)
+    while True:
+        copy(first, second, position)
 
 
-def copy(http: httpx.Client, first: str, second: str, position: Path) -> None:
+def copy(first: str, second: str, position: Path) -> None:
     """Copy the next messages, in their order; wait for some if there are none."""
     asked: dict[str, object] = {"limit": AT_ONCE}
     if position.exists():
         asked |= {"startFrom": position.read_text(), "inclusive": False}
-    answer = http.post(f"{first}{LOG}/poll?wait={WAIT_S}", json=asked).raise_for_status()
-    found = answer.json()
+    found = ask("POST", f"{first}{LOG}/poll?wait={WAIT_S}", asked)
     if found:
         messages = [{"key": each["key"], "payload": each["payload"]} for each in found]
-        http.post(f"{second}{LOG}/publish", json={"messages": messages}).raise_for_status()
+        ask("POST", f"{second}{LOG}/publish", {"messages": messages})
         draft = position.with_suffix(".draft")
         draft.write_text(found[-1]["id"])
         draft.replace(position)
+
+
+def ask(method: str, url: str, body: dict[str, Any] | None = None) -> Any:
+    """Return what a server answers. Raises `HTTPError` unless that is 200."""
+    token = os.environ.get("TMS_TOKEN")
+    headers = {**HEADERS, "Authorization": f"Bearer {token}"} if token else HEADERS
+    data = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(url, data, headers, method=method), timeout=3 * WAIT_S) as answer:
+        return json.loads(answer.read() or b"null")
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ from functools import lru_cache
 from api.cluster.break_off import BreakOff
 from api.cluster.forward_shares import ForwardShares
 from api.cluster.held_requests import read_kept
-from api.cluster.upstream import NotSent
-from api.cluster.upstream_connection import Answer
 from api.cluster.ways import Way, Ways
 from api.http.door.access_control import CHECK_S
 from api.http.endpoint import FORWARDED_BY
@@ -32,10 +30,11 @@ from api.http.operation import Operation
 from api.http.protocol.answer import lines
 from api.http.request_body import check_announced, read_whole
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
-from tms.core.runtime.http_connections import reason_of
 from tms.core.runtime.rare_log import RareLog
 from tms.core.services.cluster import LEADER
 from tms.core.services.messaging import STOPPED_AT
+from tms.outgoing.answer import Answer, reason_of
+from tms.outgoing.upstream import NotSent
 from tms.security.forwards import BOOT_HEADER, Sealer
 from tms.security.forwards import HEADER as SEALED
 

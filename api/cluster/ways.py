@@ -9,8 +9,8 @@ import asyncio
 import ssl
 
 from api.cluster.break_off import BreakOff
-from api.cluster.upstream import Upstream
 from tms.core.errors import OutcomeUnknown
+from tms.outgoing.upstream import Upstream
 
 GRACE_S = 3.0
 

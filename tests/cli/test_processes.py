@@ -152,7 +152,7 @@ def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
 WITHOUT_SERVER_EXTRA = """
 import json, sys
 for name in ("plyvel", "plyvel_next", "prometheus_client", "pydantic_settings", "starlette",
-             "sortedcontainers", "cachetools", "httptools", "uvloop"):
+             "sortedcontainers", "cachetools", "uvloop"):
     sys.modules[name] = None
 from typer.testing import CliRunner
 from tms.cli.main import app

@@ -1,18 +1,19 @@
 """The asynchronous client: the same calls with `await`, many at once, cancelled at will."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import anyio
-import httpx
 import pytest
 
 import tms
 import tms.aio
+from tests.client.faulty_server import FaultyServer
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, in_time
 from tms.client.remote import http
-from tms.client.remote.transport_errors import typed_errors
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +48,19 @@ async def test_every_verb(url: str, namespace: str) -> None:
         await topic.delete()
         with pytest.raises(tms.TopicNotFound):
             await topic.publish(b"x")
+
+
+async def test_what_goes_well_is_not_logged(
+    topic: tms.aio.AsyncTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await topic.publish(b"x")
+    async with aclosing(topic.follow()) as messages:
+        await anext(messages)
+    async with aclosing(topic.poll(wait_s=0.01)) as none:
+        assert [message.payload async for message in none] == [b"x"]
+
+    assert caplog.records == []
 
 
 async def test_many_publish_at_once(topic: tms.aio.AsyncTopic) -> None:
@@ -126,9 +140,13 @@ async def test_calls_do_not_wait_behind_follows(
             tasks.cancel_scope.cancel()
 
 
-def test_who_waits_too_long_for_other_calls_is_told_so() -> None:
-    with (
-        pytest.raises(tms.ServerUnreachable, match="other calls of this client were in progress"),
-        typed_errors("http://server"),
-    ):
-        raise httpx.PoolTimeout("")
+async def test_who_waits_too_long_for_other_calls_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "CALLS_MAX", 1)
+    with FaultyServer(None, None) as server:
+        async with await tms.aio.connect(server.url, timeout_s=0.3, retry_for_s=0) as client:
+            told = await asyncio.gather(client.topics(), client.topics(), return_exceptions=True)
+
+    assert sorted(type(each).__name__ for each in told) == ["AnswerLost", "ServerUnreachable"]
+    assert "requests to it were in progress all the time" in "".join(map(str, told))

@@ -95,7 +95,12 @@ def test_never_from_https_to_http() -> None:
 
 
 @pytest.mark.parametrize(
-    "named", ["http://127.0.0.1:1", "http://u:p@c", "https://c", "http://c?x", "garbage", "none"]
+    "named",
+    [
+        *("http://127.0.0.1:1", "http://u:p@c", "https://c", "http://c?x", "garbage", "none"),
+        *("http://localhost.:1", "http://[::1%25lo]:1", "http://127.1:1", "http://0x7f.1:1"),
+        *("http://2130706433:1", "http://c\r\nx: y", "http://c:0", "http://c:1_0", "http://c%2f"),
+    ],
 )
 def test_a_direct_client_goes_to_no_odd_place(named: str) -> None:
     leaders = NamedLeaders([A], Access(), is_direct=True)

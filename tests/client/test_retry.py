@@ -178,7 +178,8 @@ def test_what_is_tried_again_is_logged_with_the_reason_and_the_pause(
         logging.INFO,
     )
     assert re.fullmatch(
-        rf"No answer from {server.url} \(Server disconnected .*\): trying again in \d\.\d s",
+        rf"No answer from {server.url} \(the server closed the connection\): "
+        r"trying again in \d\.\d s",
         lost.getMessage(),
     )
     assert "Too much is waiting to be written" in refused.getMessage()
@@ -273,7 +274,7 @@ def test_any_body_makes_an_error(body: bytes) -> None:
 
 def test_a_code_of_a_newer_server_keeps_what_it_says() -> None:
     body = b'{"error": {"code": "too_tired", "message": "Sleep first.", "detail": {"h": 8}}}'
-    error = error_from(503, {"retry-after": "8"}, body)
+    error = error_from(503, {b"retry-after": b"8"}, body)
 
     assert type(error) is tms.InternalError
     assert error.detail == {"code": "too_tired", "message": "Sleep first.", "h": 8}

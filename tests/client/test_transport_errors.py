@@ -1,24 +1,24 @@
 """Whatever the connections of a client raise is one of our errors, and the client goes on.
 
-The faults are raised in the place of what anyio's streams do, below httpcore.
+The faults are raised in the place of what asyncio's connections do.
 """
 
 import asyncio
 import contextlib
 import ssl
 import traceback
+from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
-import httpcore
 import pytest
-from httpcore._backends.anyio import AnyIOStream
 
 import tms.aio
 from tests.client.faulty_server import FaultyServer, answer
 from tms.client.remote.http import Http
 from tms.core.errors import AnswerLost, OutcomeUnknown, ServerUnreachable, TmsError
+from tms.outgoing.connection import UpstreamConnection
 
 pytestmark = pytest.mark.anyio
 
@@ -70,25 +70,19 @@ class Faults:
         inner: Callable[..., Any] = getattr(owner, method)
         calls = iter(range(1_000_000))
 
-        def raises() -> bool:
-            self.raised += (is_it := next(calls) == call)
-            return is_it
-
-        async def wait(*arguments: Any, **named: Any) -> Any:
-            if not raises():
-                return await inner(*arguments, **named)
-            if method == "aclose":
-                await inner(*arguments, **named)
-            raise fault
-
         def tell(*arguments: Any, **named: Any) -> Any:
-            if raises():
+            if next(calls) != call:
+                return inner(*arguments, **named)
+            self.raised += 1
+            if method == "abort":
+                inner(*arguments, **named)
+            if method != "data_received":
                 raise fault
-            return inner(*arguments, **named)
+            connection = arguments[0]  # as a transport does of which reading fails
+            connection._transport._force_close(fault)
+            return None
 
-        self._monkeypatch.setattr(
-            owner, method, wait if asyncio.iscoroutinefunction(inner) else tell
-        )
+        self._monkeypatch.setattr(owner, method, tell)
 
 
 @pytest.fixture
@@ -101,10 +95,10 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
 @pytest.mark.parametrize(
     "place",
     [
-        (httpcore.AnyIOBackend, "connect_tcp", 0, ServerUnreachable),
-        (AnyIOStream, "write", 0, OutcomeUnknown),
-        (AnyIOStream, "read", 0, OutcomeUnknown),
-        (AnyIOStream, "read", 1, OutcomeUnknown),
+        (asyncio.BaseEventLoop, "create_connection", 0, ServerUnreachable),
+        (_SelectorSocketTransport, "write", 0, OutcomeUnknown),
+        (UpstreamConnection, "data_received", 0, OutcomeUnknown),
+        (UpstreamConnection, "data_received", 1, OutcomeUnknown),
     ],
 )
 async def test_each_fault_is_an_error_of_ours_and_the_next_request_is_answered(
@@ -117,7 +111,7 @@ async def test_each_fault_is_an_error_of_ours_and_the_next_request_is_answered(
 ) -> None:
     owner, method, call, kind = place
     http = Http(server, timeout_s=10, compress=False)
-    http._first_contact._is_over = True
+    http._first_contact.is_over = True
     faults.put(owner, method, fault, call)
     with pytest.raises(kind):
         await asked(http, polls=polls)
@@ -127,14 +121,14 @@ async def test_each_fault_is_an_error_of_ours_and_the_next_request_is_answered(
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
-@pytest.mark.parametrize("method", ["get_extra_info", "aclose"])
+@pytest.mark.parametrize("method", ["is_closing", "abort"])
 async def test_a_connection_that_was_kept_and_is_broken_is_not_used_again(
     server: str, faults: Faults, fault: Exception, method: str
 ) -> None:
     """It is of no later request's business, nor is it the client's when that is closed."""
     http = Http(server, timeout_s=10, compress=False)
     assert await asked(http) == BODY
-    faults.put(AnyIOStream, method, fault)
+    faults.put(_SelectorSocketTransport, method, fault)
     assert await asked(http) == BODY
     await http.close()
     assert faults.raised == 1

@@ -21,7 +21,8 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.wire": frozenset({"tms.core"}),
     "tms.arrow": frozenset({"tms.core", "tms.wire"}),
     "tms.serdes": frozenset({"tms.core"}),
-    "tms.security": frozenset({"tms.core", "tms.metadata"}),
+    "tms.outgoing": frozenset(),
+    "tms.security": frozenset({"tms.core", "tms.metadata", "tms.outgoing"}),
     "tms.transactions": frozenset({"tables.store_tables", "tables.transaction_table", "tms.core"}),
     "tms.metadata": frozenset({"tms.core"}),
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
@@ -38,7 +39,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "api.http": frozenset({"tms.security", "tms.core", "tms.watch", "tms.wire"}),
     "api.openapi": frozenset({"api.http", "tms.core", "tms.wire"}),
     "api.resources": frozenset({"tms.security", "api.http", "api.openapi", "tms.core", "tms.wire"}),
-    "api.cluster": frozenset({"api.http", "tms.core", "tms.security"}),
+    "api.cluster": frozenset({"api.http", "tms.core", "tms.outgoing", "tms.security"}),
     "api.registry": frozenset(
         {
             "api.cluster",
@@ -52,7 +53,7 @@ ARROWS: dict[str, frozenset[str]] = {
     ),
     "api.console": frozenset({"api.http", "tms.core", "tms.security", "tms.watch"}),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
-    "tms.client": frozenset({"tms.core", "tms.wire"}),
+    "tms.client": frozenset({"tms.core", "tms.outgoing", "tms.wire"}),
     "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
@@ -92,6 +93,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.core",
             "tms.metadata",
             "tms.namespaces",
+            "tms.outgoing",
             "tms.registry",
             "tms.security",
             "tms.server.gc_schedule",
@@ -112,6 +114,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "api.http",
             "tms.core",
             "tms.metadata",
+            "tms.outgoing",
             "tms.registry",
             "tms.security",
             "tms.settings",
@@ -183,7 +186,7 @@ LAYERS = sorted(ARROWS, key=len, reverse=True)
 PLAIN_NAMES = frozenset({"__version__"})
 """What any layer may take from `tms` itself. Its other names would load the client."""
 
-WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.cli")
+WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.outgoing", "tms.client", "tms.cli")
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
 NEEDS_SERVER_EXTRA = frozenset(

@@ -6,7 +6,7 @@ of `failure.ExitCode`.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Annotated, Any
@@ -15,31 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from tms import __version__
-from tms.cli import (
-    auth,
-    cleanup,
-    clock,
-    cluster,
-    copy,
-    debug,
-    failure,
-    group,
-    init,
-    metadata,
-    namespace,
-    poll,
-    prune,
-    publish,
-    publish_all,
-    registry,
-    rollback,
-    schema,
-    spark,
-    status,
-    subscription,
-    topic,
-    tx,
-)
+from tms.cli import failure
 from tms.cli.batches import WrongInput
 from tms.cli.failure import ExitCode
 from tms.cli.standard_streams import StreamFailed, give_up_output, open_streams, printing
@@ -76,19 +52,35 @@ _CODES = {ExitCode.USAGE: "wrong_usage", ExitCode.FAILED: "failed"}
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """The base of typer's errors of usage, which typer does not name itself."""
 _SERVER_COMMANDS = ("serve", "config")
+_ALONE = (*("publish", "publish-all", "poll", "init", "prune", "copy", "rollback", "status", "ui"),)
+_GROUPS = (
+    *("topic", "namespace", "subscription", "group", "tx", "cleanup", "debug", "schema"),
+    *("registry", "spark", "metadata", "cluster", "clock", "auth"),
+)
 
 
 class _Commands(TyperGroup):
-    """All commands. Those of the server are loaded when asked for, because they take longer."""
+    """All commands. Each is loaded when it is asked for, because all together take long."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, in the order of `tms --help`."""
-        return [*_SERVER_COMMANDS, *super().list_commands(ctx)]
+        del ctx
+        return [*_SERVER_COMMANDS, *_ALONE, "version", *_GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name, None if there is none."""
         if cmd_name in _SERVER_COMMANDS:
             return _server_command(cmd_name)
+        if cmd_name not in self.commands and cmd_name in (*_ALONE, *_GROUPS):
+            holder = typer.Typer(rich_markup_mode=None, add_completion=False)
+            holder.callback()(_nothing)
+            if cmd_name in _GROUPS:
+                holder.add_typer(_group(cmd_name), name=cmd_name)
+            else:
+                function, examples = _alone(cmd_name)
+                holder.command(cmd_name, epilog=examples)(function)
+            held: Any = typer.main.get_command(holder)
+            self.commands[cmd_name] = held.commands[cmd_name]
         return super().get_command(ctx, cmd_name)
 
     def main(self, *args: Any, **more: Any) -> Any:
@@ -137,9 +129,79 @@ def _errors_told(ctx: Any) -> Iterator[None]:
         failure.end(ExitCode.USAGE, "wrong_usage", error.format_message(), {}, as_json=True)
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _alone(name: str) -> tuple[Callable[..., Any], str | None]:
+    """Return what does a command, and its examples."""
+    match name:
+        case "publish":
+            from tms.cli.publish import EXAMPLES
+            from tms.cli.publish import publish as function
+        case "publish-all":
+            from tms.cli.publish_all import EXAMPLES
+            from tms.cli.publish_all import publish_all as function
+        case "poll":
+            from tms.cli.poll import EXAMPLES
+            from tms.cli.poll import poll as function
+        case "init":
+            from tms.cli.init import EXAMPLES
+            from tms.cli.init import init as function
+        case "prune":
+            from tms.cli.prune import EXAMPLES
+            from tms.cli.prune import prune as function
+        case "copy":
+            from tms.cli.copy import EXAMPLES
+            from tms.cli.copy import copy as function
+        case "rollback":
+            from tms.cli.rollback import rollback
+
+            return rollback, None
+        case _:
+            from tms.cli import status
+
+            return (status.status if name == "status" else status.ui), None
+    return function, EXAMPLES
+
+
+def _group(name: str) -> typer.Typer:  # noqa: C901, PLR0912  a table, by statements that are checked
+    """Return the commands of a group."""
+    match name:
+        case "topic":
+            from tms.cli.topic import app
+        case "namespace":
+            from tms.cli.namespace import app
+        case "subscription":
+            from tms.cli.subscription import app
+        case "group":
+            from tms.cli.group import app
+        case "tx":
+            from tms.cli.tx import app
+        case "cleanup":
+            from tms.cli.cleanup import app
+        case "debug":
+            from tms.cli.debug import app
+        case "schema":
+            from tms.cli.schema import app
+        case "registry":
+            from tms.cli.registry import app
+        case "spark":
+            from tms.cli.spark import app
+        case "metadata":
+            from tms.cli.metadata import app
+        case "cluster":
+            from tms.cli.cluster import app
+        case "clock":
+            from tms.cli.clock import app
+        case _:
+            from tms.cli.auth import app
+    return app
+
+
 def _server_command(name: str) -> Any:
     try:
-        from tms.cli import serve  # noqa: PLC0415  pydantic takes as long as all else together
+        from tms.cli import serve  # pydantic takes as long as all else together
     except ModuleNotFoundError as error:
         return _missing(name, error)
     group: Any = typer.main.get_command(serve.app)
@@ -170,29 +232,6 @@ app = typer.Typer(
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},  # of all commands below too
 )
-app.add_typer(topic.app, name="topic")
-app.add_typer(namespace.app, name="namespace")
-app.add_typer(subscription.app, name="subscription")
-app.add_typer(group.app, name="group")
-app.add_typer(tx.app, name="tx")
-app.add_typer(cleanup.app, name="cleanup")
-app.add_typer(debug.app, name="debug")
-app.add_typer(schema.app, name="schema")
-app.add_typer(registry.app, name="registry")
-app.add_typer(spark.app, name="spark")
-app.add_typer(metadata.app, name="metadata")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(clock.app, name="clock")
-app.add_typer(auth.app, name="auth")
-app.command(epilog=publish.EXAMPLES)(publish.publish)
-app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
-app.command(epilog=poll.EXAMPLES)(poll.poll)
-app.command(epilog=init.EXAMPLES)(init.init)
-app.command(epilog=prune.EXAMPLES)(prune.prune)
-app.command(epilog=copy.EXAMPLES)(copy.copy)
-app.command()(rollback.rollback)
-app.command()(status.status)
-app.command()(status.ui)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  typer calls it

@@ -15,18 +15,21 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urljoin
 
-import httpx
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tms.core.runtime.clock import Clock
-from tms.core.runtime.http_connections import close_quietly, guard
 from tms.core.runtime.shared_work import shared
 from tms.core.runtime.supervision import supervised
 from tms.core.text.credentials import without_credentials
+from tms.outgoing.answer import Answer, BrokenAnswer
+from tms.outgoing.proxies import proxy_of
+from tms.outgoing.upstream import Upstream
+from tms.outgoing.url import parse_url
 from tms.security.watched_file import WatchedFile
 
 BYTES_MAX = 1024 * 1024
@@ -35,6 +38,9 @@ FETCH_S_MAX = 10.0
 EVERY_S = 600.0
 UNKNOWN_EVERY_MS = 30_000
 _REDIRECTS_MAX = 3
+_OK, _REDIRECTED = 200, (301, 302, 303, 307, 308)
+_FIELDS = b"accept: application/json\r\naccept-encoding: identity\r\n"
+"""Without compression: a body is as long as it looks."""
 _RSA_BITS_MIN = 2048
 _HTTPS = "https://"
 _OLDEST = float("-inf")
@@ -135,11 +141,13 @@ class WebKeys:
         self._following: asyncio.Task[None] | None = None
         self._fetching: asyncio.Task[None] | None = None
         self._file = WatchedFile(source, BYTES_MAX)
-        self._client = _client(ca_file) if source.startswith(_HTTPS) else None
+        self._tls = None
+        if source.startswith(_HTTPS):
+            self._tls = ssl.create_default_context(cafile=ca_file or None)
 
     async def open(self) -> None:
         """Have the keys. Raises `KeysUnreadable` and `OSError` for a file, not for an URL."""
-        if self._client is None:
+        if self._tls is None:
             self._keys = keys_of(self._file.read())
             return
         await self._fetch()
@@ -148,7 +156,7 @@ class WebKeys:
 
     async def key(self, name: str | None) -> WebKey | None:
         """Return the key of an id, or the only one if no id is given; None if there is none."""
-        if self._client is None:
+        if self._tls is None:
             self._read_changed()
             return self._known(name)
         key = self._known(name)
@@ -164,8 +172,6 @@ class WebKeys:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._client is not None:
-            await close_quietly(self._client)
 
     def _known(self, name: str | None) -> WebKey | None:
         if name is None:
@@ -192,11 +198,11 @@ class WebKeys:
             await shared(self._fetched())
 
     async def _fetch(self) -> None:
-        assert self._client is not None
+        assert self._tls is not None
         self._asked_ms = self._clock.steady_ms()
         try:
             async with asyncio.timeout(FETCH_S_MAX):
-                data = await _answer(self._client, self._source)
+                data = await _answer(self._source, self._tls)
             self._keys = keys_of(data)
         except Exception as error:  # whatever keeps them from us: those from before hold
             self._failed(error)
@@ -221,30 +227,36 @@ class WebKeys:
         self._is_failing = True
 
 
-def _client(ca_file: str) -> httpx.AsyncClient:
-    made = httpx.AsyncClient(
-        verify=ssl.create_default_context(cafile=ca_file or None),
-        follow_redirects=True,
-        max_redirects=_REDIRECTS_MAX,
-        timeout=FETCH_S_MAX,
-        # What is not compressed is as long as it looks.
-        headers={"accept": "application/json", "accept-encoding": "identity"},
-        event_hooks={"request": [_check_encrypted]},
-    )
-    return guard(made)
+async def _answer(url: str, tls: ssl.SSLContext) -> bytes:
+    """Return what is at a URL, or at where that leads."""
+    for _ in range(1 + _REDIRECTS_MAX):
+        place = parse_url(url)
+        if not place.is_secured:
+            raise KeysUnreadable(f"redirected to {place.scheme}://, which anybody can change")
+        way = Upstream(url, tls, proxy=proxy_of(place), takes_unframed=True)
+        try:
+            fields = _FIELDS + way.authorization
+            answer = await way.send("GET", place.target, fields, None, is_counted=True)
+            location = answer.value(b"location")
+            if answer.status_code == _OK:
+                return await _body_of(answer)
+            if answer.status_code not in _REDIRECTED or location is None:
+                raise KeysUnreadable(f"it answers {answer.status_code}")
+        finally:
+            way.close()
+        url = urljoin(url, location.decode("ascii"))
+    raise KeysUnreadable(f"over {_REDIRECTS_MAX} redirections")
 
 
-async def _check_encrypted(request: httpx.Request) -> None:
-    if request.url.scheme != "https":
-        raise KeysUnreadable(f"redirected to {request.url.scheme}://, which anybody can change")
-
-
-async def _answer(client: httpx.AsyncClient, url: str) -> bytes:
-    async with client.stream("GET", url) as response:
-        response.raise_for_status()
-        data = bytearray()
-        async for chunk in response.aiter_raw():
-            data += chunk
+async def _body_of(answer: Answer) -> bytes:
+    """Return the body, as far as it may be long; one without a length is read to its end."""
+    data = bytearray()
+    try:
+        async for part in answer:
+            data += part
             if len(data) > BYTES_MAX:
                 break
+    except BrokenAnswer:
+        if not answer.is_unframed:
+            raise
     return bytes(data)

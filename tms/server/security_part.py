@@ -7,12 +7,10 @@ signs tokens, and the keys by which the servers of a cluster believe each other.
 import contextlib
 import importlib.util
 import ssl
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, NamedTuple
-
-import httpx
 
 from tms.core.errors import TopicExists, TopicNotFound
 from tms.core.runtime.clock import Clock
@@ -20,6 +18,7 @@ from tms.core.runtime.extras import install_command
 from tms.core.runtime.tls import TlsFiles
 from tms.core.values.caller import AUDIT, AUDIT_TOPIC, Caller
 from tms.metadata.interface import MetadataStore
+from tms.outgoing.answer import Answer
 from tms.registry.log.schema_log import WayToLog
 from tms.security.audit_destinations import open_audit
 from tms.security.forward_keys import ForwardKeys
@@ -37,6 +36,7 @@ with importing("api"):
     from api.http.listener.server import connections_max
     from api.http.listener.tls import ServerTls
 
+_BOOT = BOOT_HEADER.lower().encode()
 _PUBLISHES = Caller(part=AUDIT)
 
 
@@ -126,13 +126,12 @@ async def _publish(way: WayToLog, lines: list[bytes]) -> None:
         await messaging.publish(AUDIT_TOPIC, lines, caller=_PUBLISHES)
 
 
-class Signing(httpx.Auth):
+class Signing:
     """Says in each request to the server of a URL who makes it: this server itself, or `who`.
 
-    `boot`: which process of it they are for, empty if that is not known.
+    `boot`: which process of it they are for, empty if that is not known. Such is
+    `tms.client.remote.access.RequestSigning`.
     """
-
-    requires_request_body = True
 
     def __init__(
         self,
@@ -147,27 +146,27 @@ class Signing(httpx.Auth):
         self._url = url
         self._boot = boot
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Seal a request, and once more if it is another process that answers."""
-        boot = self._boot
-        answer = yield self._sealed(request)
-        told = answer.headers.get(BOOT_HEADER, boot)
-        if told != boot:  # it is another process now: nothing was done
-            self._boot = told
-            yield self._sealed(request)
-
-    def _sealed(self, request: httpx.Request) -> httpx.Request:
-        path, _, query = request.url.raw_path.partition(b"?")
-        request.headers[HEADER] = self._sealer.seal(
+    def line(self, method: str, target: bytes, body: bytes) -> bytes:
+        """Return the line of a request's head that says so."""
+        path, _, query = target.partition(b"?")
+        seal = self._sealer.seal(
             self._who(),
-            request.method,
+            method,
             path.decode("latin-1"),
             query,
             target=self._url,
-            body=request.content,
+            body=body,
             boot=self._boot,
-        ).decode("ascii")
-        return request
+        )
+        return b"%s: %s\r\n" % (HEADER.encode(), seal)
+
+    def is_for_another(self, answer: Answer) -> bool:
+        """Whether another process answers than the one meant: that has done nothing."""
+        refused_for = answer.value(_BOOT)
+        if refused_for is None or refused_for == self._boot.encode():
+            return False
+        self._boot = refused_for.decode("latin-1")
+        return True
 
 
 def read_security(settings: Settings, clock: Clock) -> SecurityFiles | None:

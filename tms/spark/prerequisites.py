@@ -18,7 +18,7 @@ from tms.core.errors import TmsError
 
 OURS = ("tms", "pyspark_tms")
 OTHERS = (
-    *("anyio", "cachetools", "fastavro", "httpx", "jsonschema_rs", "msgspec", "numpy"),
+    *("anyio", "cachetools", "fastavro", "httptools", "jsonschema_rs", "msgspec", "numpy"),
     *("pandas", "pyarrow", "tenacity"),
 )
 ASK_S_MAX = 60.0

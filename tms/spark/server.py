@@ -17,20 +17,20 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
 import anyio
 import msgspec
 import pyarrow as pa
-from tenacity import Retrying
 
 from tms.client.remote.calls import JSON, Calls
 from tms.client.remote.http import Http
 from tms.client.remote.remote_messaging import RemoteMessaging, topic_path
 from tms.client.remote.remote_ranges import RemoteRanges
 from tms.client.remote.remote_transactions import RemoteTransactions
-from tms.client.remote.retry import again, may_pass
+from tms.client.remote.retry import may_pass, repeat_in_thread
 from tms.client.threads.bridge import Bridge
 from tms.core.errors import (
     NotTms,
@@ -190,11 +190,11 @@ class SparkServer:
                 batches = self._poll(one, position, isolation)
                 raise
 
-        attempts = Retrying(**again(may_pass, self._retry_for_s))
+        repeated = partial(repeat_in_thread, next_batch, when=may_pass, for_s=self._retry_for_s)
         while position < one.end:
             batches = self._poll(one, position, isolation)
             began_at = position
-            while (batch := attempts(next_batch)) is not None:
+            while (batch := repeated()) is not None:
                 if batch.num_rows:
                     position = id_after(_last_id(batch))
                     yield batch

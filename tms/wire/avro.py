@@ -86,21 +86,26 @@ class AvroReader:
         """Return a number from -bound to bound - 1."""
         zigzag = shift = 0
         body, at = self._body, self._at
-        if at < len(body) and (byte := body[at]) < MORE_FOLLOWS:  # most of them, and in any bound
-            self._at = at + 1
-            return (byte >> 1) ^ -(byte & 1)
-        while at < len(body) and shift <= _SHIFT_MAX:
+        try:
             byte = body[at]
-            at += 1
-            zigzag |= (byte & ~MORE_FOLLOWS) << shift
-            if byte < MORE_FOLLOWS:
-                self._at = at
-                value = (zigzag >> 1) ^ -(zigzag & 1)
-                if -bound <= value < bound:
-                    return value
-                raise invalid("a number out of range")
-            shift += 7
-        raise invalid("the body is cut off" if at >= len(body) else "a number of over 10 bytes")
+            if byte < MORE_FOLLOWS:  # most of them, and in any bound
+                self._at = at + 1
+                return (byte >> 1) ^ -(byte & 1)
+            while byte >= MORE_FOLLOWS:
+                zigzag |= (byte & ~MORE_FOLLOWS) << shift
+                shift += 7
+                at += 1
+                byte = body[at]
+                if shift > _SHIFT_MAX:
+                    raise invalid("a number of over 10 bytes")
+        except IndexError:
+            raise invalid("the body is cut off") from None
+        self._at = at + 1
+        zigzag |= byte << shift
+        value = (zigzag >> 1) ^ -(zigzag & 1)
+        if -bound <= value < bound:
+            return value
+        raise invalid("a number out of range")
 
     def branch(self, count: int) -> int:
         """Return which of `count` branches of a union, or symbols of an enum, follows."""

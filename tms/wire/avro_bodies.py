@@ -14,6 +14,7 @@ from tms.core.services.commits import NOTHING
 from tms.core.services.messaging import AllPublished, Published, RollbackRange
 from tms.core.values.avro_lengths import LENGTHS, avro_length, read_length
 from tms.core.values.message import ID_BYTES, KEY, MessageBlock
+from tms.core.values.varints import MORE_FOLLOWS
 from tms.wire.avro import (
     END,
     INT_BOUND,
@@ -224,7 +225,13 @@ class AvroFormat:
 
     def decode_published(self, body: bytes, count: int) -> Published:
         """Return the ids of the `count` messages that such a publish wrote, for the client."""
-        pointer, (timestamp_ms, sequence_id), _ = _read_range(body)
+        half = len(body) // 2
+        if body[:1] == NULL and body[1 : half + 1] == body[half + 1 :]:  # of one message
+            pointer, reader = None, AvroReader(body[half + 1 :])
+            timestamp_ms, sequence_id = reader.number(), reader.number(INT_BOUND)
+            reader.end()
+        else:
+            pointer, (timestamp_ms, sequence_id), _ = _read_range(body)
         if timestamp_ms < 0 or not 0 <= sequence_id < UINT16_COUNT:
             raise invalid("a number out of range")
         return Published(KEY.pack(timestamp_ms, sequence_id), count, pointer)
@@ -299,7 +306,14 @@ def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | N
     end, last_start, count = start, None, 0
     try:
         while count < left:
-            size, body = read_length(received, end + 1 + ID_BYTES)
+            at = end + 1 + ID_BYTES
+            first = received[at]
+            if first & 1 or (first >= MORE_FOLLOWS and received[at + 1] >= MORE_FOLLOWS):
+                size, body = read_length(received, at)
+            elif first < MORE_FOLLOWS:  # these two are nearly all
+                size, body = first >> 1, at + 1
+            else:
+                size, body = (first & ~MORE_FOLLOWS | received[at + 1] << 7) >> 1, at + 2
             if body + size > len(received):
                 break
             last_start, end = end, body + size

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from api.cluster.upstream import Upstream
-from api.cluster.upstream_connection import Answer
 from tests.api.cluster.peers import Peer
 from tests.waiting import turns
+from tms.outgoing.answer import Answer
+from tms.outgoing.upstream import Upstream
 
 
 @pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])

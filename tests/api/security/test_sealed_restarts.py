@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from api.cluster import ways
@@ -16,6 +15,9 @@ from tests.api.security.asking import waiting
 from tests.api.security.secured import Pair
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
+from tms.client.remote.access import Access
+from tms.client.remote.http import Http
+from tms.core.values.caller import Caller
 from tms.core.values.topic import TopicId
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
 from tms.security.resources import Action
@@ -117,14 +119,16 @@ class _OtherKeys:
 
 async def test_a_servers_own_calls_go_on_when_the_other_starts_anew(pair: Pair) -> None:
     sealer = Sealer(pair.standby.keys, "7", pair.clock)
-    path = "/v1/namespaces/system/topics/_schemas"
+    path = "v1/namespaces/system/topics/_schemas"
     signing = Signing(sealer, pair.leader.url, start_anew(pair))
-    async with httpx.AsyncClient(base_url=pair.leader.url, auth=signing, verify=False) as http:
-        named = {"tms-part": "registry"}
-        assert (await http.put(path, headers=named)).status_code == 200
-        start_anew(pair, 8_000)
-        for _ in range(2):
-            assert (await http.get(path, headers=named)).status_code == 200
+    access = Access(None, None, signing, allow_plaintext=True)
+    http = Http(pair.leader.url, timeout_s=10, compress=False, access=access)
+    registry = Caller(part="registry")
+    await http.send("PUT", path, caller=registry)
+    start_anew(pair, 8_000)
+    for _ in range(2):
+        await http.send("GET", path, caller=registry)
+    await http.close()
 
 
 # anyio leaves a transport to the collector if it is cancelled as the connection is made. The

@@ -36,6 +36,8 @@ def bodies(messages: GivenMessages) -> list[bytes]:
 
     Raises `TypeError` if one is no message, or has a key or headers of another type.
     """
+    if type(messages) is bytes:
+        return [messages]
     if isinstance(messages, bytes | Message):
         messages = (messages,)
     if isinstance(messages, _NOT_A_LIST) or not isinstance(messages, Iterable):

@@ -11,14 +11,15 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import httpx
+from typing import Protocol
 
 from tms.client.remote.addresses import parse_addresses
 from tms.client.remote.credentials import Auth, Credentials, credentials_of
 from tms.core.errors import InvalidRequest
 from tms.core.runtime.tls import client_context, is_read_by_others
 from tms.core.text.hosts import is_loopback
+from tms.outgoing.answer import Answer
+from tms.outgoing.url import parse_url
 
 Certificate = str | Path | tuple[str | Path, str | Path]
 """A file with a certificate and its key, or a file of each."""
@@ -34,6 +35,21 @@ TOKEN_FILE = Path(".config/tms/token")
 _YES = ("1", "true", "yes", "on", "y", "t")
 
 
+class RequestSigning(Protocol):
+    """Says in each request who makes it."""
+
+    def line(self, method: str, target: bytes, body: bytes) -> bytes:
+        """Return the line of the head that says so."""
+        ...
+
+    def is_for_another(self, answer: Answer) -> bool:
+        """Whether the request was for another process than the one that answers.
+
+        That has done nothing, and is meant from then on.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """The access to a server."""
@@ -41,7 +57,7 @@ class Access:
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
     """None: https:// is trusted by the machine's own certificates."""
-    signing: httpx.Auth | None = None
+    signing: RequestSigning | None = None
     """Signs each request with the sender's name, between the servers of a cluster."""
     allow_plaintext: bool = False
     """Whether credentials may travel unencrypted to other machines."""
@@ -51,17 +67,17 @@ class Access:
         if self.allow_plaintext:
             return
         for address in addresses:
-            url = httpx.URL(address)
+            url = parse_url(address)
             has_credentials = self.credentials is not None or url.userinfo
             if has_credentials and url.scheme == "http" and not is_loopback(url.host):
-                shown = f"{url.scheme}://{url.netloc.decode('ascii')}"
+                shown = f"{url.scheme}://{url.netloc}"
                 raise InvalidRequest(
                     "plaintext_credentials", url=shown, variable=PLAINTEXT_VARIABLE
                 )
 
     def has_credentials(self, addresses: Sequence[str]) -> bool:
         """Whether anything is sent that a stranger could use."""
-        is_named = any(httpx.URL(address).userinfo for address in addresses)
+        is_named = any(parse_url(address).userinfo for address in addresses)
         return is_named or self.credentials is not None or self.signing is not None
 
     def trusts_proxies(self, addresses: Sequence[str]) -> bool:
@@ -69,8 +85,8 @@ class Access:
 
         None is between two processes of one machine.
         """
-        urls = [httpx.URL(address) for address in addresses]
-        if len(loopback_hosts(addresses)) == len({url.host for url in urls}):
+        urls = [parse_url(address) for address in addresses]
+        if all(is_loopback(url.host) for url in urls):
             return False
         if self.allow_plaintext:
             return True
@@ -78,12 +94,6 @@ class Access:
             url.scheme == "http" and (self.credentials is not None or url.userinfo) for url in urls
         )
         return not is_seen
-
-
-def loopback_hosts(addresses: Sequence[str]) -> list[str]:
-    """Return those of the hosts that are this machine, as they stand in URLs."""
-    hosts = {httpx.URL(address).host for address in addresses}
-    return sorted(f"[{host}]" if ":" in host else host for host in hosts if is_loopback(host))
 
 
 ANYBODY = Access()
@@ -104,7 +114,7 @@ def access_of(
     """
     addresses = parse_addresses(url)
     credentials = None
-    if any(httpx.URL(address).userinfo for address in addresses):
+    if any(parse_url(address).userinfo for address in addresses):
         if auth is not None:
             raise ValueError("give either auth, or a user and a password in the URL")
     else:

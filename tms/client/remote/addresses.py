@@ -7,16 +7,14 @@ thing, if its URL is known, and the next one otherwise. There may be several lea
 topics, and which these are is learned from answers alone.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from time import monotonic
-
-import httpx
 
 from tms.client.remote.routes import Keys, RouteKey
 from tms.client.remote.transport_errors import was_not_sent
 from tms.core.errors import NoLeader, NotTms, OutcomeUnknown, ServerUnreachable, Stopping
 from tms.core.text.credentials import without_credentials
+from tms.outgoing.url import PORTS, InvalidUrl, parse_url
 
 KEPT_MAX = 10_000
 """So many leaders are known of topics, of namespaces, and of transactions."""
@@ -24,15 +22,12 @@ NOT_ASKED_S = 30.0
 """A server that took no connection is not taken for a leader again for so long, whoever says so:
 each attempt may take five seconds."""
 
-_SCHEMES = ("http", "https")
-_PORT_MAX = 65535
-_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]+(%[\w.-]+)?")
 _WRITE = "write http://HOST:PORT"
 
 
 def is_of_servers(url: str) -> bool:
     """Whether a URL begins as those of servers do, right or not."""
-    return url.strip().lower().startswith(tuple(f"{scheme}://" for scheme in _SCHEMES))
+    return url.strip().lower().startswith(tuple(f"{scheme}://" for scheme in PORTS))
 
 
 def parse_addresses(url: str) -> list[str]:
@@ -48,19 +43,13 @@ def parse_addresses(url: str) -> list[str]:
 def _parsed(given: str) -> str:
     scheme, _, rest = given.partition("://")
     url, shown = f"{scheme.lower()}://{rest}", without_credentials(given)
-    try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, UnicodeError) as error:
-        said = "write / and ? in a password as %2F and %3F" if "@" in url else error
-        raise ValueError(f"{shown!r} is not a URL: {said}") from None
-    if parsed.scheme not in _SCHEMES:
+    if url.partition("://")[0] not in PORTS:
         raise ValueError(f"{shown!r} is not a URL of a server: {_WRITE}")
-    if not parsed.host:
-        raise ValueError(f"{shown!r} names no host: {_WRITE}")
-    if not _HOST.fullmatch(parsed.host):
-        raise ValueError(f"{shown!r} has a host with characters that hosts do not have: {_WRITE}")
-    if parsed.port is not None and not 0 < parsed.port <= _PORT_MAX:
-        raise ValueError(f"{shown!r} has a port that is not from 1 to {_PORT_MAX}")
+    try:
+        parse_url(url)
+    except InvalidUrl as error:
+        said = "write / and ? in a password as %2F and %3F" if "@" in url else error
+        raise ValueError(f"{shown!r} is not a URL: {said} ({_WRITE})") from None
     if "?" in url or "#" in url:
         raise ValueError(f"{shown!r} has more than an address, from its ? or # on: {_WRITE}")
     return url.rstrip("/")

@@ -1,7 +1,8 @@
 """Requests to a server, repeated as what they ask for allows (`tms.client.remote.retry`)."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
 from typing import Any, TypeVar
 
 from tms.client.remote.http import Http
@@ -29,42 +30,38 @@ class Calls:
             return path
         return f"{path}{'&' if '?' in path else '?'}shard={self._shard}"
 
-    async def safely(
+    def safely(
         self,
         method: str,
         path: str,
         body: bytes = b"",
         content_type: str | None = None,
         caller: Caller = ANYBODY,
-    ) -> bytes:
+    ) -> Awaitable[bytes]:
         """Send a request that may be carried out twice; return the answer's body."""
         send = self.http.send
-        return await self.repeat(may_pass, send, method, path, body, content_type, caller)
+        return self.repeat(may_pass, send, method, path, body, content_type, caller)
 
-    async def once(
+    def once(
         self,
         method: str,
         path: str,
         body: bytes = b"",
         content_type: str | None = None,
         caller: Caller = ANYBODY,
-    ) -> bytes:
+    ) -> Awaitable[bytes]:
         """Send a request that must not be carried out twice; return the answer's body."""
         send = self.http.send
-        return await self.repeat(was_not_done, send, method, path, body, content_type, caller)
+        return self.repeat(was_not_done, send, method, path, body, content_type, caller)
 
-    async def repeat(
+    def repeat(
         self,
         when: Callable[[BaseException], bool],
         function: Callable[..., Awaitable[Result]],
         *arguments: Any,
-    ) -> Result:
+    ) -> Awaitable[Result]:
         """Return what `function` gives, calling it again as long as `when` holds."""
-
-        async def call() -> Result:
-            return await function(*arguments)
-
-        return await repeat(call, when=when, for_s=self.retry_for_s)
+        return repeat(partial(function, *arguments), when=when, for_s=self.retry_for_s)
 
 
 class Remote:
@@ -83,10 +80,22 @@ class Remote:
             return decode(answer, *arguments)
 
 
-@contextmanager
-def of_the_server() -> Iterator[None]:
-    """Blame the server, not the caller, for an answer that cannot be understood."""
-    try:
-        yield
-    except InvalidRequest as error:
-        raise InternalError(**error.detail) from None
+class _OfTheServer:
+    """Blames the server, not the caller, for an answer that cannot be understood."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, InvalidRequest):
+            raise InternalError(**error.detail) from None
+
+
+_OF_THE_SERVER = _OfTheServer()
+
+
+def of_the_server() -> _OfTheServer:
+    """Return a context that blames the server for an answer that cannot be understood."""
+    return _OF_THE_SERVER

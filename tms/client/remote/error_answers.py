@@ -1,9 +1,9 @@
 """The errors that answers stand for, be they from TMS or from a proxy or another server."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
-import httpx
 import msgspec
 
 from tms.client.remote.retry import RETRY_AFTER_S
@@ -11,6 +11,7 @@ from tms.core.errors import (
     InternalError,
     NotAuthenticated,
     NotPermitted,
+    NotTms,
     OutcomeUnknown,
     SchemaRefused,
     SchemasUnavailable,
@@ -21,12 +22,29 @@ from tms.core.errors import (
 )
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.text.credentials import shortened
+from tms.outgoing.answer import Answer, BrokenAnswer
+from tms.outgoing.compressed import whole_of
 from tms.wire.json_errors import ErrorBody, detail_of
+from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
+from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
 from tms.wire.registry_bodies import RefusalBody
 
 ANSWER_CHARS_SHOWN_MAX = 200
+_OUR_TYPES = frozenset(
+    {
+        "",
+        "application/octet-stream",
+        ARROW_TYPE,
+        AVRO_TYPE,
+        JSON_TYPE,
+        REGISTRY_TYPE,
+        "text/css",  # the console's, by which it is found
+    }
+)
 _error_decoder = msgspec.json.Decoder(ErrorBody)
 _refusal_decoder = msgspec.json.Decoder(RefusalBody)
+_ERROR_BYTES_MAX = 1024 * 1024
+_OK, _UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR, _UNAVAILABLE = 200, 401, 403, 500, 503
 _NOT_REACHED = (500, 50001, 50002)
 """By what the registry says that its log failed."""
 
@@ -40,7 +58,26 @@ _CODE_OF_STATUS = {
 below 500 is from another server, and above it `internal`."""
 
 
-def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError:
+def is_ours(answer: Answer) -> bool:
+    """Whether an answer is a success, of a type that TMS answers with."""
+    return answer.status_code == _OK and type_of(answer.fields) in _OUR_TYPES
+
+
+async def refuse(answer: Answer, url: str) -> NoReturn:
+    """Raise the error that an answer is, however it is framed."""
+    if answer.status_code == _OK:
+        raise NotTms(url=url, reason=told(answer.status_code, answer.fields))
+    try:
+        body = await whole_of(answer, _ERROR_BYTES_MAX)
+    except BrokenAnswer:
+        if not answer.is_unframed:
+            raise
+        body = b""
+    error = error_from(answer.status_code, answer.fields, body)
+    raise NotTms(url=url, **error.detail) if isinstance(error, NotTms) else error
+
+
+def error_from(status: int, fields: Mapping[bytes, bytes], body: bytes) -> TmsError:
     """Return the error that an answer of a status other than 200 stands for."""
     try:
         described = _error_decoder.decode(body).error
@@ -48,19 +85,19 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
         refused = _refusal_of(status, body)
         if refused is not None:
             return refused
-        is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
+        is_others = status < _SERVER_ERROR
         code = _CODE_OF_STATUS.get(status, "not_tms" if is_others else "internal")
         shown = shortened(body.decode(errors="replace").strip(), ANSWER_CHARS_SHOWN_MAX)
         detail: dict[str, Any] = {"status": status, "answer": shown}
         if code == "not_tms":
-            detail["reason"] = told(status, headers)
+            detail["reason"] = told(status, fields)
     else:
         code, detail = described.code, detail_of(described.detail)
         if code not in CATALOGUE:
             detail = {**detail, "message": described.message}
     if issubclass(class_of(code) if code in CATALOGUE else InternalError, Unavailable):
-        retry_after = headers.get("retry-after", "")
-        if retry_after.isascii() and retry_after.isdigit():
+        retry_after = fields.get(b"retry-after", b"")
+        if retry_after.isdigit():
             detail = {**detail, RETRY_AFTER_S: int(retry_after)}
     return error_of(code, detail)
 
@@ -71,22 +108,27 @@ def _refusal_of(status: int, body: bytes) -> TmsError | None:
         refusal = _refusal_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    if status == httpx.codes.UNAUTHORIZED:
+    if status == _UNAUTHORIZED:
         return NotAuthenticated("credentials_invalid", reason=refusal.message)
-    if status == httpx.codes.FORBIDDEN:
+    if status == _FORBIDDEN:
         return NotPermitted("not_permitted", reason=refusal.message)
     if refusal.error_code in _NOT_REACHED:
         return OutcomeUnknown(reason=refusal.message)
-    if refusal.error_code == httpx.codes.SERVICE_UNAVAILABLE:
+    if refusal.error_code == _UNAVAILABLE:
         return SchemasUnavailable(reason=refusal.message)
     return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
 
 
-def told(status: int, headers: Mapping[str, str]) -> str:
+def told(status: int, fields: Mapping[bytes, bytes]) -> str:
     """Return how a server answers, for people."""
-    return f"it answers {status} {type_of(headers)}".rstrip()
+    return f"it answers {status} {type_of(fields)}".rstrip()
 
 
-def type_of(headers: Mapping[str, str]) -> str:
+def type_of(fields: Mapping[bytes, bytes]) -> str:
     """Return the media type of an answer, "" if it has none."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _type_of(fields.get(b"content-type", b""))
+
+
+@lru_cache(256)
+def _type_of(value: bytes) -> str:
+    return value.decode("latin-1").partition(";")[0].strip().lower()

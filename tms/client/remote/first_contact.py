@@ -14,9 +14,9 @@ import ssl
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-import httpx
-
 from tms.core.errors import NotTms, ServerSilent
+from tms.outgoing.answer import Answer, BrokenAnswer, LateAnswer
+from tms.outgoing.url import parse_url
 
 PATIENCE_S = 2.0
 """How long the first answer may take before the server is asked how it is."""
@@ -37,16 +37,14 @@ class FirstContact:
 
     def __init__(self) -> None:
         """Have heard nothing."""
-        self._is_over = False
+        self.is_over = False
 
-    async def wait(
-        self, answer: Callable[[], Awaitable[httpx.Response]], url: str
-    ) -> httpx.Response:
+    async def wait(self, answer: Callable[[], Awaitable[Answer]], url: str) -> Answer:
         """Return what `answer` gives, the head of an answer; raise what it raises.
 
         Raises `NotTms` and `ServerSilent` where nothing was ever heard from `url` but that.
         """
-        if self._is_over or not url.startswith("http://"):
+        if self.is_over or not url.startswith("http://"):
             return await answer()
         is_silent, asked_s = False, monotonic()
         answering = asyncio.ensure_future(answer())
@@ -56,12 +54,12 @@ class FirstContact:
                 is_silent = True
                 _log.warning(_SILENT, url, monotonic() - asked_s)
             told = await answering
-        except httpx.ReadTimeout:
-            if not is_silent:
-                raise
-            reason = f"not a byte in {monotonic() - asked_s:.0f} s"
-            raise ServerSilent(url=url, reason=reason) from None
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+        except BrokenAnswer as error:
+            if isinstance(error, LateAnswer):
+                if not is_silent:
+                    raise
+                reason = f"not a byte in {monotonic() - asked_s:.0f} s"
+                raise ServerSilent(url=url, reason=reason) from None
             if not await _said(url) and await _speaks_tls(url):
                 raise NotTms(url=url, reason=_TLS) from None
             raise
@@ -69,7 +67,7 @@ class FirstContact:
             if not answering.done():
                 answering.cancel()
                 await asyncio.wait((answering,))
-        self._is_over = True
+        self.is_over = True
         return told
 
 
@@ -79,12 +77,14 @@ async def _said(url: str) -> bytes | None:
     Nothing is said by a server too that is gone meanwhile: b"". Raises `NotTms` where it is no
     HTTP.
     """
-    place = httpx.URL(url)
+    place = parse_url(url)
     try:
         async with asyncio.timeout(HEALTH_S):
-            reader, writer = await asyncio.open_connection(place.host, place.port or 80)
+            reader, writer = await asyncio.open_connection(place.host, place.port)
             try:
-                writer.write(b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % place.netloc)
+                writer.write(
+                    b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % place.netloc.encode("ascii")
+                )
                 said = await reader.read(1024)
             finally:
                 writer.close()
@@ -102,12 +102,12 @@ async def _said(url: str) -> bytes | None:
 
 async def _speaks_tls(url: str) -> bool:
     """Whether a handshake of TLS succeeds. Nothing is sent, so nobody has to be trusted."""
-    place = httpx.URL(url)
+    place = parse_url(url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         async with asyncio.timeout(HEALTH_S):
-            _, writer = await asyncio.open_connection(place.host, place.port or 80, ssl=context)
+            _, writer = await asyncio.open_connection(place.host, place.port, ssl=context)
     except (TimeoutError, OSError):
         return False
     writer.transport.abort()

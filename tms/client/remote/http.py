@@ -5,103 +5,71 @@ so nothing was sent, `OutcomeUnknown` where the connection broke after that, and
 that the answer names. Answers that are not from TMS (a proxy's, another server's) are told by their
 status. Nothing is repeated here (`tms.client.remote.retry`), except once with new credentials if
 those sent were refused: then nothing was done. A redirect is never followed.
+
+An answer is bounded in bytes and in time (`tms.outgoing.connection.Patience`), whatever the server.
 """
 
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
-from functools import partial
-from math import inf
-from typing import Any
-from urllib.parse import urlencode
-
-import httpx
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import lru_cache, partial
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
 
 from tms.client.remote.access import ANYBODY as ACCESS_OF_ANYBODY
-from tms.client.remote.access import Access, loopback_hosts
+from tms.client.remote.access import Access
 from tms.client.remote.addresses import Addresses, parse_addresses
-from tms.client.remote.error_answers import error_from, told, type_of
+from tms.client.remote.error_answers import is_ours, refuse
 from tms.client.remote.first_contact import FirstContact
 from tms.client.remote.named_leaders import NamedLeaders
 from tms.client.remote.routes import Keys, keys_of
-from tms.client.remote.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
-from tms.core.errors import NotAuthenticated, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
+from tms.client.remote.transport_errors import typed_error
+from tms.core.errors import NotAuthenticated, OutcomeUnknown, ServerUnreachable, TmsError
 from tms.core.runtime.deadlines import in_time, seconds_left
 from tms.core.runtime.event_loops import OwnLoop
 from tms.core.runtime.forks import tell_in_child
-from tms.core.runtime.http_connections import close_quietly, guard
 from tms.core.runtime.tls import client_context
 from tms.core.services.cluster import FORWARDED_BY, LEADER, MISSING_SHARDS
+from tms.core.text.hosts import is_loopback
 from tms.core.values.caller import ANYBODY, PART_HEADER, Caller
-from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
-from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
+from tms.outgoing.answer import Answer
+from tms.outgoing.compressed import parts_of, whole_of
+from tms.outgoing.connection import OnWrite, Patience
+from tms.outgoing.proxies import proxy_of
+from tms.outgoing.upstream import CONNECT_S_MAX, Upstream
+from tms.outgoing.url import InvalidUrl, parse_url
 
-CONNECT_S_MAX = 5.0
-_SENDING = "send_request_headers.started"
-IDLE_S_MAX = 4.0
-"""An idle connection is given up long before a server does so: none breaks as it is used again."""
+CALLS_MAX = 1000
+"""So many calls are under way at a time; more wait for their turn. Polls, which may wait for
+messages, or for whoever takes them, have connections of their own: only the server bounds them."""
+ANSWER_BYTES_MAX = 128 * 1024 * 1024
+"""The longest answer to a call, after decompression. A poll has no end, but is taken in parts."""
 COMPRESSED_BYTES_MIN = 1024
+_SERVER_ERROR = 500
 _READ = "GET"
+_TARGET = "%/?&=:@!$'()*+,;-._~"
 _log = logging.getLogger("tms.client")
 _CLUSTER = "v1/cluster"
 _CLOSED = "the connections are closed"
-
-
-_OUR_TYPES = frozenset(
-    {
-        "",
-        "application/octet-stream",
-        ARROW_TYPE,
-        AVRO_TYPE,
-        JSON_TYPE,
-        REGISTRY_TYPE,
-        "text/css",  # the console's, by which it is found
-    }
+_FORWARDED_BY, _LEADER, _MISSING_SHARDS = (
+    name.encode() for name in (FORWARDED_BY, LEADER, MISSING_SHARDS)
 )
 
 
-Meet = Callable[[Callable[[], Awaitable[httpx.Response]], str], Awaitable[httpx.Response]]
-"""Waits for the answer of a server that may be none."""
+class _Request(NamedTuple):
+    """A request, to whichever server."""
 
-Ask = Callable[[str], AbstractAsyncContextManager[httpx.Response]]
-"""Sends a request to a URL."""
-Heard = Callable[[str, httpx.Response], None]
-"""Is told the URL of a server, and how its answer begins."""
-
-
-@asynccontextmanager
-async def _answer(
-    ask: Ask, url: str, path: str, heard: Heard, meet: Meet | None = None
-) -> AsyncGenerator[httpx.Response, None]:
-    """Give a server's answer. Raises the error that it is, or that there was instead of it."""
-    async with AsyncExitStack() as answering:
-        enter = partial(answering.enter_async_context, ask(f"{url}/{path}"))
-        with typed_errors(url):
-            answer = await enter() if meet is None else await meet(enter, url)
-            heard(url, answer)
-            status, headers = answer.status_code, answer.headers
-            if status != httpx.codes.OK:
-                error = error_from(status, headers, await answer.aread())
-                if isinstance(error, NotTms):
-                    error = NotTms(url=url, **error.detail)
-                raise error
-            if type_of(headers) not in _OUR_TYPES:
-                raise NotTms(url=url, reason=told(status, headers))
-        yield answer
-
-
-async def _note_sending(sent: list[str], event: str, _: object) -> None:
-    """Note that a request begins to be sent, as httpcore tells it."""
-    if event.endswith(_SENDING):
-        sent.append(event)
+    method: str
+    path: str
+    body: bytes
+    fields: bytes
+    """The lines of its head, without Host and credentials."""
+    patience: Patience
+    is_poll: bool
+    on_write: OnWrite | None = None
 
 
 class Http:
@@ -129,8 +97,6 @@ class Http:
         self._credentials = access.credentials
         self._signing = access.signing
         self._trusts_proxies = access.trusts_proxies(addresses)
-        self._unproxied = loopback_hosts(addresses) if self._trusts_proxies else []
-        """The hosts that are reached without a proxy, though others are not."""
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
         self._leaders = NamedLeaders(addresses, access, is_direct=direct)
@@ -139,52 +105,44 @@ class Http:
         """A leader that may be asked only once it is known to be of the cluster, and who named it
         for what."""
         self._first_contact = FirstContact()
-        self._timeout_s = timeout_s
+        self._patience = Patience(timeout_s)
         self._compress = compress
         self._tls = access.tls
         if access.tls is None and any(address.startswith("https:") for address in addresses):
             self._tls = client_context()
-        self._connections: dict[bool, httpx.AsyncClient] = {}
-        """Those of polls and those of calls, made by the first request of each kind."""
+        self._ways: dict[tuple[str, bool], Upstream] = {}
+        """The connections to each server, those of polls apart; made by the first request."""
         self._closed = False
         self._loop = OwnLoop()
         tell_in_child(self)
 
     def forget_parent(self) -> object:
         """Give up the connections, which belong to the parent of this process, for new ones."""
-        connections, self._connections = self._connections, {}
+        ways, self._ways = self._ways, {}
         self._loop = OwnLoop()
         if self._credentials is not None:
             self._credentials.forget_parent()
-        return connections
+        return ways
 
-    def _connections_of(self, *, polls: bool) -> httpx.AsyncClient:
+    def _way_to(self, url: str, *, is_poll: bool) -> Upstream:
         if self._closed:
             raise RuntimeError(_CLOSED)
-        self._loop.check()
-        if polls not in self._connections:
+        way = self._ways.get((url, is_poll))
+        if way is None:
+            place = parse_url(url)
             try:
-                self._connections[polls] = guard(self._made(polls=polls))
-            except (ImportError, ValueError, httpx.InvalidURL) as error:
-                reason = f"cannot use the proxy that the environment names: {error}"
-                raise ServerUnreachable(url=self.url, reason=reason) from None
-        return self._connections[polls]
-
-    def _made(self, *, polls: bool) -> httpx.AsyncClient:
-        limits = httpx.Limits(
-            max_connections=None if polls else CALLS_MAX, keepalive_expiry=IDLE_S_MAX
-        )
-        verify = self._tls or False  # without TLS there is nothing to load
-        direct = httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False)
-        return httpx.AsyncClient(
-            headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
-            verify=verify,
-            trust_env=self._trusts_proxies,
-            auth=self._signing,
-            follow_redirects=False,
-            limits=limits,
-            mounts={f"all://{host}": direct for host in self._unproxied},
-        )
+                by_proxy = self._trusts_proxies and not is_loopback(place.host)
+                proxy = proxy_of(place) if by_proxy else None
+            except InvalidUrl as error:
+                raise ServerUnreachable(url=self.url, reason=str(error)) from None
+            way = self._ways[url, is_poll] = Upstream(
+                url,
+                self._tls,
+                proxy=proxy,
+                connections_max=math.inf if is_poll else CALLS_MAX,
+                takes_unframed=True,
+            )
+        return way
 
     async def send(
         self,
@@ -195,10 +153,18 @@ class Http:
         caller: Caller = ANYBODY,
     ) -> bytes:
         """Return the body of the answer. Raises any `TmsError`."""
-        opened = self._open(method, path, body, content_type, caller=caller)
-        async with opened as (url, answer):
-            with self._reading(url, keys_of(path), is_read=method == _READ):
-                return await in_time(answer.aread, url=url)
+        fields = _fields_of(content_type, caller.part, None, self._compress)
+        request = _Request(method, path, body, fields, self._patience, is_poll=False)
+        url, answer = await self._answer(request)
+        try:
+            if answer.is_complete:
+                return await whole_of(answer, ANSWER_BYTES_MAX)
+            return await in_time(partial(whole_of, answer, ANSWER_BYTES_MAX), url=url)
+        except Exception as error:
+            raise self._lost(url, path, error, is_read=method == _READ) from None
+        finally:
+            if not answer.is_complete:
+                await answer.aclose()
 
     @asynccontextmanager
     async def stream(
@@ -216,141 +182,150 @@ class Http:
         The answer may take `wait_s` seconds longer than others. `accept` is its media type, where
         that is not the body's. Raises any `TmsError`.
         """
-        asked = f"{path}?{urlencode(query)}" if query else path
-        async with self._open(
-            "POST", asked, body, content_type, wait_s, accept=accept, is_poll=True
-        ) as (url, answer):
-            yield answer.headers, self._parts(url, keys_of(path), answer)
+        path = f"{path}?{urlencode(query)}" if query else path
+        fields = _fields_of(content_type, None, accept, self._compress)
+        patience = Patience(self._patience.within_s + wait_s, 0)
+        url, answer = await self._answer(
+            _Request("POST", path, body, fields, patience, is_poll=True)
+        )
+        try:
+            yield _headers_of(answer), self._parts(url, path, answer)
+        finally:
+            if not answer.is_complete:
+                await answer.aclose()
 
-    async def _parts(self, url: str, keys: Keys, answer: httpx.Response) -> AsyncIterator[bytes]:
+    async def _parts(self, url: str, path: str, answer: Answer) -> AsyncIterator[bytes]:
         """Give the parts of a body. The errors of whom they are given to are not looked at."""
-        parts = answer.aiter_bytes()
+        parts: AsyncIterator[bytes] | None = None
         while True:
-            with self._reading(url, keys, is_read=True):
-                part = await in_time(lambda: anext(parts, None), url=url)
+            try:
+                parts = parts or parts_of(answer)
+                part = await in_time(partial(_next_of, parts), url=url)
+            except Exception as error:
+                raise self._lost(url, path, error, is_read=True) from None
             if part is None:
                 return
             yield part
 
-    @contextmanager
-    def _reading(self, url: str, keys: Keys, *, is_read: bool) -> Iterator[None]:
-        try:
-            with told_of_lost_answers(is_read=is_read), typed_errors(url):
-                yield
-        except OutcomeUnknown as error:
-            self._addresses.failed(url, error, keys)
-            raise
+    def _lost(self, url: str, path: str, error: Exception, *, is_read: bool) -> TmsError:
+        """Return our error for what ended an answer, and record it."""
+        typed = typed_error(error, url, is_read=is_read)
+        if isinstance(typed, OutcomeUnknown):
+            self._addresses.failed(url, typed, keys_of(path))
+        return typed
 
-    @asynccontextmanager
-    async def _open(
-        self,
-        method: str,
-        path: str,
-        body: bytes,
-        content_type: str | None,
-        wait_s: float = 0.0,
-        *,
-        accept: str | None = None,
-        caller: Caller = ANYBODY,
-        is_poll: bool = False,
-    ) -> AsyncGenerator[tuple[str, httpx.Response], None]:
+    async def _answer(self, request: _Request) -> tuple[str, Answer]:
+        """Return the beginning of the first answer, and the URL of its server.
+
+        If the credentials are refused, that to other ones if there are any.
+        """
         if self._doubted is not None:
             await self._look_for_doubted()
-        headers = {"Content-Type": content_type} if content_type else {}
-        if caller.part is not None:
-            headers[PART_HEADER] = caller.part
-        if accept:
-            headers["Accept"] = accept
-        if self._compress and len(body) >= COMPRESSED_BYTES_MIN:
-            body = await asyncio.to_thread(gzip.compress, body)
-            headers["Content-Encoding"] = "gzip"
-        timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
-        connections = self._connections_of(polls=is_poll)
-        sent: list[str] = []
-        ask = partial(self._ask, connections, method, content=body, timeout=timeout)
-        if seconds_left() != inf:
-            ask = partial(ask, extensions={"trace": partial(_note_sending, sent)})
-        async with AsyncExitStack() as answering:
-            with told_of_lost_answers(is_read=is_poll or method == _READ):
-                answer_of = partial(self._answer_of_somebody, answering, ask, path, headers)
-                url, answer = await in_time(answer_of, lambda: bool(sent), url=self.url)
-            yield url, answer
+        self._loop.check()
+        if self._compress and len(request.body) >= COMPRESSED_BYTES_MIN:
+            body = await asyncio.to_thread(gzip.compress, request.body)
+            fields = request.fields + b"content-encoding: gzip\r\n"
+            request = request._replace(body=body, fields=fields)
+        if seconds_left() == math.inf:
+            return await self._answer_of_somebody(request)
+        writes: list[bool] = []
+        timed = request._replace(on_write=writes.append)
+        try:
+            answer = partial(self._answer_of_somebody, timed)
+            return await in_time(answer, lambda: bool(writes), url=self.url)
+        except OutcomeUnknown as error:
+            is_read = request.is_poll or request.method == _READ
+            raise typed_error(error, self.url, is_read=is_read) from error.__cause__
 
-    async def _answer_of_somebody(
-        self,
-        answering: AsyncExitStack,
-        ask: Callable[..., AbstractAsyncContextManager[httpx.Response]],
-        path: str,
-        headers: Mapping[str, str],
-    ) -> tuple[str, httpx.Response]:
-        """Return the first answer; if the credentials are refused, that to other ones if any."""
+    async def _answer_of_somebody(self, request: _Request) -> tuple[str, Answer]:
         if self._credentials is None:
-            return await self._first_answer(answering, partial(ask, headers=headers), path)
+            return await self._first_answer(request)
         sent = await self._credentials.header()
         try:
-            as_somebody = partial(ask, headers={**headers, "Authorization": sent})
-            return await self._first_answer(answering, as_somebody, path)
+            return await self._first_answer(_authorized(request, sent))
         except NotAuthenticated:
             renewed = await self._credentials.renewed(sent)
             if renewed is None:
                 raise
-        as_somebody = partial(ask, headers={**headers, "Authorization": renewed})
-        return await self._first_answer(answering, as_somebody, path)
+        return await self._first_answer(_authorized(request, renewed))
 
-    def _ask(
-        self, connections: httpx.AsyncClient, method: str, url: str, **parts: Any
-    ) -> AbstractAsyncContextManager[httpx.Response]:
-        if self._closed:
-            raise RuntimeError(_CLOSED)
-        return self._sent(connections, connections.build_request(method, url, **parts))
-
-    @asynccontextmanager
-    async def _sent(
-        self, connections: httpx.AsyncClient, request: httpx.Request
-    ) -> AsyncGenerator[httpx.Response, None]:
-        answer = await connections.send(request, stream=True)
-        try:
-            yield answer
-        finally:
-            if self._closed:  # while this was under way: httpx has lost the connection
-                await answer.extensions["network_stream"].aclose()
-            await close_quietly(answer)
-
-    async def _first_answer(
-        self, answering: AsyncExitStack, ask: Ask, path: str
-    ) -> tuple[str, httpx.Response]:
+    async def _first_answer(self, request: _Request) -> tuple[str, Answer]:
         """Return the answer of the first server that has one, and its URL.
 
         Raises what the last one did that was asked; nobody is asked after one that may have done
         something.
         """
-        keys = keys_of(path) if self._has_choice else ()
-        heard = partial(self._heard, keys)
+        keys = keys_of(request.path) if self._has_choice else ()
         *others, last = self._addresses.in_order(keys)
         for url in others:
             try:
-                return url, await answering.enter_async_context(_answer(ask, url, path, heard))
+                return url, await self._ask(url, request, keys)
             except TmsError as error:
                 if not self._addresses.failed(url, error, keys):
                     raise
         try:
             # Of several servers one may hang, and the next one is asked.
-            meet = None if others else self._first_contact.wait
-            return last, await answering.enter_async_context(_answer(ask, last, path, heard, meet))
+            return last, await self._ask(last, request, keys, is_only=not others)
         except TmsError as error:
             self._addresses.failed(last, error, keys)
             raise
 
-    def _heard(self, keys: Keys, url: str, answer: httpx.Response) -> None:
+    async def _ask(
+        self, url: str, request: _Request, keys: Keys, *, is_only: bool = False
+    ) -> Answer:
+        """Return a server's answer. Raises the error that it is, or that there was instead."""
+        way, answer = self._way_to(url, is_poll=request.is_poll), None
+        try:
+            if is_only and not self._first_contact.is_over:
+                answer = await self._first_contact.wait(partial(self._send, way, request), url)
+            else:
+                answer = await self._send(way, request)
+            self._heard(keys, url, answer)
+            if not is_ours(answer):
+                await refuse(answer, url)
+        except BaseException as error:
+            if answer is not None and not answer.is_complete:
+                await answer.aclose()
+            if not isinstance(error, Exception):
+                raise
+            typed = typed_error(error, url, is_read=request.is_poll or request.method == _READ)
+            if typed is error:
+                raise
+            raise typed from typed.__cause__
+        return answer
+
+    async def _send(self, way: Upstream, request: _Request) -> Answer:
+        """Send a request; once more if another process of the server answers than was meant."""
+        target = way.path + _target_of(request.path)
+        method, _, body, fields, patience, _, on_write = request
+        fields += way.authorization
+        if not body and method != _READ:
+            fields += b"content-length: 0\r\n"
+        if self._signing is None:
+            return await way.send(
+                method, target, fields, body, is_counted=False, on_write=on_write, patience=patience
+            )
+        send = partial(
+            way.send, method, target, is_counted=False, on_write=on_write, patience=patience
+        )
+        for is_last in (False, True):
+            answer = await send(fields + self._signing.line(method, target, body), body)
+            if is_last or not self._signing.is_for_another(answer):
+                break
+            await answer.aclose()
+        return answer
+
+    def _heard(self, keys: Keys, url: str, answer: Answer) -> None:
         """Learn from an answer who leads."""
-        if missing := answer.headers.get(MISSING_SHARDS):
-            _log.warning("the answer omits shard %s, because no server leads it", missing)
-        if not self._has_choice or answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+        if missing := answer.value(_MISSING_SHARDS):
+            shards = missing.decode("latin-1")
+            _log.warning("the answer omits shard %s, because no server leads it", shards)
+        if not self._has_choice or answer.status_code >= _SERVER_ERROR:
             return
-        if FORWARDED_BY not in answer.headers:
+        if answer.value(_FORWARDED_BY) is None:
             self._addresses.answered(keys, url)
             return
-        named = answer.headers.get(LEADER, "")
+        named = (answer.value(_LEADER) or b"").decode("latin-1")
         self._addresses.forwarded(keys, url, self._leaders.url_of(named, url))
         if self._leaders.is_in_doubt:
             self._doubted = keys, url, named
@@ -376,5 +351,42 @@ class Http:
     async def close(self) -> None:
         """Close the connections. Calls after that raise `RuntimeError`."""
         self._closed = True
-        for connections in self._connections.values():
-            await close_quietly(connections)
+        for way in self._ways.values():
+            way.close()
+        await asyncio.sleep(0)  # sockets are closed a round after their connections
+
+
+async def _next_of(parts: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(parts, None)
+
+
+@lru_cache(256)
+def _fields_of(
+    content_type: str | None,
+    part: str | None,
+    accept: str | None,
+    compress: bool,  # noqa: FBT001  a key of the cache
+) -> bytes:
+    """Return the lines of a head that many requests share."""
+    named = {
+        "accept-encoding": "gzip" if compress else "identity",
+        "content-type": content_type,
+        PART_HEADER: part,
+        "accept": accept,
+    }
+    return "".join(f"{name}: {value}\r\n" for name, value in named.items() if value).encode("ascii")
+
+
+@lru_cache(1024)
+def _target_of(path: str) -> bytes:
+    return b"/" + quote(path, safe=_TARGET).encode("ascii")
+
+
+def _authorized(request: _Request, value: str) -> _Request:
+    return request._replace(fields=b"%sauthorization: %s\r\n" % (request.fields, value.encode()))
+
+
+def _headers_of(answer: Answer) -> dict[str, str]:
+    return {
+        name.decode("latin-1"): value.decode("latin-1") for name, value in answer.fields.items()
+    }

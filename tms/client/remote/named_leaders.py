@@ -7,16 +7,17 @@ has named too.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 
-import httpx
 import msgspec
 
 from tms.client.remote.access import Access
 from tms.client.remote.addresses import parse_addresses
 from tms.core.errors import InvalidRequest
 from tms.core.text.hosts import is_loopback
+from tms.outgoing.url import Url, parse_url
 
 _ADDRESS_CHARS_MAX = 512
 _ASK_AGAIN_S = 10.0
@@ -38,14 +39,14 @@ class NamedLeaders:
 
     def __init__(self, given: Sequence[str], access: Access, *, is_direct: bool) -> None:
         """Know the servers that were given, and as whom they are asked."""
-        self._given: dict[httpx.URL, str] = {}
+        self._given: dict[Url, str] = {}
         for url in given:
-            self._given.setdefault(_without_user(httpx.URL(url)), url)
+            self._given.setdefault(parse_url(url).without_user(), url)
         self._access = access
         self._trusts_proxies = access.trusts_proxies(given)
         self._has_credentials = access.has_credentials(given)
         self._is_direct = is_direct
-        self._confirmed: set[httpx.URL] = set()
+        self._confirmed: set[Url] = set()
         self.is_in_doubt = False
         """Whether the last one that was named is asked only once `confirm` has named it."""
         self._next_ask_s = 0.0
@@ -56,10 +57,10 @@ class NamedLeaders:
         `asked` is the URL of the server that named it.
         """
         self.is_in_doubt = False
-        leader, by = _parsed(named), httpx.URL(asked)
+        leader, by = _parsed(named), parse_url(asked)
         if leader is None or (by.scheme == "https" and leader.scheme != "https"):
             return None
-        place = _without_user(leader)
+        place = leader.without_user()
         if place in self._given:
             return self._given[place]
         if not self._is_direct or not self._may_be(leader, by):
@@ -67,9 +68,9 @@ class NamedLeaders:
         if self._has_credentials and place not in self._confirmed:
             self.is_in_doubt = True
             return None
-        return str(place.copy_with(userinfo=by.userinfo)).rstrip("/")
+        return str(replace(place, userinfo=by.userinfo))
 
-    def _may_be(self, leader: httpx.URL, by: httpx.URL) -> bool:
+    def _may_be(self, leader: Url, by: Url) -> bool:
         """Whether a server that was not given may be asked without harm."""
         if leader.userinfo or leader.scheme != by.scheme:
             return False
@@ -97,20 +98,15 @@ class NamedLeaders:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return
         parsed = [_parsed(instance.address) for instance in instances]
-        self._confirmed = {_without_user(url) for url in parsed if url is not None}
+        self._confirmed = {url.without_user() for url in parsed if url is not None}
 
 
 @lru_cache(64)
-def _parsed(named: str) -> httpx.URL | None:
+def _parsed(named: str) -> Url | None:
     """Return the URL of one server; None if it is not a valid one."""
     if len(named) > _ADDRESS_CHARS_MAX or "," in named or not named.isascii():
         return None
     try:
-        return httpx.URL(parse_addresses(named)[0])
+        return parse_url(parse_addresses(named)[0])
     except ValueError:
         return None
-
-
-def _without_user(url: httpx.URL) -> httpx.URL:
-    """Return a URL by which those of one place are equal."""
-    return httpx.URL(str(url.copy_with(userinfo=b"")).rstrip("/"))

@@ -11,24 +11,15 @@ A server's Retry-After is kept to; otherwise the pauses double from 0.1 s to 5 s
 is logged by the logger `tms.client`.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from math import inf
-from time import monotonic
+from random import random
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_before_delay,
-    stop_never,
-    wait_exponential,
-    wait_random,
-    wait_random_exponential,
-)
+from tenacity import retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from tms.core.errors import (
     OutcomeUnknown,
@@ -58,7 +49,6 @@ _REFUSED_BEFORE_DOING = frozenset(
     }
 )
 _log = logging.getLogger("tms.client")
-_backoff = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1)
 
 Result = TypeVar("Result")
 
@@ -75,16 +65,12 @@ def was_not_done(error: BaseException) -> bool:
     return isinstance(error, TmsError) and error.problem.code in _REFUSED_BEFORE_DOING
 
 
-def _pause_s(state: RetryCallState) -> float:
-    pause_s = _backoff(state)
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, TmsError):
-        pause_s = max(pause_s, float(error.detail.get(RETRY_AFTER_S, 0)))
-    return pause_s
+def _backoff(number: int) -> float:
+    return min(0.1 * (1 << min(number - 1, 10)), 5.0) + 0.1 * random()  # noqa: S311  no secret
 
 
 async def repeat(
-    call: Callable[[], Coroutine[Any, Any, Result]],
+    call: Callable[[], Awaitable[Result]],
     *,
     when: Callable[[BaseException], bool],
     for_s: float | None,
@@ -96,56 +82,80 @@ async def repeat(
     so is the success. Raises the last call's error; but if an earlier call may have been carried
     out and the last one certainly was not, the earlier one's, for nobody may take it for undone.
     """
+    begun_s, number = monotonic(), 1
     left_s = seconds_left()
     if left_s < (inf if for_s is None else for_s):
         for_s = left_s
-    attempts = AsyncRetrying(**again(when, for_s))
-    begun_s = monotonic()
     lost: OutcomeUnknown | None = None
-
-    async def attempt() -> Result:
-        nonlocal lost
-        try:
-            return await call()
-        except OutcomeUnknown as error:
-            if type(error) is OutcomeUnknown:
-                lost = error
-            raise
-
     try:
-        result: Result = await attempts(attempt)
-    except TmsError as error:
-        if lost is None or not was_not_done(error):
-            raise
-        raise lost from None
+        while True:
+            try:
+                result = await call()
+            except Exception as error:
+                pause_s = _pause_after(error, number, begun_s, when, for_s)
+                if pause_s is None:
+                    if lost is not None and was_not_done(error):
+                        raise lost from None
+                    raise
+                if type(error) is OutcomeUnknown:
+                    lost = error
+            else:
+                if number > 1:
+                    _log_success(number, begun_s)
+                return result
+            await asyncio.sleep(pause_s)
+            number += 1
     finally:
         lost = None  # else it would hold itself, by its traceback
-    number = attempts.statistics["attempt_number"]
-    if number > 1:
-        _log.info("Answered again, after %.1f s and %d attempts", monotonic() - begun_s, number)
-    return result
 
 
-def again(when: Callable[[BaseException], bool], for_s: float | None) -> dict[str, Any]:
-    """Return how tenacity calls again, as `repeat` has it."""
-    return {
-        "retry": retry_if_exception(when),
-        "stop": stop_never if for_s is None else stop_before_delay(for_s),
-        "wait": _pause_s,
-        "before_sleep": _log_pause,
-        "reraise": True,
-    }
+def repeat_in_thread(
+    call: Callable[[], Result], *, when: Callable[[BaseException], bool], for_s: float | None
+) -> Result:
+    """Return the same of a call that blocks."""
+    begun_s, number = monotonic(), 1
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            pause_s = _pause_after(error, number, begun_s, when, for_s)
+            if pause_s is None:
+                raise
+        sleep(pause_s)
+        number += 1
 
 
-def _log_pause(state: RetryCallState) -> None:
+def _pause_after(
+    error: Exception,
+    number: int,
+    begun_s: float,
+    when: Callable[[BaseException], bool],
+    for_s: float | None,
+) -> float | None:
+    """Return how long to pause before the next attempt, and log it; None if there is to be none."""
+    if not when(error):
+        return None
+    pause_s = _backoff(number)
+    if isinstance(error, TmsError):
+        pause_s = max(pause_s, float(error.detail.get(RETRY_AFTER_S, 0)))
+    if for_s is not None and monotonic() - begun_s + pause_s >= for_s:
+        return None
+    _log_pause(error, number, pause_s)
+    return pause_s
+
+
+def _log_pause(error: Exception, number: int, pause_s: float) -> None:
     """Log why a call is made again, and when; what a person should know, once, as a warning."""
-    error = state.outcome.exception() if state.outcome else None
     level, why = logging.INFO, str(error)
     if isinstance(error, ServerUnreachable | OutcomeUnknown) and "reason" in error.detail:
-        level = logging.WARNING if state.attempt_number == 1 else logging.INFO
+        level = logging.WARNING if number == 1 else logging.INFO
         what = "connection to" if isinstance(error, ServerUnreachable) else "answer from"
         why = f"No {what} {error.detail.get('url')} ({error.detail.get('reason')})"
-    _log.log(level, "%s: trying again in %.1f s", why, state.upcoming_sleep)
+    _log.log(level, "%s: trying again in %.1f s", why, pause_s)
+
+
+def _log_success(number: int, begun_s: float) -> None:
+    _log.info("Answered again, after %.1f s and %d attempts", monotonic() - begun_s, number)
 
 
 def reruns(retries: int) -> dict[str, Any]:

@@ -1,16 +1,12 @@
-"""The errors of HTTP's transport, as ours.
+"""The errors of connections, as ours.
 
 `ServerUnreachable` where no connection was made and so nothing was sent, `NotTms` for a server that
-is not trusted, else `OutcomeUnknown`, whatever was raised. Only sending and receiving belong below
-`typed_errors`: the errors of a caller's own code are its own. What httpx and what is below it raise
-is not kept as the cause, because that is a hundred lines of others' code; its reason is kept.
+is not trusted, else `OutcomeUnknown`, whatever was raised. What the connections raise is not kept
+as the cause, because that tells nobody more; its reason is kept.
 """
 
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import httpx
+import zlib
 
 from tms.core.errors import (
     AnswerLost,
@@ -20,55 +16,44 @@ from tms.core.errors import (
     ServerUnreachable,
     TmsError,
 )
-from tms.core.runtime.http_connections import reason_of
-
-CALLS_MAX = 1000
-"""So many calls are under way at a time; more wait for their turn. Polls, which may wait for
-messages, or for whoever takes them, have connections of their own: only the server bounds them."""
+from tms.outgoing.answer import BrokenAnswer, reason_of
+from tms.outgoing.compressed import UnknownCoding
+from tms.outgoing.upstream import NotSent
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 _TRUST_IT = "name the file of its authority by ca, --ca or TMS_CA"
 
 
-@contextmanager
-def typed_errors(url: str) -> Iterator[None]:
-    """Raise what a transport raises as ours. Ours pass."""
-    try:
-        yield
-    except TmsError:
-        raise
-    except httpx.ConnectError as error:
+def typed_error(error: Exception, url: str, *, is_read: bool = False) -> TmsError:
+    """Return ours for what connections raise; ours as it is.
+
+    For a request that only reads, `AnswerLost`: its outcome is of no interest.
+    """
+    typed = error if isinstance(error, TmsError) else _typed(error, url)
+    if not is_read or type(typed) is not OutcomeUnknown:
+        return typed
+    lost = AnswerLost(**typed.detail)
+    lost.__cause__ = typed.__cause__
+    return lost
+
+
+def _typed(error: Exception, url: str) -> TmsError:
+    if isinstance(error, NotSent):
         distrust = _distrust(error)
         if distrust is not None:
-            raise NotTms(url=url, reason=distrust) from None
-        raise ServerUnreachable(url=url, reason=reason_of(error)) from None
-    except httpx.PoolTimeout:
-        reason = f"{CALLS_MAX} other calls of this client were in progress all the time"
-        raise ServerUnreachable(url=url, reason=reason) from None
-    except (httpx.ConnectTimeout, httpx.ProxyError) as error:
-        raise ServerUnreachable(url=url, reason=reason_of(error)) from None
-    except httpx.DecodingError as error:
-        raise InternalError(url=url, reason=reason_of(error)) from error
-    except httpx.TransportError as error:
-        raise OutcomeUnknown(url=url, reason=reason_of(error)) from None
-    except Exception as error:  # whatever else breaks below httpx
-        raise OutcomeUnknown(url=url, reason=reason_of(error)) from error
+            return NotTms(url=url, reason=distrust)
+        return ServerUnreachable(url=url, reason=reason_of(error))
+    if isinstance(error, BrokenAnswer):
+        return OutcomeUnknown(url=url, reason=reason_of(error))
+    kind = InternalError if isinstance(error, zlib.error | UnknownCoding) else OutcomeUnknown
+    typed = kind(url=url, reason=reason_of(error))
+    typed.__cause__ = error  # whatever else breaks below
+    return typed
 
 
 def was_not_sent(error: BaseException) -> bool:
     """Whether there was no connection, be it because the server is not trusted."""
-    return isinstance(error.__context__, httpx.ConnectError)
-
-
-@contextmanager
-def told_of_lost_answers(*, is_read: bool) -> Iterator[None]:
-    """Raise `AnswerLost` for a request that only reads: its outcome is of no interest."""
-    try:
-        yield
-    except OutcomeUnknown as error:
-        if not is_read or type(error) is not OutcomeUnknown:
-            raise
-        raise AnswerLost(**error.detail) from error.__cause__
+    return isinstance(error.__context__, NotSent)
 
 
 def _distrust(error: BaseException) -> str | None:

@@ -51,6 +51,7 @@ _WAITS_FOR_ITSELF = (
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Last = Callable[[], Awaitable[None]]
+_PLAIN = frozenset((bytes, str, int, float, bool, list, type(None)))
 
 
 @dataclass(slots=True, eq=False)
@@ -335,6 +336,8 @@ def with_arguments(
 
 
 def _read_here(given: Any) -> Any:
+    if type(given) in _PLAIN:
+        return given
     if isinstance(given, Iterator):
         return list(given)
     if isinstance(given, Mapping) and any(isinstance(each, Iterator) for each in given.values()):

@@ -13,10 +13,8 @@ interrupted within their conditions stops the loop.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Thread, get_ident
-from typing import Any, Generic, TypeVar
+from threading import Lock, Thread, get_ident
+from typing import Any, Generic, TypeVar, cast
 
 from anyio import CancelScope
 
@@ -32,11 +30,13 @@ class LoopCall(Generic[Result]):
     """One call in the loop, as the thread that made it sees it."""
 
     __slots__ = (
-        "_exit",
+        "_error",
         "_function",
         "_is_cancelled",
+        "_is_done",
         "_loop",
         "_over",
+        "_result",
         "_scope",
         "_task",
         "is_over",
@@ -48,43 +48,49 @@ class LoopCall(Generic[Result]):
         """None until it is handed over."""
         self._scope: CancelScope | None = None
         self._is_cancelled = False
-        self._task: asyncio.Task[Result] | None = None
-        self._exit: BaseException | None = None
-        self._over: SimpleQueue[None] = SimpleQueue()
-        """Has an item once it is over, which whoever takes it puts back for the next."""
+        self._task: asyncio.Task[None] | None = None
+        self._result: Result | None = None
+        self._error: BaseException | None = None
+        self._is_done = False
+        """Whether the call gave its result, or raised its error."""
+        self._over = Lock()
+        """Free once it is over; whoever takes it frees it for the next."""
+        self._over.acquire()
         self.is_over = False
         """Whether it has ended, or never will begin."""
 
-    def hand_over(self, loop: asyncio.AbstractEventLoop, begin: Callable[[], object]) -> None:
-        """Have `begin` called in the loop. Raises `RuntimeError` after the loop's end."""
+    def hand_over(
+        self, loop: asyncio.AbstractEventLoop, begin: Callable[["LoopCall[Result]"], object]
+    ) -> None:
+        """Have it begun by `begin` in the loop. Raises `RuntimeError` after the loop's end."""
         self._loop = loop
-        loop.call_soon_threadsafe(begin)
+        loop.call_soon_threadsafe(begin, self)
 
     def begin(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
         """Run it, and tell when it is over. Called in the loop."""
+        assert self._loop is not None
+        self._task = self._loop.create_task(self._run(when_over))
 
-        async def run() -> Result:
+    async def _run(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
+        """Run it; whoever waits is woken here, a turn of the loop before the task has ended."""
+        try:
             with CancelScope() as self._scope:
                 if not self._is_cancelled:
-                    try:
-                        return await self._function()
-                    except (SystemExit, KeyboardInterrupt) as error:
-                        self._exit = error  # as a task's it would end the loop, for all calls
-            raise asyncio.CancelledError
-
-        def ended(task: asyncio.Task[Result]) -> None:
-            if not task.cancelled():
-                task.exception()  # somebody has looked: an interrupted call is not asked any more
+                    self._result = await self._function()
+                    self._is_done = True
+        except BaseException as error:  # it is the caller's: a task's exit would end the loop
+            self._error, self._is_done = error, True
+        finally:
+            self._scope = None  # which knows the task, which knows this call
             when_over(self)
             self.lose()
 
-        self._task = asyncio.get_running_loop().create_task(run())
-        self._task.add_done_callback(ended)
-
     def lose(self) -> None:
         """Let nobody wait any longer."""
-        self.is_over = True
-        self._over.put(None)
+        if not self.is_over:
+            self.is_over = True
+            with suppress(RuntimeError):  # another thread has freed it at the same moment
+                self._over.release()
 
     def cancel(self) -> None:
         """Have it cancelled, but for what is shielded. It takes no lock and does not wait."""
@@ -103,15 +109,12 @@ class LoopCall(Generic[Result]):
 
     def wait(self, within_s: float | None = None) -> bool:
         """Return whether it was over within so many seconds; None is for ever."""
-        while not self.is_over:  # Ctrl-C may have taken the item and not put it back
-            try:
-                self._over.get(timeout=_LOOK_S if within_s is None else within_s)
-            except Empty:
-                if within_s is not None:
-                    return self.is_over
-            else:
-                self._over.put(None)
+        while not self.is_over:  # Ctrl-C may have taken the lock and not freed it
+            if self._over.acquire(timeout=_LOOK_S if within_s is None else within_s):
+                self._over.release()
                 break
+            if within_s is not None:
+                return self.is_over
         return True
 
     def result(self, within_s: float | None = None) -> Result:
@@ -121,16 +124,15 @@ class LoopCall(Generic[Result]):
         """
         if not self.wait(within_s):
             raise TimeoutError
-        task, self._task = self._task, None
-        end, self._exit = self._exit, None
+        if not self._is_done:
+            raise asyncio.CancelledError
+        error, self._error = self._error, None
         try:
-            if end is not None:
-                raise end
-            if task is None:
-                raise asyncio.CancelledError
-            return task.result()
+            if error is not None:
+                raise error
+            return cast("Result", self._result)
         finally:
-            del task, end  # else the error, by its traceback, would hold itself
+            del error  # else the error, by its traceback, would hold itself
 
 
 class LoopThread:
@@ -170,7 +172,7 @@ class LoopThread:
         """Make a call in the loop. Raises `RuntimeError` after `end`; then it is over."""
         try:
             self._calls.add(call)
-            call.hand_over(self._loop, partial(self._begin, call))
+            call.hand_over(self._loop, self._begin)
         except BaseException:
             self._calls.discard(call)
             raise

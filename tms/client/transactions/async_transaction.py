@@ -31,11 +31,11 @@ from tms.client.transactions.participants import Invoke, TransactionAware, invok
 from tms.client.transactions.transaction_work import Gathered
 from tms.core.errors import OutcomeUnknown, TmsError, TransactionNotInProgress
 from tms.core.runtime.deadlines import at_least
-from tms.core.runtime.http_connections import reason_of
 from tms.core.services.commits import NOTHING
 from tms.core.services.server_services import Services
 from tms.core.services.transactions import StartRequest, TransactionStatus
 from tms.core.values.transaction import Transaction
+from tms.outgoing.answer import reason_of
 
 INTERRUPTED_S_MAX = 5.0
 """How long the outcome of an interrupted commit is asked for: somebody waits for the end."""

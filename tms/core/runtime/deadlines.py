@@ -7,7 +7,7 @@ one of them (`without_deadline`).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
 from math import inf
 from time import monotonic
@@ -19,11 +19,12 @@ from tms.core.text.durations import Duration, seconds_of
 _end_s: ContextVar[float] = ContextVar("tms.deadline", default=inf)
 """In seconds of `monotonic`."""
 
+_NO_BOUND = nullcontext()
+
 Result = TypeVar("Result")
 
 
-@contextmanager
-def deadline(seconds: Duration | None) -> Iterator[None]:
+def deadline(seconds: Duration | None) -> AbstractContextManager[None]:
     """Give all calls of the block this time together, in seconds or as `"2s"`; None sets no bound.
 
         with tms.deadline(2):
@@ -33,8 +34,7 @@ def deadline(seconds: Duration | None) -> Iterator[None]:
     call that is not done by then raises what `publish(…, timeout_s=2)` raises. A store in this
     process has no deadline.
     """
-    with until(inf if seconds is None else monotonic() + seconds_of(seconds)):
-        yield
+    return _NO_BOUND if seconds is None else until(monotonic() + seconds_of(seconds))
 
 
 @contextmanager

@@ -9,7 +9,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches a host."""
-    if host.lower() in _LOOPBACK_NAMES or host.lower().endswith(".localhost"):
+    name = host.lower().removesuffix(".")
+    if name in _LOOPBACK_NAMES or name.endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback

@@ -232,7 +232,7 @@ class MessageBlock:
 
     def __iter__(self) -> Iterator[Message]:
         """Decode the messages one by one. Raises `StoreCorrupt`."""
-        items, framed = self.items, frozenset(self.framed)
+        items, framed, make = self.items, frozenset(self.framed), tuple.__new__
         at = 0
         for index in range(self.count):
             message_id = items[at + 1 : at + 1 + ID_BYTES]
@@ -251,7 +251,7 @@ class MessageBlock:
                     break
                 shift += 7
             end = at + (zigzag >> 1)
-            yield Message(items[at:end], None, NO_HEADERS, message_id)
+            yield make(Message, (items[at:end], None, NO_HEADERS, message_id, False))
             at = end
 
     def ids(self) -> list[bytes]:

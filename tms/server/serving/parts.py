@@ -24,6 +24,7 @@ from tms.core.services.messaging import Messaging
 from tms.core.services.payload_values import PayloadValues
 from tms.core.values.shards import Sharding
 from tms.metadata.interface import MetadataStore
+from tms.outgoing.upstream import Upstream
 from tms.server.loop_steps import OF_PROCESS
 from tms.server.registry_part import OpenRegistry, RegistryPart
 from tms.server.security_part import Security, SecurityFiles, ServedTls
@@ -32,7 +33,6 @@ from tms.settings import Settings
 
 with importing("api"):
     from api.cluster.forwarding import Forwarder
-    from api.cluster.upstream import Upstream
     from api.console.browser_sessions import BrowserSessions
     from api.http.application import Application
     from api.http.context import Options

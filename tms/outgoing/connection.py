@@ -3,21 +3,30 @@
 An answer that is not exactly as long as it announces is broken, and so is one that announces
 nothing, because its end cannot be told from a cut. What comes behind an answer, or besides its body
 without an end, ends the connection.
+
+A request may say how patient it is. With `Patience` for a whole answer, each stretch of `within_s`
+has to bring `bytes_min` of the request or of the answer on their way, so that a byte a second does
+not keep the caller; for one that comes in parts, each part that is waited for has that time.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Protocol, cast
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple, Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from tms.core.runtime.http_connections import reason_of
+from tms.outgoing.answer import Answer, BrokenAnswer, reason_of
 
 BESIDES_BYTES_MAX = 64 * 1024
 """The most bytes of an answer that are none of its body, in a row: its head, to begin with."""
-CLOSED = "the other server has closed the connection"
+CLOSED = "the server closed the connection"
+UNFRAMED = "the answer is not valid: it does not say how long it is"
+PROGRESS_BYTES = 64 * 1024
 
 _HELD_BYTES_MAX = 64 * 1024
+_SLOW = f"less than {PROGRESS_BYTES} bytes of it came in time"
 _FINAL = 200
 _WITHOUT_BODY = (204, 304)
 
@@ -26,14 +35,20 @@ OnWrite = Callable[[bool], object]
 """Is told before a part of a request is written, with whether that is the last one."""
 
 
-class BrokenAnswer(Exception):
-    """Raised where the answer, or the rest of it, does not come."""
+class Patience(NamedTuple):
+    """How long a request waits for its answer."""
+
+    within_s: float
+    bytes_min: int = PROGRESS_BYTES
+    """0: the answer comes in parts, each of which may take `within_s` from when it is asked for."""
 
 
 class Pool(Protocol):
     """Where connections belong."""
 
     loop: asyncio.AbstractEventLoop
+    takes_unframed: bool
+    """Whether the body of an answer without a length is given before it is known to be broken."""
 
     def give_back(self, connection: "UpstreamConnection") -> None:
         """Keep a connection for the next request."""
@@ -42,91 +57,6 @@ class Pool(Protocol):
     def left(self, connection: "UpstreamConnection") -> None:
         """Count a connection out: it is not used any more."""
         ...
-
-
-class Answer:
-    """An answer, of which the body may still be on its way."""
-
-    def __init__(self, connection: "UpstreamConnection", loop: asyncio.AbstractEventLoop) -> None:
-        """Wait for all of it."""
-        self._loop = loop
-        self.status_code = 0
-        """0 until the whole head is there."""
-        self.headers: list[tuple[bytes, bytes]] = []
-        """As they came."""
-        self.is_complete = False
-        """Whether all of it has come."""
-        self.held_bytes = 0
-        """How much of the body has come, and was not taken."""
-        self._connection: UpstreamConnection | None = connection
-        self._parts: list[bytes] = []
-        self._broken_by: str | None = None
-        self._waiter: asyncio.Future[None] | None = None
-
-    def value(self, name: bytes) -> bytes | None:
-        """Return the value of the first header of a name in lower case; None if there is none."""
-        for key, value in self.headers:
-            if key.lower() == name:
-                return value
-        return None
-
-    @property
-    def is_read(self) -> bool:
-        """Whether all of it has come and was taken."""
-        return self.is_complete and not self._parts
-
-    def aiter_raw(self) -> AsyncIterator[bytes]:
-        """Return the body in parts, as they come; the next one may raise `BrokenAnswer`."""
-        return self
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Return the body in parts."""
-        return self
-
-    async def __anext__(self) -> bytes:
-        """Return the next part of the body. Raises `BrokenAnswer`."""
-        while not self._parts:
-            if self.is_complete:
-                raise StopAsyncIteration
-            await self.changed()
-        part = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts, self.held_bytes = [], 0
-        if self._connection is not None:
-            self._connection.read_on()
-        return part
-
-    async def aclose(self) -> None:
-        """Cut the connection if there is more to come."""
-        if self._connection is not None:
-            self._connection.cut("the answer was given up")
-
-    async def changed(self) -> None:
-        """Return when more has come, or more of the request can be sent. Raises `BrokenAnswer`."""
-        if self._broken_by is None:
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        if self._broken_by is not None and not self._parts:
-            raise BrokenAnswer(self._broken_by)
-
-    # What its connection tells.
-
-    def take(self, part: bytes) -> None:
-        """Take in a part of the body."""
-        self._parts.append(part)
-        self.held_bytes += len(part)
-
-    def end(self, broken_by: str | None) -> None:
-        """Take note that no more comes: it is complete (None), or why it is not."""
-        self.is_complete = broken_by is None
-        self._broken_by = broken_by
-        self._connection = None
-        self.wake()
-
-    def wake(self) -> None:
-        """Have whoever waits look again."""
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -149,6 +79,12 @@ class UpstreamConnection(asyncio.Protocol):
         self.is_write_paused = False
         self.is_lost = False
         """Whether it is of no use any more."""
+        self._readable: select.poll | None = None
+        self._patience: Patience | None = None
+        self._until_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._arrived = self._unsent = 0
+        """Bytes received in the present stretch of time, and not yet sent at its beginning."""
         self.idle_since_s: float | None = None
         """None while there is a request."""
         self.on_write: OnWrite | None = None
@@ -159,13 +95,57 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether its end has been seen."""
         return self.is_lost or self._transport.is_closing()
 
-    def begin(self, method: str) -> Answer:
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing has arrived while it was idle: an end that the loop did not see yet."""
+        try:
+            return not self.is_closing and not (self._readable and self._readable.poll(0))
+        except Exception:  # whatever it is, the connection is broken
+            return False
+
+    def begin(self, method: str, patience: Patience | None = None) -> Answer:
         """Begin with a request, of which nothing was written."""
         self._is_head = method == "HEAD"
         self._is_sent = self._is_ended = False
-        self._besides = 0
+        self._besides = self._arrived = self._unsent = 0
         self._answer = Answer(self, self._pool.loop)
+        self._patience = patience
+        if patience is not None:
+            self._allow(patience)
         return self._answer
+
+    def _allow(self, patience: Patience) -> None:
+        """Let the present stretch of time begin."""
+        self._until_s = until_s = self._pool.loop.time() + patience.within_s
+        if self._timer is None or self._timer.when() > until_s:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._pool.loop.call_at(until_s, self._look)
+
+    def note_wait(self) -> None:
+        """Record that the next part of the answer is waited for from now on."""
+        if self._patience is not None and not self._patience.bytes_min:
+            self._allow(self._patience)
+
+    def _look(self) -> None:
+        """Cut the connection if the answer takes too long."""
+        self._timer = None
+        patience, answer, loop = self._patience, self._answer, self._pool.loop
+        if patience is None or answer is None or self.is_lost:
+            return
+        if loop.time() < self._until_s:
+            self._timer = loop.call_at(self._until_s, self._look)
+            return
+        unsent = self._transport.get_write_buffer_size()
+        if not answer.has_waiter:
+            self._allow(patience)
+        elif patience.bytes_min and self._arrived + self._unsent - unsent >= patience.bytes_min:
+            self._arrived, self._unsent = 0, unsent
+            self._allow(patience)
+        else:
+            answer.is_late = True
+            silent = f"nothing of the answer came within {patience.within_s:g} s"
+            self.cut(_SLOW if self._arrived else silent)
 
     def write(self, data: bytes, *, is_last: bool) -> None:
         """Write a part of the request."""
@@ -175,6 +155,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self.on_write(is_last)
                 self.on_write = None if is_last else self.on_write
             self._transport.write(data)
+            self._unsent += len(data)
 
     def read_on(self) -> None:
         """Read on, if reading was paused."""
@@ -186,12 +167,16 @@ class UpstreamConnection(asyncio.Protocol):
         """End it, and break off what was not answered."""
         if not self.is_lost:
             self._leave(reason)
-            self._transport.abort()
+            with suppress(Exception):  # whatever it is, the connection is given up
+                self._transport.abort()
 
     def _leave(self, reason: str) -> None:
         self.is_lost = True
         self._pool.left(self)
         self._parser = self.on_write = None  # which know the connection, and the request
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.end(reason)
@@ -202,11 +187,17 @@ class UpstreamConnection(asyncio.Protocol):
         """Be ready for a request."""
         self._transport = cast("asyncio.Transport", transport)
         self._parser = HttpResponseParser(self)
+        socket = transport.get_extra_info("socket")
+        if socket is not None and hasattr(select, "poll"):  # not on Windows
+            self._readable = select.poll()
+            self._readable.register(socket, select.POLLIN)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Break off what was not answered."""
         if not self.is_lost:
-            self._leave(CLOSED if exc is None else reason_of(exc))
+            is_unframed = self._answer is not None and self._answer.is_unframed
+            closed = UNFRAMED if is_unframed else CLOSED
+            self._leave(closed if exc is None else reason_of(exc))
 
     def pause_writing(self) -> None:
         """Have the request wait."""
@@ -225,6 +216,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.cut("it answers though nobody has asked")
             return
         self._besides += len(data)
+        self._arrived += len(data)
         broken_by = None
         try:
             self._parser.feed_data(data)
@@ -268,13 +260,15 @@ class UpstreamConnection(asyncio.Protocol):
         assert parser is not None
         status = parser.get_status_code()
         if status < _FINAL:
-            answer.headers = []
+            answer.forget_head()
             return
         is_without_body = self._is_head or status in _WITHOUT_BODY
         if not is_without_body and answer.value(b"content-length") is None:
             encoding = answer.value(b"transfer-encoding")
             if encoding is None or encoding.strip().lower() != b"chunked":
-                raise BrokenAnswer("it does not say how long it is")
+                if not self._pool.takes_unframed or encoding is not None:
+                    raise BrokenAnswer("it does not say how long it is")
+                answer.is_unframed = True
         answer.status_code = status
         self._besides = 0
         self._is_ended = is_without_body

@@ -1,26 +1,31 @@
-"""The connections to one other server, by HTTP/1.1 as servers of a cluster speak it.
+"""The connections to one other server, by HTTP/1.1.
 
 Connections are kept, and each has one request at a time. Both bodies are streamed, and who does not
 take more of one has the other side wait.
 
 `NotSent` says that nothing was sent. After any other error it is not known whether the request was
-carried out, and it is never sent again. So a kept connection is left alone once its end was seen.
-Used on the event loop's thread alone.
+carried out, and it is never sent again. So a kept connection is left alone if anything arrived on
+it while it was idle, its end above all. Redirects are answers as others are.
+
+A server may be reached by a proxy: over TLS through a tunnel, of which the proxy sees the host
+alone; otherwise the proxy is asked for the whole URL. Used on the event loop's thread alone.
 """
 
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
-from api.cluster.upstream_connection import Answer, OnWrite, UpstreamConnection
-from api.http.protocol.answer import LAST_CHUNK, chunk
-from tms.core.runtime.http_connections import reason_of
+from tms.outgoing.answer import Answer, reason_of
+from tms.outgoing.connection import OnWrite, Patience, UpstreamConnection
+from tms.outgoing.tunnel import Tunnel
+from tms.outgoing.url import Url, parse_url
 
 CONNECTIONS_MAX = 1000
 """If there are so many, requests wait for one of them."""
 CONNECT_S_MAX = 5.0
+_NEXT_ADDRESS_S = 0.25
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before the other server does so."""
 
@@ -32,21 +37,35 @@ class NotSent(Exception):
 class Upstream:
     """The way to one server."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
-        """Connect to `address`, a URL, as requests need it.
+    def __init__(
+        self,
+        address: str,
+        tls: ssl.SSLContext | None = None,
+        *,
+        proxy: Url | None = None,
+        connections_max: float | None = None,
+        takes_unframed: bool = False,
+    ) -> None:
+        """Connect to `address`, a URL, as requests need it. Raises `InvalidUrl`.
 
-        One at https:// is trusted by `tls`; None: by the machine's own certificates.
+        One at https:// is trusted by `tls`; None: by the machine's own certificates. At most
+        `connections_max` requests are under way at a time, None is `CONNECTIONS_MAX`.
         """
-        url = urlsplit(address)
-        is_secured = url.scheme == "https"
-        self._host = url.hostname or ""
-        self._port = url.port or (443 if is_secured else 80)
-        self._tls = (tls or ssl.create_default_context()) if is_secured else None
-        self._host_line = b" HTTP/1.1\r\nhost: %s\r\n" % url.netloc.rpartition("@")[2].encode(
-            "idna"
-        )
-        self.path = url.path.rstrip("/").encode("latin-1")
+        self._url = url = parse_url(address)
+        self._tls = (tls or ssl.create_default_context()) if url.is_secured else None
+        self._proxy = proxy
+        self._connections_max = connections_max
+        self.takes_unframed = takes_unframed
+        self._before_target = b""
+        self._host_line = b" HTTP/1.1\r\nhost: %s\r\n" % url.netloc.encode("ascii")
+        if proxy is not None and not url.is_secured:
+            self._before_target = b"http://%s" % url.netloc.encode("ascii")
+            if proxy.basic:
+                self._host_line += b"proxy-authorization: %s\r\n" % proxy.basic
+        self.path = url.path.rstrip("/").encode("ascii")
         """The path of the address, below which the other server is."""
+        self.authorization = b"authorization: %s\r\n" % url.basic if url.userinfo else b""
+        """The line of a head with the user and the password of the address, if it has them."""
         self.is_closed = False
         self.loop = asyncio.get_running_loop()
         self._open: set[UpstreamConnection] = set()
@@ -66,6 +85,7 @@ class Upstream:
         *,
         is_counted: bool,
         on_write: OnWrite | None = None,
+        patience: Patience | None = None,
     ) -> Answer:
         """Send a request; return its answer once the head of that is there.
 
@@ -74,19 +94,20 @@ class Upstream:
         end of the body, the rest is not sent. `on_write` is told before each part of it is written.
         Raises `NotSent`, `BrokenAnswer`, and what `body` raises.
         """
-        head = b"%s %s%s%s" % (method.encode(), target, self._host_line, fields)
-        rest = body if isinstance(body, AsyncIterator) else None
-        if isinstance(body, AsyncIterator):
-            first = await anext(body, b"")
-            if not is_counted:
-                head += b"transfer-encoding: chunked\r\n"
-                first = chunk(first)
-        else:
+        before = self._before_target
+        head = b"%s %s%s%s%s" % (method.encode(), before, target, self._host_line, fields)
+        rest = None
+        if body is None or isinstance(body, bytes):
             first = body or b""
             if first and not is_counted:
                 head += b"content-length: %d\r\n" % len(first)
-        connection = self._take_idle() or await self._connection()
-        answer = connection.begin(method)
+        else:
+            rest, first = body, await anext(body, b"")
+            if not is_counted:
+                head += b"transfer-encoding: chunked\r\n"
+                first = _chunk(first)
+        connection = self._take_idle() or await self._connection(patience)
+        answer = connection.begin(method, patience)
         connection.on_write = on_write
         try:
             connection.write(b"%s\r\n%s" % (head, first), is_last=rest is None)
@@ -110,23 +131,28 @@ class Upstream:
     def _take_idle(self) -> UpstreamConnection | None:
         while self._idle:
             last = self._idle[-1]
-            if not last.is_closing:
+            if last.is_usable:
                 self._idle.pop()
                 last.idle_since_s = None
                 return last
             last.cut("")
         return None
 
-    async def _connection(self) -> UpstreamConnection:
-        while len(self._open) + self._connecting >= CONNECTIONS_MAX:
+    async def _connection(self, patience: Patience | None) -> UpstreamConnection:
+        connections_max = self._connections_max or CONNECTIONS_MAX
+        while len(self._open) + self._connecting >= connections_max:
             waiter: asyncio.Future[UpstreamConnection | None] = self.loop.create_future()
             self._waiting.append(waiter)
             try:
-                given = await waiter
-            except asyncio.CancelledError:
+                async with asyncio.timeout(None if patience is None else patience.within_s):
+                    given = await waiter
+            except (asyncio.CancelledError, TimeoutError) as error:
                 if not waiter.cancelled():
                     self._return(waiter.result())
-                raise
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                reason = f"{connections_max} other requests to it were in progress all the time"
+                raise NotSent(reason) from None
             if given is not None and not given.is_closing:
                 return given
         self._connecting += 1
@@ -153,15 +179,51 @@ class Upstream:
         made = UpstreamConnection(self)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
-                await self.loop.create_connection(
-                    lambda: made, self._host, self._port, ssl=self._tls
-                )
+                await self._connect(made)
+        except TimeoutError:
+            raise NotSent(f"no connection within {CONNECT_S_MAX:g} s") from None
         except Exception as error:  # whatever it is, there is no connection
-            raise NotSent(reason_of(error)) from None
+            raise NotSent(reason_of(error)) from error
         if self.is_closed or made.is_closing:
             made.cut("")
             raise NotSent("the connection was closed as soon as it was made")
         return made
+
+    async def _connect(self, made: UpstreamConnection) -> None:
+        url, proxy, loop = self._url, self._proxy, self.loop
+        name = None if self._tls is None else url.host.partition("%")[0]
+        if proxy is None:
+            await self._dial(lambda: made, url, self._tls, name)
+            return
+        tls = ssl.create_default_context() if proxy.is_secured else None
+        name_of_proxy = proxy.host if proxy.is_secured else None
+        if self._tls is None:
+            await self._dial(lambda: made, proxy, tls, name_of_proxy)
+            return
+        tunnel = Tunnel(loop)
+        transport = await self._dial(lambda: tunnel, proxy, tls, name_of_proxy)
+        try:
+            await tunnel.lead_to(url, proxy.basic)
+            secured = await loop.start_tls(transport, made, self._tls, server_hostname=name)
+        except BaseException:
+            transport.abort()
+            raise
+        made.connection_made(cast("asyncio.BaseTransport", secured))
+
+    async def _dial(
+        self,
+        protocol: Callable[[], asyncio.Protocol],
+        to: Url,
+        tls: ssl.SSLContext | None,
+        name: str | None,
+    ) -> asyncio.Transport:
+        tried: dict[str, Any] = {}
+        if to.has_name and isinstance(self.loop, asyncio.BaseEventLoop):
+            tried["happy_eyeballs_delay"] = _NEXT_ADDRESS_S  # uvloop tries one after the other
+        transport, _ = await self.loop.create_connection(
+            protocol, to.host, to.port, ssl=tls, server_hostname=name, **tried
+        )
+        return transport
 
     # What connections tell.
 
@@ -217,5 +279,9 @@ async def _send_rest(
             await answer.changed()
         if answer.status_code or connection.is_lost:
             return
-        connection.write(part if is_counted else chunk(part), is_last=False)
-    connection.write(b"" if is_counted else LAST_CHUNK, is_last=True)
+        connection.write(part if is_counted else _chunk(part), is_last=False)
+    connection.write(b"" if is_counted else b"0\r\n\r\n", is_last=True)
+
+
+def _chunk(part: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(part), part) if part else b""

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from api.cluster import upstream
-from api.cluster.upstream import NotSent, Upstream
-from api.cluster.upstream_connection import BrokenAnswer
 from tests.api.cluster.asking import anyio_backend, ask, body_of, streamed, way_to
 from tests.api.cluster.peers import OK, Talk, answer_all, answering, peer_that
 from tests.servers.authority import Authority
 from tests.waiting import turns, until
 from tms.core.runtime.tls import TlsFiles, server_context
+from tms.outgoing import upstream
+from tms.outgoing.answer import BrokenAnswer
+from tms.outgoing.upstream import NotSent, Upstream
 
 __all__ = ["anyio_backend"]
 
