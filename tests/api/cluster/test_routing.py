@@ -155,7 +155,7 @@ async def test_a_shard_without_a_leader_is_named_and_the_others_are_served(
             assert finding["where"] == "shard 2"
             page = await server.http.get("/console/transactions")
             assert page.status_code == 200
-            assert "Those of shard 2 are left out" in page.text
+            assert "Transactions of shard 2 are missing" in page.text
         assert len((await first.http.get("/v1/transactions")).json()) == 2
 
         for path in ("invalid/size", "state?shard=2", "?shard=2"):
