@@ -1,9 +1,7 @@
-"""How long something lasts, as people give it: seconds, or with units, `30s`, `12h`, `7d`.
+"""Parses and formats durations as people write them: seconds, or with units: `30s`, `12h`, `7d`.
 
-And as they are told it, in its largest unit.
-
-Pure. Not by a library: pydantic reads ISO 8601 (`PT12H`), which nobody types, and is not there in a
-client; the readers of `12h` that there are take much more, and some of it wrongly (`1m`, a month).
+Pure. No library fits: pydantic reads ISO 8601 (`PT12H`), which nobody types, and is not installed
+with a client; existing parsers of `12h` accept much more, some of it wrongly (`1m`, a month).
 """
 
 import re
@@ -22,9 +20,9 @@ _WITH_UNITS = re.compile(
 
 
 def seconds_of(given: Duration) -> float:
-    """Return the seconds, an int where they are whole. Raises `ValueError` with advice.
+    """Return the seconds, an int if they are whole. Raises `ValueError` with advice.
 
-    A number is returned as it is, and so is not checked for a sign.
+    A number is returned as it is, without a check of its sign.
     """
     if isinstance(given, int | float):
         return given
@@ -45,7 +43,7 @@ def seconds_of(given: Duration) -> float:
 
 
 def whole_seconds_of(given: Duration) -> int:
-    """Return the same where it must be whole. Raises `ValueError` where it is not."""
+    """Return the seconds, which must be whole. Raises `ValueError` if they are not."""
     seconds = seconds_of(given)
     if isinstance(seconds, float) and not seconds.is_integer():
         raise ValueError(f"{given!r} is not a whole number of seconds")
