@@ -1,4 +1,4 @@
-"""Bodies of dead letters, both ways: JSON alone."""
+"""Bodies of dead letters, both ways: JSON only."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -38,7 +38,7 @@ class DeadLetterBody(msgspec.Struct):
 
 
 class DeadLettersBody(msgspec.Struct):
-    """Dead letters; if `next` is not null, more may follow behind it."""
+    """Dead letters; if `next` is not null, more may follow."""
 
     dead_letters: Annotated[
         list[DeadLetterBody],
@@ -148,7 +148,7 @@ def encode_redrive(ids: Sequence[bytes] | None, limit: int, *, publish: bool) ->
 
 
 def decode_redrive(body: bytes) -> tuple[list[bytes] | None, int, bool]:
-    """Return the ids, the limit, and whether messages are published anew."""
+    """Return the ids, the limit, and whether messages are published again."""
     value = decode(RedriveBody, body)
     return None if value.ids is None else _ids(value.ids), value.limit, value.publish
 

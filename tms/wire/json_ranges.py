@@ -69,7 +69,7 @@ class SplitBody(msgspec.Struct):
 
 
 class SplitsBody(msgspec.Struct):
-    """The parts that make up a range, in order."""
+    """The consecutive parts of a range."""
 
     ranges: list[SplitBody]
 
@@ -83,12 +83,12 @@ class ReachBody(msgspec.Struct):
 
 
 def encode_asked(names: Collection[str], isolation: Isolation) -> bytes:
-    """Return the body that asks for the ranges of the topics of these names."""
+    """Return the body that requests the ranges of topics."""
     return encode({"topics": list(names), "isolation": isolation})
 
 
 def decode_asked(body: bytes) -> tuple[list[str], Isolation]:
-    """Return the names of topics asked for, and which messages count."""
+    """Return the requested topics, and which messages count."""
     asked = decode(RangesAskedBody, body)
     return asked.topics, Isolation(asked.isolation)
 
@@ -109,7 +109,7 @@ def encode_ranges(ranges: TopicRanges) -> bytes:
 
 
 def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
-    """Return what was told of the topics asked for, by name."""
+    """Return the ranges of the requested topics, by name."""
     told = decode(RangesBody, body)
     topics = {
         topic_id: None
@@ -132,7 +132,7 @@ def encode_splits(splits: Sequence[Split]) -> bytes:
 
 
 def decode_splits(body: bytes) -> list[Split]:
-    """Return the parts that were told."""
+    """Return the parts in an answer."""
     ranges = decode(SplitsBody, body).ranges
     return [Split(parse_id(part.start), parse_id(part.end), part.bytes) for part in ranges]
 
@@ -143,6 +143,6 @@ def encode_reach(reach: Reach) -> bytes:
 
 
 def decode_reach(body: bytes) -> Reach:
-    """Return how far a range was told to reach."""
+    """Return the reach in an answer."""
     told = decode(ReachBody, body)
     return Reach(parse_id(told.end), told.messages, told.bytes)

@@ -1,4 +1,4 @@
-"""Messages in JSON as values: what a poll answers that accepts `application/json;decode=true`."""
+"""Messages as values in JSON: the answer to a poll with `application/json;decode=true`."""
 
 from collections.abc import Sequence
 from typing import Annotated
