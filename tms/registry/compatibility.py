@@ -1,4 +1,4 @@
-"""Whether a schema fits earlier versions, by the level that is set. Pure."""
+"""Whether a schema fits earlier versions, by the compatibility level. Pure."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,9 @@ _EXPLAINED = {
 def misfits(
     known: Knowledge, schema: Schema, versions: Sequence[Version], config: Config
 ) -> list[str]:
-    """Return why a schema does not fit versions by settings, for people; nothing if it does.
+    """Return why a schema does not fit versions by settings, for people; empty if it does.
 
-    The first version that it does not fit is told of. Raises `Unanswered`.
+    It names the first version that the schema does not fit. Raises `Unanswered`.
     """
     level = config.compatibility or LEVEL_DEFAULT
     checked = [] if level is Level.NONE else versions
@@ -97,7 +97,7 @@ def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Compariso
 
 
 def _message(found: Incompatibility, reader: str, writer: str) -> str:
-    """Return why a reader cannot read what a writer has written, in the form of Confluent's."""
+    """Return why a reader cannot read a writer's data, in Confluent's form."""
     told = _EXPLAINED.get(found.kind, _OTHER).format(
         reader=reader, writer=writer, path=found.path, what=found.message
     )
@@ -107,7 +107,7 @@ def _message(found: Incompatibility, reader: str, writer: str) -> str:
 def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
     """Return the versions that a new one of a subject must fit, the latest first.
 
-    With a compatibility group, those that have the same there.
+    With a compatibility group, only versions of the same group.
     """
     config, versions = state.config(subject), state.versions(subject)[::-1]
     group = config.compatibility_group
@@ -119,7 +119,7 @@ def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
 
 
 def check_fits(known: Knowledge, subject: str, schema: Schema) -> None:
-    """Raise `RegistryError` (409) if a schema does not fit. Raises `Unanswered` too."""
+    """Raise `RegistryError` (409) if a schema does not fit. Raises `Unanswered`, too."""
     versions = to_fit(known.state, subject, schema)
     messages = misfits(known, schema, versions, known.state.config(subject))
     if messages:

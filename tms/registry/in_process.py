@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 
 class RegistrySchemas(AsyncSchemas):
-    """The schemas of a registry in this process, told to who may see them all."""
+    """The schemas of a registry in this process, for a caller that may see them all."""
 
     def __init__(self, registry: Registry) -> None:
-        """Ask `registry`."""
+        """Use `registry`."""
         self._registry = registry
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
@@ -53,12 +53,12 @@ class RegistrySchemas(AsyncSchemas):
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form."""
+        """Return a version of a subject; its text as stored, or in another form."""
         look = partial(lookup.version, given=subject, token=str(version), deleted=deleted)
         return await _told(self._in_form(self._registry.list(look), form))
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
-        """Return the schema of an id; its text as it is kept, or in another form."""
+        """Return the schema of an id; its text as stored, or in another form."""
         look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject)
         return await _told(self._in_form(self._registry.find(look), form))
 
@@ -71,7 +71,7 @@ class RegistrySchemas(AsyncSchemas):
         return replace(told, schema=await self._registry.answer(look))
 
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
-        """Register a schema; one that is a version already is returned as that."""
+        """Register a schema; return the existing version if there is one."""
         request = SchemaToRegister(subject, submitted_in(subject, submitted))
         told = await _told(self._registry.write(lambda known: register(known, request)))
         return _version(subject, told.version, told.id, told.schema)
@@ -84,7 +84,7 @@ class RegistrySchemas(AsyncSchemas):
     async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
-        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        """Return why a schema does not fit a version, or all relevant ones; empty if it does."""
         look = partial(
             lookup.why_unfit,
             given=subject,
@@ -106,7 +106,7 @@ class RegistrySchemas(AsyncSchemas):
         return [await _told(self._registry.delete(lambda known: one(known.state)))]
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or for the default context."""
+        """Return the level in effect for a subject, or for the default context."""
         return await _told(self._registry.list(lambda state: settings.level_of(state, subject)))
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
@@ -116,7 +116,7 @@ class RegistrySchemas(AsyncSchemas):
         return config.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or for the default context."""
+        """Return the mode in effect for a subject, or for the default context."""
         look = partial(settings.mode_of, given=subject, default_to_global=True)
         return await _told(self._registry.list(look))
 
@@ -126,7 +126,7 @@ class RegistrySchemas(AsyncSchemas):
         return await _told(self._registry.write(lambda known: change(known.state)))
 
     async def status(self) -> RegistryStatus:
-        """Return how far it has read; it writes itself."""
+        """Return how far it has read; it is its own writer."""
         await _told(self._registry.log.read_to_end())
         state = self._registry.state
         return RegistryStatus(
@@ -150,7 +150,7 @@ class LocalSchemas(RegistrySchemas):
 
 
 async def _told(awaited: Awaitable[T]) -> T:
-    """Return what the registry does, whose errors are raised as a client knows them."""
+    """Return what the registry returns, and raise its errors in the form for clients."""
     try:
         return await awaited
     except RegistryError as error:

@@ -1,4 +1,4 @@
-"""Lookups of requests in the state, which they do not change. Pure; lists come in order."""
+"""Lookups in the state, which they do not change. Pure; lists are in order."""
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ from tms.registry.state.schema import Schema
 from tms.registry.state.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
 ALL_TAGS = "*"
-"""Stands for all tags where some are asked for."""
+"""Stands for all tags in a request for tags."""
 
 
 def subjects(
@@ -46,7 +46,7 @@ def subjects(
 
 
 def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
-    """Give names of one context, or of all, that begin as a prefix says; in byte order."""
+    """Yield names of one context, or of all, with a prefix; in byte order."""
     if prefix.startswith(ALL_CONTEXTS):
         wanted = prefix.removeprefix(ALL_CONTEXTS)
         yield from sorted(each for each in names if parse_subject(each).name.startswith(wanted))
@@ -60,9 +60,9 @@ def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
 def schemas(
     state: State, prefix: str, *, deleted: bool, latest_only: bool, rule_type: str = ""
 ) -> list[Version]:
-    """Return the versions of the subjects that begin with a prefix, by subject and number.
+    """Return the versions of subjects with a prefix, by subject and number.
 
-    With `rule_type` those that have a rule of that type.
+    With `rule_type`, only those with a rule of that type.
     """
     found = []
     for subject in _with_prefix(state.subjects, prefix):
@@ -72,7 +72,7 @@ def schemas(
 
 
 def aliases(state: State) -> dict[str, list[str]]:
-    """Return by subject the names that are its aliases, in order."""
+    """Return by subject the names of its aliases, in order."""
     found: dict[str, list[str]] = {}
     for name, written in sorted(state.configs.items()):
         if written.value.alias:
@@ -118,9 +118,9 @@ def referrers(state: State, given: str, token: str, *, deleted: bool = False) ->
 
 
 def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
-    """Return a version that has an id: one of the subject hinted at, or else the first.
+    """Return a version with an id: one of the hinted subject, or else the first.
 
-    The hint names the context too. Raises `RegistryError` (40403).
+    The hint also determines the context. Raises `RegistryError` (40403).
     """
     uses = state.space(context_of(hint)).uses.get(schema_id)
     if not uses:
@@ -136,7 +136,7 @@ def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
 def uses_of_id(
     state: State, schema_id: int, hint: str = "", *, deleted: bool = False
 ) -> list[Version]:
-    """Return the versions that have an id, by subject and number. Raises `RegistryError`."""
+    """Return the versions with an id, by subject and number. Raises `RegistryError`."""
     version_of_id(state, schema_id, hint)
     wanted = state.meant(hint)
     is_of_subject = bool(parse_subject(wanted).name)
@@ -150,12 +150,12 @@ def uses_of_id(
 
 
 def all_uses_of_id(state: State, schema_id: int, hint: str = "") -> Iterable[Version]:
-    """Return all versions that have an id, those deleted softly too."""
+    """Return all versions with an id, soft-deleted ones included."""
     return state.space(context_of(hint)).uses.get(schema_id, {}).values()
 
 
 def max_id(state: State, hint: str = "") -> int:
-    """Return the greatest id that was given in a context; 0 if none was."""
+    """Return the greatest id assigned in a context; 0 if there is none."""
     return state.space(context_of(hint)).next_id - 1
 
 
@@ -171,13 +171,13 @@ def ids_of_guid(state: State, guid: str) -> list[tuple[str, int]]:
 
 
 def version_of_guid(state: State, guid: str) -> Version:
-    """Return a version that has a guid. Raises `RegistryError` (40403)."""
+    """Return a version with a guid. Raises `RegistryError` (40403)."""
     context, schema_id = ids_of_guid(state, guid)[0]
     return next(iter(state.space(context).uses[schema_id].values()))
 
 
 def all_uses_of_guid(state: State, guid: str) -> list[Version]:
-    """Return all versions that have a guid, in all contexts. Raises `RegistryError` (40403)."""
+    """Return all versions with a guid, in all contexts. Raises `RegistryError` (40403)."""
     return [
         version
         for context, schema_id in ids_of_guid(state, guid)
@@ -194,9 +194,9 @@ def same(
 ) -> Version:
     """Return the version of a subject that has a schema.
 
-    Metadata and rules count if the request says them; if not, a version that has none comes first.
-    Of several it is the one that the metadata names, or the latest. Raises `RegistryError` (40401,
-    40403, 42201, 42210), `Unanswered`.
+    Metadata and rules count if the request has them; otherwise a version without any is preferred.
+    Among several, it is the one that the metadata names, or the latest. Raises `RegistryError`
+    (40401, 40403, 42201, 42210), `Unanswered`.
     """
     state, subject = known.state, known.state.meant(given)
     said = contract_of(submitted)
@@ -221,7 +221,7 @@ def same(
 
 
 def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool:
-    """Whether a schema has what a request says of metadata and rules, if it says any."""
+    """Whether a schema has the request's metadata and rules, if it gives any."""
     metadata, rules = unnumbered(contract_of(schema))
     return any(
         (told.metadata is None or each.metadata == metadata)
@@ -231,7 +231,7 @@ def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool
 
 
 def with_properties(state: State, given: str, wanted: Mapping[str, str]) -> Version:
-    """Return the latest version of a subject whose metadata has all properties of `wanted`.
+    """Return a subject's latest version whose metadata has all properties of `required`.
 
     Raises `RegistryError` (40401, 40403).
     """
@@ -246,7 +246,7 @@ def with_properties(state: State, given: str, wanted: Mapping[str, str]) -> Vers
 
 
 def text_in(known: Knowledge, schema: Schema, form: str) -> str:
-    """Return the text of a schema in a form; as it is kept if its type has no such form.
+    """Return the text of a schema in a form; as stored if its type lacks that form.
 
     Raises `Unanswered`, `RegistryError` (42201).
     """
@@ -258,7 +258,7 @@ def text_in(known: Knowledge, schema: Schema, form: str) -> str:
 def tags_in(
     known: Knowledge, schema: Schema, wanted: Collection[str] = frozenset((ALL_TAGS,))
 ) -> Tags:
-    """Return what in a schema has one of some tags, with all the tags that it has.
+    """Return the entities of a schema with any of some tags, each with all of its tags.
 
     Raises `Unanswered`, `RegistryError`.
     """
@@ -274,7 +274,7 @@ def why_unfit(
     token: str | None,
     submitted: SubmittedSchema,
 ) -> list[str]:
-    """Return why a schema does not fit a version, or those that the level says; [] if it does.
+    """Return why a schema does not fit a version, or those that the level requires; [] if it does.
 
     Raises `RegistryError` (40402, 42201, 42202, 42210), `Unanswered`.
     """

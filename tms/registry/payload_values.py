@@ -1,11 +1,11 @@
-"""Payloads and keys by the schemas of the registry (`payload_values.PayloadValues`).
+"""Checks and converts payloads and keys by the registry's schemas (`PayloadValues`).
 
-1. Which schema a payload names is looked up in memory, and if it is not there, in the log.
-2. Whatever bytes and texts say is found out by the checker, in processes of its own: a hostile one
-   holds up nobody else.
-3. A soft-deleted version counts for who reads, not for who publishes.
-4. Values are encoded and decoded for who may read the schema with all that it refers to. Payloads
-   are checked for who may read or write it; who may not read it all is not told what is wrong.
+1. The schema that a payload names is looked up in memory, and otherwise in the log.
+2. The checker decodes bytes and texts in its own processes, so hostile ones delay nobody else.
+3. A soft-deleted version counts for readers, not for publishers.
+4. A caller's values are converted only if it may read the schema and everything the schema refers
+   to. Its payloads are checked if it may read or write the schema; without permission to read all
+   of it, the error does not say what is wrong.
 """
 
 import asyncio
@@ -62,30 +62,30 @@ class _Part:
 
 
 class RegistryValues:
-    """Payloads and keys by one registry. Used on its event loop alone."""
+    """Payloads and keys by one registry. Used only on its event loop."""
 
     def __init__(self, registry: Registry, checker: Checker) -> None:
-        """Have `checker` find out what is in bytes."""
+        """Use `checker` for the contents of bytes."""
         self._registry = registry
         self._checker = checker
         self._names: LRUCache[Source, str] = LRUCache(_NAMES_KEPT)
 
-    # Who publishes bytes.
+    # Publishers of bytes.
 
     async def check(
         self, topic: TopicSchemas, bodies: Sequence[bytes], *, caller: Caller = ANYBODY
     ) -> None:
-        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them.
+        """Raise `PayloadRefused` unless all bodies pass the topic's `schema_check`.
 
         Raises `NotPermitted` if the caller may neither read nor write the subject.
         """
-        await asyncio.sleep(0)  # what follows asks for its task
+        await asyncio.sleep(0)  # The calls below use the caller of their task.
         for part in _parts_of(topic, bodies):
             await self._check_part(topic, part, caller)
 
     async def _check_part(self, topic: TopicSchemas, part: _Part, caller: Caller) -> None:
         reader = reader_of(caller)
-        # The name of a record is a word of its schema.
+        # The name of a record is information about its schema.
         user = reader if topic.is_by_record else reader_of(caller, READ, WRITE)
         by_id: dict[int, list[tuple[int, bytes]]] = {}
         for index, raw in part.raw:
@@ -111,9 +111,9 @@ class RegistryValues:
     async def _version_for_publisher(
         self, topic: TopicSchemas, part: str, schema_id: int, index: int, user: SchemaReader
     ) -> Version:
-        """Return the version of an id, if it is one of the topic's subject.
+        """Return the version with an id, if it belongs to the topic's subject.
 
-        Raises `PayloadRefused`, and `NotPermitted` if it is not for `user`.
+        Raises `PayloadRefused`, and `NotPermitted` if `user` may not use it.
         """
         is_by_record = part == "payload" and topic.is_by_record
         try:
@@ -129,7 +129,7 @@ class RegistryValues:
         except (RegistryError, ValueError) as error:
             raise _without_schema(topic, part, index, str(error), schema_id) from None
 
-    # Who publishes JSON.
+    # Publishers of JSON.
 
     async def encoded(
         self,
@@ -138,9 +138,9 @@ class RegistryValues:
         *,
         caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
-        """Return the bodies of messages that say values, by the latest schemas of the subjects.
+        """Return the bodies of messages given as values, by the latest schemas of the subjects.
 
-        Raises `PayloadRefused`, and `NotPermitted` if the caller may not read those.
+        Raises `PayloadRefused`, and `NotPermitted` if the caller may not read these schemas.
         """
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
@@ -179,12 +179,12 @@ class RegistryValues:
             made[index] = start + encoded
         return made
 
-    # Who reads JSON.
+    # Readers of JSON.
 
     async def told(
         self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
     ) -> list[ToldValue]:
-        """Return what messages say, as far as the caller may read their schemas."""
+        """Return the values of messages, as far as the caller may read their schemas."""
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
         payloads = [
@@ -235,7 +235,7 @@ class RegistryValues:
         question = InJson(source, tuple(data[START_BYTES:] for data in raw))
         try:
             answer = await self._ask(question)
-        except SchemasUnavailable as error:  # hostile bytes must not stop whoever polls
+        except SchemasUnavailable as error:  # Hostile bytes must not stop the reader.
             return [Misfit(0, str(error.detail["reason"]))] * len(raw)
         if isinstance(answer, NoSchema):
             return [Misfit(0, answer.reason)] * len(raw)
@@ -245,7 +245,7 @@ class RegistryValues:
     # The registry.
 
     async def _found(self, look: Callable[[State], T]) -> T:
-        """Return what is found. Raises `RegistryError` (404…), `SchemasUnavailable`."""
+        """Return the result of a lookup. Raises `RegistryError` (404…), `SchemasUnavailable`."""
         try:
             return await self._registry.find(look)
         except RegistryError as error:
@@ -264,13 +264,13 @@ class RegistryValues:
         return name
 
     async def _ask(self, question: Question) -> Answer:
-        """Return an answer. Raises `SchemasUnavailable` if it is not found out in time."""
+        """Return an answer. Raises `SchemasUnavailable` if there is none in time."""
         [answer] = await self._checker.answers([question])
         return answer
 
 
 def _parts_of(topic: TopicSchemas, bodies: Sequence[bytes]) -> list[_Part]:
-    """Return the payloads, and the keys if they have schemas."""
+    """Return the payloads, and also the keys if they have schemas."""
     framed = frozenset(framed_of(bodies))
     payloads: list[tuple[int, bytes]] = []
     keys: list[tuple[int, bytes]] = []
@@ -320,7 +320,7 @@ def _shown(misfit: Misfit) -> str:
 
 
 def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") -> Version:
-    """Return a version that has an id and may be read. Raises `RegistryError`, `NotPermitted`."""
+    """Return a readable version with an id. Raises `RegistryError`, `NotPermitted`."""
     found = lookup.version_of_id(state, schema_id, hint)
     return reader.one_of(found, lookup.all_uses_of_id(state, schema_id, hint))
 
@@ -328,7 +328,7 @@ def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") ->
 def _live(state: State, schema_id: int, given: str, user: SchemaReader) -> Version:
     """Return a version of a subject that has an id.
 
-    Raises `RegistryError` (40403), and `NotPermitted` if the subject is not for `user`.
+    Raises `RegistryError` (40403), and `NotPermitted` if `user` may not use the subject.
     """
     subject = state.meant(given)
     user.check(subject)

@@ -1,6 +1,6 @@
-"""Decides on a registration. Pure: state, request and findings in, a decision out.
+"""Decides on a registration. Pure: state, request and findings in, decision out.
 
-The order of what is asked is Confluent's: is the subject a name, the text a schema, is it there
+The order of the checks is Confluent's: is the subject a name, the text a schema, does it exist
 already, may it be registered now, does it fit earlier versions.
 """
 
@@ -45,15 +45,15 @@ class SchemaToRegister:
     subject: str
     submitted: SubmittedSchema
     id: int | None = None
-    """The id that it is to have, where schemas are imported."""
+    """The id that it must have, if schemas are imported."""
     version: int | None = None
-    """The version that it is to be; the next one otherwise."""
+    """The version that it must be; by default the next one."""
     is_numbered: bool = False
-    """Whether the metadata of a new version gets its number, also if the request names none."""
+    """Whether a new version's metadata gets its number even if the request names none."""
 
     @property
     def names_version(self) -> bool:
-        """Whether it says which version it is to be."""
+        """Whether it names its version."""
         return self.version is not None and self.version > 0
 
 
@@ -96,7 +96,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
 
 
 def _check_numbers(request: SchemaToRegister) -> None:
-    """Raise `RegistryError` (42201, 42202) if an id or version can be none."""
+    """Raise `RegistryError` (42201, 42202) if an id or version is out of range."""
     if request.id is not None and not is_number(request.id):
         raise RegistryError(INVALID_SCHEMA, reason=f"An id is a number from 1 to {NUMBER_MAX}")
     wanted = request.version
@@ -105,15 +105,15 @@ def _check_numbers(request: SchemaToRegister) -> None:
 
 
 def _shown(number: int | None) -> str:
-    """Return a number as an error tells it: one of many digits takes long to write."""
+    """Return a number for an error, without writing out many digits."""
     is_short = number is not None and abs(number) <= 2 * NUMBER_MAX
     return str(number) if is_short else "out of bounds"
 
 
 def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mode) -> Schema:
-    """Return the schema that is submitted; with the latest version's text if there is none.
+    """Return the submitted schema; without a text, it has the latest version's.
 
-    What is imported stays as it is; all else gets metadata and rules of the version before.
+    An imported schema stays as it is; others get metadata and rules of the version before.
     """
     submitted, latest = request.submitted, known.state.latest(subject)
     told = contract_of(submitted)
@@ -132,10 +132,10 @@ def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mod
 def _same_version(
     known: Knowledge, subject: str, schema: Schema, request: SchemaToRegister, mode: Mode
 ) -> Version | None:
-    """Return the latest live version that has a schema, and the wanted id if one is wanted.
+    """Return the latest live version that has a schema, and the requested id if there is one.
 
-    Who sends a text and says nothing of metadata and rules, means any version of that text. Who
-    names a version too, means a new one, unless it imports.
+    A request with a text but no metadata and rules means any version of that text. One that also
+    names a version means a new one, unless it imports.
     """
     told = contract_of(request.submitted)
     says_nothing = told == NOTHING
@@ -197,12 +197,12 @@ def _imported(state: State, subject: str, wanted: int | None) -> int:
 
 
 def _id(known: Knowledge, subject: str, schema: Schema, wanted: int | None) -> int:
-    """Return the id of the new version: the schema's own in the context, or the next one."""
+    """Return the id of the new version: the schema's existing one in the context, or the next."""
     context = context_of(subject)
     space = known.state.space(context)
     if wanted is None:
         ids = space.ids.get(schema.identity)
-        # The least: the order in which they were given is not in a log that was compacted.
+        # The least, because a compacted log does not have the order of assignment.
         return min(ids) if ids else known.next_id(context)
     there = space.schema(wanted)
     if there is not None and there != schema:
@@ -213,7 +213,7 @@ def _id(known: Knowledge, subject: str, schema: Schema, wanted: int | None) -> i
 
 
 def _replaced(state: State, record: SchemaWritten) -> list[Version]:
-    """Return the soft-deleted versions that the new one stands for: those of its id or number.
+    """Return the soft-deleted versions that the new one replaces: those of its id or number.
 
     One that another version refers to stays. Raises `RegistryError` (42206) if that had another
     schema then.

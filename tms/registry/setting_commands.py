@@ -1,6 +1,6 @@
 """Decides on settings: compatibility and mode, of a subject, a context or everywhere. Pure.
 
-A new record of a setting takes the place of the one before, whose tombstone goes with it.
+A new record of a setting replaces the one before, whose tombstone is written with it.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ from tms.registry.state.subjects import (
 
 _ALWAYS_SET = (DEFAULT_SCOPE, EVERYWHERE)
 Change = Mapping[str, object]
-"""The settings of a request, by the names of `Config`'s fields. None: remove the setting."""
+"""The settings of a request, by the names of `Config`'s fields. None removes a setting."""
 
 
 def changed(config: Config, change: Change) -> Config:
@@ -57,7 +57,7 @@ def changed(config: Config, change: Change) -> Config:
 
 
 def _checked(name: str, value: object) -> object:
-    """Return the value of a setting as it is kept. Raises `RegistryError`."""
+    """Return the stored value of a setting. Raises `RegistryError`."""
     if value is None:
         return None
     if name == "compatibility":
@@ -72,7 +72,7 @@ def _checked(name: str, value: object) -> object:
 
 
 def set_config(state: State, given: str, change: Change) -> Decided[Config]:
-    """Decide on a change of settings; answer all that are set then. Raises `RegistryError`."""
+    """Decide on a change of settings; answer the resulting ones. Raises `RegistryError`."""
     scope = check_scope(given)
     old = state.configs.get(scope)
     config = changed(Config() if old is None else old.value, change)
@@ -85,7 +85,7 @@ def set_config(state: State, given: str, change: Change) -> Decided[Config]:
 
 
 def delete_config(state: State, given: str) -> Decided[Config]:
-    """Decide on giving settings up; answer what they were. Raises `RegistryError` (40401)."""
+    """Decide on deleting settings; answer the former ones. Raises `RegistryError` (40401)."""
     scope = qualified(given)
     old = state.configs.get(scope)
     if old is None and scope not in _ALWAYS_SET:
@@ -107,15 +107,14 @@ def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
 
 
 def level_of(state: State, given: str) -> Level:
-    """Return the level that counts for a subject."""
+    """Return the level in effect for a subject."""
     return state.level(qualified(given))
 
 
 def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str]:
-    """Decide on a mode; answer its name as it was given.
+    """Decide on a mode; answer its name as it was sent.
 
-    Schemas are imported where there are none: what was soft-deleted there goes. Raises
-    `RegistryError`.
+    Imports need an empty scope, so its soft-deleted versions are removed. Raises `RegistryError`.
     """
     scope = check_scope(given)
     mode = parse_mode(text)
@@ -127,7 +126,7 @@ def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str
 
 
 def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
-    """Return what takes soft-deleted versions away, but no settings.
+    """Return the parts that remove soft-deleted versions, but no settings.
 
     Raises `RegistryError` (42205).
     """
@@ -144,9 +143,9 @@ def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
 
 
 def delete_mode(state: State, given: str, *, recursive: bool = False) -> Decided[str]:
-    """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401).
+    """Decide on deleting a mode; answer the former one. Raises `RegistryError` (40401).
 
-    With `recursive` the modes of all subjects in the scope go too, each in a part of its own.
+    With `recursive`, the modes of all subjects in the scope are deleted, too, each in its own part.
     """
     scope = qualified(given)
     old = state.modes.get(scope)

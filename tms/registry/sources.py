@@ -1,4 +1,4 @@
-"""From a submitted text to the schema that is kept: references found, text checked. Pure."""
+"""Turns a submitted text into the stored schema: resolves references, checks the text. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from tms.registry.state.subjects import context_of, resolved_in
 
 LATEST = -1
 _ORDERED, _NORMALIZED = "resolved_ordered", "resolved_normalized"
-"""Forms in which a schema with references and one without are compared."""
+"""Forms that compare schemas with and without references."""
 _CHARS_SHOWN = 1_000
 
 
@@ -28,10 +28,10 @@ def schema_of(
     *,
     is_new: bool = False,
 ) -> Schema:
-    """Return the schema of a submitted text, as it would be kept under a subject.
+    """Return the stored schema of a submitted text under a subject.
 
-    `contract` goes with it. A new one has what schemas of its type must have to be normalized, if
-    it is. Raises `RegistryError` (42201, 42209), `Unanswered`.
+    It gets `contract`. A new one must meet its type's conditions for normalized schemas, if it is
+    one. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
     state, limits = known.state, known.limits
     if submitted.kind not in SCHEMA_TYPES:
@@ -73,7 +73,7 @@ def _told(submitted: SubmittedSchema, reason: str) -> str:
 
 
 def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
-    """Return a schema as a subject means it: references in its context, in full; all in order."""
+    """Return a schema with references resolved in a subject's context, in order."""
     context = context_of(subject)
     references = tuple(
         replace(each, subject=resolved_in(each.subject, context)) for each in submitted.references
@@ -85,7 +85,7 @@ def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
 def found_references(
     state: State, references: tuple[SchemaReference, ...]
 ) -> tuple[SchemaReference, ...]:
-    """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
+    """Return references with their present versions. Raises `RegistryError` (42201)."""
     found = []
     for each in references:
         version = _live(state, each.subject, each.version)
@@ -111,9 +111,9 @@ def _live(state: State, subject: str, number: int) -> Version | None:
 def texts_of(
     known: Knowledge, references: tuple[SchemaReference, ...]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the names and texts that references lead to, each behind those that it needs.
+    """Return the names and texts that references lead to, each after those it needs.
 
-    A name means what it was given for first. Raises `RegistryError` (42201) if they lead too far.
+    The first meaning of a name counts. Raises `RegistryError` (42201) if the chain is too long.
     """
     texts: dict[str, str] = {}
     _Walk(known, texts, set()).collect(references, 1)
@@ -126,11 +126,11 @@ class _Walk:
 
     known: Knowledge
     texts: dict[str, str]
-    """The texts of the references that were found, by name."""
+    """The texts of resolved references, by name."""
     met: set[tuple[str, int]]
 
     def collect(self, references: tuple[SchemaReference, ...], depth: int) -> None:
-        """Add the texts that references lead to. Raises `RegistryError` (42201)."""
+        """Collect the texts that references lead to. Raises `RegistryError` (42201)."""
         limits = self.known.limits
         if references and depth > limits.references_depth_max:
             reason = f"References are nested more than {limits.references_depth_max} levels deep"
@@ -149,7 +149,7 @@ class _Walk:
 
 
 def source_of(known: Knowledge, schema: Schema) -> Source:
-    """Return a schema as it is asked about. Raises `RegistryError` (42201)."""
+    """Return a schema as a question's source. Raises `RegistryError` (42201)."""
     return Source(schema.kind, schema.text, texts_of(known, schema.references))
 
 
@@ -160,11 +160,11 @@ def versions_of_text(
     is_meant: Callable[[Version], bool],
     submitted: SubmittedSchema,
 ) -> list[Version]:
-    """Return those of a subject's versions that have a schema's text and references, latest first.
+    """Return a subject's versions with a schema's text and references, latest first.
 
-    Only versions that are meant count. If there are none, those that have the text if their
-    references are written out in it, as Java's generated classes send it; but only if the caller
-    may read these. Raises `Unanswered`.
+    Only versions that `is_meant` accepts count. If there are none, those count whose text with
+    written-out references is the same, as Java's generated classes send it, if the caller may read
+    the references. Raises `Unanswered`.
     """
     latest_first = versions[::-1]
     same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]
@@ -193,7 +193,7 @@ def versions_of_text(
 
 
 def _source(known: Knowledge, version: Version) -> Source | None:
-    """Return a version as it is asked about; None if its references may not be read."""
+    """Return a version as a question's source; None if its references may not be read."""
     schema = version.schema
     if known.reader.refused_in(known.state, schema.references) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Decides on tags within the texts of schemas: sent with a registration, or for a version. Pure."""
+"""Decides on tags within schemas: sent with a registration, or for a version. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -17,26 +17,26 @@ from tms.registry.state.subjects import check_subject
 
 @dataclass(frozen=True, slots=True)
 class TagChange:
-    """Tags to write into a schema, and to take out."""
+    """Tags to add to a schema, and to remove."""
 
     added: Tags = ()
     removed: Tags = ()
     from_latest: bool = False
-    """Whether those of the latest version are written too."""
+    """Whether to add those of the latest version, too."""
     if_there: Tags = ()
-    """Tags that are written where the schema has their entities."""
+    """Tags to add if the schema has their entities."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagsToWrite:
-    """A request for a version that is an earlier one with other tags."""
+    """A request for a new version: an earlier one with other tags."""
 
     subject: str
     token: str
     """The earlier version: a number, or `latest`."""
     change: TagChange
     told: Contract
-    """Metadata and rules; what is None is the earlier version's."""
+    """Metadata and rules; None for the earlier version's."""
     rules_to_merge: SchemaRuleSet | None = None
     rules_to_remove: tuple[str, ...] = ()
     new_version: int | None = None
@@ -45,7 +45,7 @@ class TagsToWrite:
 def register_tagged(
     known: Knowledge, request: SchemaToRegister, change: TagChange
 ) -> Decided[Registered]:
-    """Decide on a registration with tags. Raises as `register`, 42201 if an entity is not there."""
+    """Decide on a registration with tags. Raises as `register`, 42201 if an entity is missing."""
     subject, submitted = check_subject(request.subject), request.submitted
     latest = known.state.latest(subject)
     if submitted.text or latest is None:
@@ -71,7 +71,7 @@ def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
 
 
 def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
-    """Decide on a version that is an earlier one with other tags. Raises as `register`."""
+    """Decide on a new version: an earlier one with other tags. Raises as `register`."""
     found = lookup.version(known.state, request.subject, request.token)
     schema, before = found.schema, contract_of(found.schema)
     rules = before.rule_set if request.told.rule_set is None else request.told.rule_set

@@ -1,8 +1,8 @@
-"""Avro's JSON encoding, and the defaults that a schema says in JSON. Pure.
+"""Avro's JSON encoding, and the defaults that a schema has in JSON. Pure.
 
 A value of a union that is not null is an object with the type's name. Bytes are text of code points
-up to 255, and logical types are what stands below them. fastavro's own JSON cannot be used: it
-fails for values nested in themselves, takes values of other types, and passes unknown fields over.
+up to 255, and logical types are their underlying values. fastavro's own JSON cannot be used: it
+fails for recursive values, accepts values of other types, and ignores unknown fields.
 """
 
 import math
@@ -18,9 +18,9 @@ from tms.serdes.serde import Undecodable, Unencodable, shown_value
 
 _NUMBERS = ("float", "double")
 _BEYOND_JSON = ("NaN", "Infinity", "-Infinity")
-"""Numbers that are texts in defaults."""
+"""Numbers that defaults may write as text."""
 FLOAT_END = 2.0**128 - 2.0**103
-"""From here on, a number is infinity if it is rounded to a float of 32 bits."""
+"""The least number that becomes infinity when rounded to a float of 32 bits."""
 _PAIR = 2
 """The length of a pair: the type's name and a value."""
 _Known = dict[tuple[int, int], Any]
@@ -33,7 +33,7 @@ class AvroJson:
     def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
         """Take a schema as fastavro parsed it, with all named types in it.
 
-        The defaults in it become values, as far as they are right.
+        Its valid defaults become values.
         """
         self._schema = schema
         self._named = named
@@ -49,23 +49,23 @@ class AvroJson:
             field["default"] = value
         self._has_raw_defaults = False
         self.has_shared_defaults = any(isinstance(value, dict | list) for value in values)
-        """Whether a default may be changed by who has a value in which it is."""
+        """Whether callers may change a default within a value that they get."""
 
     def value(self, given: Any) -> Any:
-        """Return the value that JSON, parsed, says. Raises `Unencodable`.
+        """Return the value of parsed JSON. Raises `Unencodable`.
 
-        Where another branch of a union might be taken for it, it is a pair with the branch's name.
+        If it could be mistaken for another branch of a union, it is a pair with the branch's name.
         """
         return self._value(given, self._schema, "")
 
     def told(self, value: Any) -> Any:
-        """Return a value as JSON has it. Raises `Undecodable`."""
+        """Return a value as JSON. Raises `Undecodable`."""
         return self._told(value, self._schema, "", {})
 
     def _default_of(self, field: Any) -> Any:
-        """Return the value of a field's default; as it is if it is ill-typed.
+        """Return the value of a field's default, unchanged if it has a wrong type.
 
-        The registry takes such a one, as Confluent's does.
+        The registry accepts such defaults, as Confluent's does.
         """
         try:
             return self._value(field["default"], field["type"], "")
@@ -100,7 +100,7 @@ class AvroJson:
         raw = float(given) if is_beyond else _raw_of(given, kind)
         if _fits(raw, described):
             read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
-            with suppress(Exception):  # they raise what Python does with a wrong value
+            with suppress(Exception):  # Python raises these for wrong values.
                 return raw if read is None else read(raw, described, None)
         raise Unencodable(f"{shown_value(given)} is not of type {_shown(described)}", field)
 
@@ -145,7 +145,7 @@ class AvroJson:
         return copied(default)
 
     def _default_in_union(self, given: Any, schema: list[Any], field: str) -> Any:
-        """Return the value of a default, which is no object with a type's name."""
+        """Return the value of a default, which is not an object with a type's name."""
         for branch in schema:
             try:
                 return self._value(given, branch, field)
@@ -163,7 +163,7 @@ class AvroJson:
         write = LOGICAL_WRITERS.get(f"{kind}-{described.get('logicalType')}")
         try:
             raw = value if write is None else write(value, described)
-        except Exception:  # as of the readers
+        except Exception:  # like the reader's
             raw = None
         if not _fits(raw, described):
             raise Undecodable(f"{shown_value(value)} is not of type {_shown(described)}", field)
@@ -185,7 +185,7 @@ class AvroJson:
         return raw.decode("latin-1") if kind in ("bytes", "fixed") else raw
 
     def _told_in_union(self, value: Any, schema: list[Any], field: str, known: _Known) -> Any:
-        """Return a value by the first branch that it fits; what was found out is `known`."""
+        """Return a value by the first branch that it fits; `cached` has earlier results."""
         if isinstance(value, tuple) and len(value) == _PAIR:
             schema = [each for each in schema if self._name(each) == value[0]]
             value = value[1]
@@ -203,14 +203,14 @@ class AvroJson:
 
 
 def copied(value: Any) -> Any:
-    """Return a value that shares no list and no mapping with another."""
+    """Return a copy of a value that shares no list or mapping with it."""
     if isinstance(value, dict):
         return {key: copied(each) for key, each in value.items()}
     return [copied(each) for each in value] if isinstance(value, list) else value
 
 
 def _raw_of(given: Any, kind: str) -> Any:
-    """Return what stands in bytes for what is given in JSON, None if nothing does."""
+    """Return the stored value of a JSON value, None if there is none."""
     try:
         if kind in ("bytes", "fixed"):
             return given.encode("latin-1") if isinstance(given, str) else None
@@ -222,7 +222,7 @@ def _raw_of(given: Any, kind: str) -> Any:
 
 
 def _finite(number: float, kind: str) -> float | None:
-    """Return a number that can be stored, None if infinity would be stored instead."""
+    """Return a number that can be stored, None if it would become infinity."""
     is_stored = abs(number) < FLOAT_END if kind == "float" else math.isfinite(number)
     return number if is_stored else None
 
@@ -260,7 +260,7 @@ _FITS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _fits(value: Any, described: Any) -> bool:
-    """Return whether a value looks like one of a type; what is in it is not looked at."""
+    """Return whether a value looks like one of a type; its parts are not checked."""
     return _FITS.get(described["type"], _looks_like_record)(value, described)
 
 

@@ -1,6 +1,6 @@
-"""The serdes of a registry's schemas, found by id and kept. Used on one event loop alone.
+"""The serdes of a registry's schemas, cached by id. Used only on one event loop.
 
-A schema's id means one schema for ever, so what is kept stays right.
+An id always means the same schema, so the cache stays valid.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 KEPT_MAX = 1000
-"""How many serdes are kept; the one unused for longest goes first."""
+"""The most cached serdes; the least recently used is dropped first."""
 _REFERENCES_MAX = 1000
 
 
@@ -21,12 +21,12 @@ class Serdes:
     """Serdes of one registry."""
 
     def __init__(self, schemas: Callable[[], AsyncSchemas], kept_max: int = KEPT_MAX) -> None:
-        """Find schemas in what `schemas` gives when it is asked."""
+        """Read schemas from the registry that `schemas` returns."""
         self._schemas = schemas
         self._by_id: LRUCache[tuple[str, int], Serde] = LRUCache(kept_max)
 
     def known(self, schema_id: int, subject: str = "") -> Serde | None:
-        """Return the serde of a schema's id, if it is kept."""
+        """Return the serde of a schema's id, if it is cached."""
         return self._by_id.get((_context(subject), schema_id))
 
     async def of_id(self, schema_id: int, subject: str = "") -> Serde:
@@ -50,7 +50,7 @@ class Serdes:
         return known
 
     async def source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
-        """Return a version with all that it refers to. Raises as `AsyncSchemas.schema`."""
+        """Return a version with everything it refers to. Raises as `AsyncSchemas.schema`."""
         kind = type_of(version.schema_type)
         form, is_whole = kind.value_form, kind.is_form_whole
         if form and (version.references or not is_whole):
@@ -63,7 +63,7 @@ class Serdes:
     async def _collect(
         self, references: tuple[SchemaReference, ...], form: str, found: dict[str, str]
     ) -> None:
-        """Add what references lead to, each behind what it needs."""
+        """Collect everything that references lead to, each after what it needs."""
         for each in references:
             if each.name in found:
                 continue
@@ -77,5 +77,5 @@ class Serdes:
 
 
 def _context(subject: str) -> str:
-    """Return what stands before a subject's own name; empty for the default context."""
+    """Return the prefix of a subject's own name; empty for the default context."""
     return f":{subject[1:].partition(':')[0]}:" if subject.startswith(":.") else ""

@@ -1,4 +1,4 @@
-"""Tags that are written in the text of an Avro or JSON Schema, as `confluent:tags`. Pure.
+"""Tags in the text of an Avro or JSON Schema, as `confluent:tags`. Pure.
 
 An entity is a record or a field. The file of a type finds its entities.
 """
@@ -14,7 +14,7 @@ Json = Any
 
 
 def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
-    """Return the tags of entities, of those that have any."""
+    """Return the tags of entities that have any."""
     found = [
         (entity, tuple(str(tag) for tag in node[TAGS]))
         for entity, node in entities
@@ -24,7 +24,7 @@ def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
 
 
 def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], wanted: Tagged) -> None:
-    """Write tags into the nodes of entities, behind those that are there, and take others out.
+    """Append tags to the nodes of entities, and remove others.
 
     Raises `InvalidSchema` if there is no such entity.
     """
