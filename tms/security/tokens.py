@@ -1,4 +1,4 @@
-"""Static tokens: made, and known again by a hash.
+"""Static tokens: created here, and recognized by a hash.
 
     token := "tms_", id, "_", secret
     id: 12 of a-z and 0-9; secret: 32 random bytes in base64url
@@ -22,21 +22,21 @@ _NEVER_MATCHES = bytes(hashlib.sha256().digest_size)
 
 @dataclass(frozen=True, slots=True)
 class KeptToken:
-    """The entry of a token, which does not have the token."""
+    """The entry of a token, without the token itself."""
 
     id: str
     sha256: bytes
-    """The hash of its secret as it is written."""
+    """The hash of the secret in its written form."""
     principal: str
     groups: frozenset[str] = frozenset()
     expires_ms: int | None = None
-    """In ms since 1970; None: never."""
+    """In ms since 1970; None for never."""
 
 
 def new_token(
     principal: str, groups: frozenset[str] = frozenset(), expires_ms: int | None = None
 ) -> tuple[str, KeptToken]:
-    """Return a token, which is told once, and what is kept of it."""
+    """Return a token, which is shown once, and its entry."""
     token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     kept = KeptToken(token_id, _hashed(secret), principal, groups, expires_ms)
@@ -44,21 +44,21 @@ def new_token(
 
 
 def kept_of_setting(text: str) -> KeptToken:
-    """Return what a setting keeps of a token, ID:SHA256:PRINCIPAL."""
+    """Return the entry of a token in the settings, ID:SHA256:PRINCIPAL."""
     token_id, hashed, principal = text.split(":", 2)
     return KeptToken(token_id, bytes.fromhex(hashed), principal)
 
 
 def token_id_of(token: str) -> str | None:
-    """Return the id of a token, None if it has not the form of one."""
+    """Return the id of a token, None if it does not have the form of one."""
     found = _TOKEN.fullmatch(token)
     return None if found is None else found[1]
 
 
 def is_token(token: str, kept: KeptToken | None, now_ms: int) -> bool:
-    """Whether a token is the one of which something is kept, and has not ended at `now_ms`.
+    """Whether a token matches an entry, and has not ended at `now_ms`.
 
-    It takes as long if nothing is kept.
+    It takes as long without an entry.
     """
     found = _TOKEN.fullmatch(token)
     secret = "" if found is None else found[2]
