@@ -1,10 +1,10 @@
-"""The options of `format("tms")`, understood and checked. No Spark in here.
+"""Parses and checks the options of `format("tms")`. It does not use Spark.
 
-Guarantees that an option nobody knows is refused by name, with the one that was meant as far as it
-can be guessed; that a value which cannot be understood is refused; and that of options which
-contradict each other, or the way they are used, all are named. Names and defaults are those of
-Spark's Kafka source wherever there is the same thing; upper and lower case are the same, as always
-in Spark. docs/spark.md has the table of them, and a test holds it to `OPTIONS`.
+Guarantees that an unknown option is refused by name, with a suggestion if one is similar; that an
+invalid value is refused; and that an error about options that contradict each other, or their use,
+names all of them. Names and defaults are those of Spark's Kafka source if it has the same option;
+names are case-insensitive, as always in Spark. docs/spark.md has a table of them, which a test
+compares with `OPTIONS`.
 """
 
 import re
@@ -63,11 +63,11 @@ _WRITE = (
     *("txnAppId", "txnVersion", "transactional", "transactionTimeout"),
 )
 OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
-"""All there are, as they are written in the documentation."""
+"""All options, as written in the documentation."""
 
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
-"""Options that Spark gives to sources and sinks for its own use."""
+"""Options that Spark passes to sources and sinks for its own use."""
 
 _OF_TABLES = (
     "Spark does not give the options of a table to its readers and writers: make a view instead, "
@@ -83,7 +83,7 @@ TRANSACTION_TIMEOUT_S = 3600
 
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of `spark.read` say. Raises `InvalidRequest`."""
+    """Parse the options of `spark.read`. Raises `InvalidRequest`."""
     given = _checked(options, _READ, "reading")
     for option in _PER_TRIGGER:
         if given.has(option):
@@ -98,7 +98,7 @@ def batch_read(options: Mapping[str, str]) -> ReadOptions:
 
 
 def stream_read(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of `spark.readStream` say. Raises `InvalidRequest`."""
+    """Parse the options of `spark.readStream`. Raises `InvalidRequest`."""
     given = _checked(options, _READ, "reading")
     for option in _ENDING:
         if given.has(option):
@@ -109,12 +109,12 @@ def stream_read(options: Mapping[str, str]) -> ReadOptions:
 
 
 def batch_write(options: Mapping[str, str]) -> WriteOptions:
-    """Return what the options of `df.write` say. Raises `InvalidRequest`."""
+    """Parse the options of `df.write`. Raises `InvalidRequest`."""
     return _written(_checked(options, _WRITE, "writing"))
 
 
 def stream_write(options: Mapping[str, str]) -> WriteOptions:
-    """Return what the options of `df.writeStream` say. Raises `InvalidRequest`."""
+    """Parse the options of `df.writeStream`. Raises `InvalidRequest`."""
     given = _checked(options, _WRITE, "writing")
     if given.has("txnVersion"):
         refuse("txnVersion", "it is for batches: a stream uses the number of its batch")
@@ -122,9 +122,9 @@ def stream_write(options: Mapping[str, str]) -> WriteOptions:
 
 
 def any_read(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of a batch or a stream say that is common to both.
+    """Parse the options that batches and streams share.
 
-    For what Spark asks before it says which one it is. Raises `InvalidRequest`.
+    For Spark's calls before it says which of the two it is. Raises `InvalidRequest`.
     """
     given = _checked(options, _READ, "reading")
     bounds = _bounds(given, _STARTING, Edge.EARLIEST), _bounds(given, _ENDING, Edge.LATEST)
@@ -134,7 +134,7 @@ def any_read(options: Mapping[str, str]) -> ReadOptions:
 def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
     given = GivenOptions(options)
     if any(name == "owner" or name.startswith("option.") for name in given.names()):
-        refuse("CREATE TABLE", _OF_TABLES)  # so Spark names a table's properties
+        refuse("CREATE TABLE", _OF_TABLES)  # Spark uses this name for a table's properties.
     allowed = (*_CONNECTION, *wanted)
     known = {option.lower(): option for option in OPTIONS}
     for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
@@ -147,13 +147,13 @@ def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Giv
 
 
 def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOptions:
-    """Return the connection that options of a connection say. Raises `InvalidRequest`."""
+    """Parse the options of a connection. Raises `InvalidRequest`."""
     given = _checked(options, (), "a connection")
     return replace(_connection(given), retry_for_s=retry_for_s)
 
 
 def of_connection(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the server and its credentials."""
+    """Return the names of the options of the server and its credentials."""
     wanted = {option.lower() for option in _CONNECTION}
     return {name: text for name, text in options.items() if name.lower() in wanted}
 
@@ -189,7 +189,7 @@ def chosen_schema(option: str, text: str) -> str | int:
 
 
 def chosen_damaged(option: str, text: str) -> bool:
-    """Return whether damaged rows are given. Raises `InvalidRequest`."""
+    """Return whether damaged rows are returned. Raises `InvalidRequest`."""
     if text not in (RAISE, GIVE):
         refuse(option, f"{RAISE} or {GIVE} is expected", text)
     return text == GIVE
@@ -263,7 +263,7 @@ def _written(given: GivenOptions) -> WriteOptions:
 
 
 def check_message(message: str, schema: str | int | None) -> None:
-    """Raise `InvalidRequest` if a message is named without a schema that can have several."""
+    """Raise `InvalidRequest` if a message is named without a schema that may have several."""
     if not message:
         return
     if schema is None:
