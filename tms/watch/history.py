@@ -126,7 +126,7 @@ class History:
         return [int(self._times.values[at]) for at in self._order()]
 
     def values(self, name: str) -> list[float | None]:
-        """Return a figure at each point; None where it is unknown."""
+        """Return a figure at each point; None if unknown."""
         ring = self._sums.get(name)
         return [None if ring is None else _known(ring.values[at]) for at in self._order()]
 

@@ -17,7 +17,7 @@ ReaderName = tuple[str, str, str]
 
 
 class LagPoints(NamedTuple):
-    """The points of one reader, the oldest first; None where it is unknown."""
+    """The points of one reader, the oldest first; None if unknown."""
 
     times_ms: Sequence[int]
     messages: Sequence[float | None]

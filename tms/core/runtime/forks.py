@@ -32,12 +32,12 @@ def tell_in_child(forked: Forked) -> None:
 
 
 def _tell() -> None:
-    from ctypes import py_object, pythonapi  # noqa: PLC0415  16 ms, for who forks
+    from ctypes import py_object, pythonapi  # noqa: PLC0415  16 ms, only to fork
 
     for forked in list(_registered):
         # Python frees all objects that nothing else refers to at the end of the program.
         pythonapi.Py_IncRef(py_object(forked.forget_parent()))
 
 
-if hasattr(os, "register_at_fork"):  # Windows cannot fork.
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_tell)

@@ -10,7 +10,7 @@ from tms.core.errors import OutcomeUnknown, StoreUnavailable
 def repeatable() -> Iterator[None]:
     """Raise `StoreUnavailable` for a write of unknown outcome, so that its maker repeats it.
 
-    Not for requests of callers: they must not be told that the write was not done.
+    Not for requests of callers: their write may have been done.
     """
     try:
         yield

@@ -111,7 +111,7 @@ async def _run(
                 if is_cancelled():
                     raise
                 pause_s = failures.add(error)
-            except Exception as error:  # whatever it is, the task has to go on
+            except Exception as error:  # the task must continue after any error
                 pause_s = failures.add(error)
             _failing.add(failures)
             await _pause(pause_s, until)

@@ -196,7 +196,7 @@ class AsyncTransactions(Protocol):
         ...
 
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
-        """Return it with a new write pointer, which tells later writes from earlier ones.
+        """Return it with a new write pointer, which separates later writes from earlier ones.
 
         Raises `TooLarge` (too_many_checkpoints).
         """

@@ -407,7 +407,7 @@ class Groups(Protocol):
         ...
 
     async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Settle open messages, whoever holds them; return how many were open. Durable.
+        """Settle open messages, even leased ones; return how many were open. Durable.
 
         Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
         """

@@ -1,7 +1,7 @@
 """The interface for operators to look into tables.
 
 The package `cleanup` implements it, for the tables of a running server and for others. Everything
-is read in parts of bounded size, so many rows can be inspected without holding them in memory: each
+is read in parts of bounded size, so tables can be inspected without holding them in memory: each
 part says where the next one starts. Nothing is changed.
 """
 

@@ -16,7 +16,7 @@ class MetadataRows(Protocol):
         ...
 
     def write(self, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Put rows (value None: delete), all or none; durable on return.
+        """Put rows, or delete those with value None, all or none; durable on return.
 
         After `StoreUnavailable` it may have been done; a later `read_all` shows it.
         """

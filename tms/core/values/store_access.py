@@ -7,7 +7,7 @@ class StoreAccess(Enum):
     """The rights of an opening. With any of them LevelDB recovers its log."""
 
     READ = "read"
-    """None: rows and the recorded format stay as they are, and writes are refused."""
+    """Read only: rows and the recorded format stay as they are, and writes are refused."""
     WRITE = "write"
     """Upgrade a store of an older format."""
     CREATE = "create"

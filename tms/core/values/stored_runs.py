@@ -9,7 +9,7 @@ from tms.core.values.entries import Entries
 from tms.core.values.message import ID_BYTES, KEY_BYTES, MessageBlock
 
 _ITEM_BYTES = 1 + ID_BYTES + 1
-"""The least bytes of an item besides its payload: reads of the table count only payloads."""
+"""The least bytes of an item without its payload: reads of the table count only payloads."""
 
 
 class Reference(NamedTuple):

@@ -1,6 +1,6 @@
 """Finds objects that a JSON Schema no longer accepts.
 
-The content model says which properties there may be besides the named ones. It is *open* if any
+The content model says which properties other than the named ones there may be. It is *open* if any
 may, *closed* if none may, and partly open if patterns or a schema decide. Pure.
 """
 

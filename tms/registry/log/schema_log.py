@@ -91,7 +91,7 @@ class WayToLog:
 
     @contextmanager
     def kept(self) -> Iterator[Messaging]:
-        """Yield the service; if it was replaced meanwhile, its error is `OutcomeUnknown`."""
+        """Yield the service; if it is replaced before the end, its error is `OutcomeUnknown`."""
         messaging = self.messaging
         try:
             yield messaging

@@ -1,7 +1,7 @@
 """The registry: decides on requests by the log's content in memory, and writes the decisions.
 
 1. A decision is written only directly after the log that it is based on; if the log has moved, it
-   is made again. So ids and versions are assigned once, whoever else writes.
+   is made again. So ids and versions are assigned once, even if others write.
 2. Refusals, and answers that write nothing, come from memory that was read to the end.
 3. A server makes one write at a time; the slow part, checking texts, comes before.
 4. A deletion of more versions than fit in one publish is written in parts. If a server dies in

@@ -17,9 +17,9 @@ class Decided(Generic[A]):
 
     answer: A
     parts: Sequence[Part] = ()
-    """Parts in the order of writing: all at once, or one after another if the log does not accept
-    so many messages. The state after each part must be valid, and a new decision then must cover
-    the rest. None if nothing has to be written.
+    """Parts in the order of writing: all at once, or one after another if they are too many for
+    one publish. The state after each part must be valid, and a new decision must then cover the
+    rest. None if nothing has to be written.
     """
 
     @property

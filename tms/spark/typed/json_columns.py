@@ -123,7 +123,7 @@ def _meant(whole: Any, part: Any) -> tuple[Any, set[int]]:
 
 
 def _only_choice(part: Mapping[str, Any]) -> Any:
-    """Return the only choice of a part besides null, None if there are several."""
+    """Return the only choice of a part except null, None if there are several."""
     for name in _CHOICES:
         choices = part.get(name)
         if isinstance(choices, list):
@@ -143,7 +143,7 @@ def _at(whole: Any, reference: str) -> Any:
 
 
 def _kind(part: Mapping[str, Any]) -> str:
-    """Return the only type of a value besides null, empty if there are several."""
+    """Return the only type of a value except null, empty if there are several."""
     kind = part.get("type")
     kinds = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else ""
