@@ -61,8 +61,8 @@ class VersionHandlers(Handlers):
         subject = subject_of(exchange)
         look = partial(
             lookup.with_properties,
-            given=subject,
-            wanted=dict(zip(names, values, strict=True)),
+            subject_name=subject,
+            required=dict(zip(names, values, strict=True)),
         )
         await self._answer_version(
             exchange, await self._registry.list(readable(exchange, subject, look))
@@ -79,7 +79,7 @@ class VersionHandlers(Handlers):
         look = readable(
             exchange,
             subject,
-            partial(lookup.version, given=subject, token=token, deleted=deleted),
+            partial(lookup.version, name=subject, token=token, deleted=deleted),
         )
         if deletion.parse_version(token) == deletion.LATEST:
             return await self._registry.list(look)
@@ -99,7 +99,7 @@ class VersionHandlers(Handlers):
         subject = subject_of(exchange)
         look = partial(
             lookup.referrers,
-            given=subject,
+            name=subject,
             token=exchange.names["version"],
             deleted=flag(exchange, "deleted"),
         )

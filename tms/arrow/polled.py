@@ -157,11 +157,11 @@ def _of_frames(block: MessageBlock) -> tuple[Bytes, pa.Array, list[pa.Array]]:
     return ids.reshape(-1, ID_BYTES), pa.array(payloads, pa.binary()), frames
 
 
-def _key_columns(keys: Bytes, given: npt.NDArray[np.bool_] | None) -> list[pa.Array]:
+def _key_columns(keys: Bytes, present: npt.NDArray[np.bool_] | None) -> list[pa.Array]:
     """Return the times and sequence ids of keys of ten bytes, null where not `present`."""
-    if given is not None and not given.any():
+    if present is not None and not present.any():
         return [pa.nulls(len(keys), _TIME), pa.nulls(len(keys), pa.int32())]
-    valid = None if given is None else pa.py_buffer(np.packbits(given, bitorder="little"))
+    valid = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
     times = np.ascontiguousarray(keys[:, :8]).view(">i8").ravel().astype(np.int64)
     sequences = np.ascontiguousarray(keys[:, 8:]).view(">u2").ravel().astype(np.int32)
     return [

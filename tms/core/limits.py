@@ -51,9 +51,9 @@ def _seldom(default: float, description: str, *, zero: bool = False) -> Any:
     return _setting(default, description, zero=zero, seldom=True)
 
 
-def _each(whose: str, *, by_time: bool = False) -> Any:
+def _each(things: str, *, by_time: bool = False) -> Any:
     otherwise = "for no limit" if by_time else "for nine tenths of all"
-    return _seldom(0, f"The most {whose} of one principal; 0 {otherwise}.", zero=True)
+    return _seldom(0, f"The most {things} of one principal; 0 {otherwise}.", zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,16 +212,16 @@ class Limits:
         if self.ttl_s_default > TTL_S_MAX:
             raise ValueError(f"ttl_s_default must not be over {TTL_S_MAX}")
 
-    def poll_limit(self, asked: int | None) -> int:
+    def poll_limit(self, limit: int | None) -> int:
         """Return how many messages a poll with this limit may return; None is the default.
 
         Raises `InvalidRequest` (invalid_limit).
         """
-        if asked is None:
+        if limit is None:
             return self.poll_messages_default
-        if asked <= 0:
-            raise InvalidRequest("invalid_limit", limit=asked)
-        return min(asked, self.poll_messages_max)
+        if limit <= 0:
+            raise InvalidRequest("invalid_limit", limit=limit)
+        return min(limit, self.poll_messages_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,14 +60,14 @@ def check_rules(rules: SchemaRuleSet | None) -> None:
         raise RegistryError(INVALID_RULES, reason=problem)
 
 
-def merged(told: Contract, config: Config, latest: Version | None) -> Contract:
+def merged(submitted: Contract, config: Config, latest: Version | None) -> Contract:
     """Return the contract of a new version whose request has the contract `submitted`.
 
     Raises `RegistryError` (42210).
     """
     before = NOTHING if latest is None else contract_of(latest.schema)
-    metadata = before.metadata if told.metadata is None else told.metadata
-    rules = before.rule_set if told.rule_set is None else told.rule_set
+    metadata = before.metadata if submitted.metadata is None else submitted.metadata
+    rules = before.rule_set if submitted.rule_set is None else submitted.rule_set
     metadata = merged_metadata(config.default_metadata, metadata)
     rules = merged_rules(config.default_rule_set, rules)
     return kept(

@@ -57,19 +57,19 @@ def parse_version(text: str) -> int:
     return int(found[1])
 
 
-def delete_version(state: State, given: str, token: str, *, permanent: bool) -> Decided[int]:
+def delete_version(state: State, name: str, token: str, *, permanent: bool) -> Decided[int]:
     """Decide on deleting a version. Raises `RegistryError`."""
-    subject = qualified(given)
+    subject = qualified(name)
     number = parse_version(token)
     if subject not in state.subjects:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     found = state.latest(subject) if number == LATEST else state.version(subject, number)
     if found is None:
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     if permanent and not found.is_deleted:
-        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=given, version=found.number)
+        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=name, version=found.number)
     if not permanent and found.is_deleted:
-        raise RegistryError(VERSION_SOFT_DELETED, subject=given, version=found.number)
+        raise RegistryError(VERSION_SOFT_DELETED, subject=name, version=found.number)
     check_writable(state, subject)
     _check_unreferenced(state, found)
     if not permanent:
@@ -77,16 +77,16 @@ def delete_version(state: State, given: str, token: str, *, permanent: bool) -> 
     return Decided(found.number, purge(state, [found]))
 
 
-def delete_subject(state: State, given: str, *, permanent: bool) -> Decided[list[int]]:
+def delete_subject(state: State, name: str, *, permanent: bool) -> Decided[list[int]]:
     """Decide on deleting all versions of a subject. Raises `RegistryError`."""
-    subject = qualified(given)
+    subject = qualified(name)
     if subject not in state.subjects:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     live = state.versions(subject)
     if permanent and live:
-        raise RegistryError(SUBJECT_NOT_SOFT_DELETED, subject=given)
+        raise RegistryError(SUBJECT_NOT_SOFT_DELETED, subject=name)
     if not permanent and not live:
-        raise RegistryError(SUBJECT_SOFT_DELETED, subject=given)
+        raise RegistryError(SUBJECT_SOFT_DELETED, subject=name)
     check_writable(state, subject)
     versions = state.versions(subject, deleted=True) if permanent else live
     for version in versions:

@@ -47,14 +47,14 @@ class RegistrySchemas(AsyncSchemas):
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
-        look = partial(lookup.versions, given=subject, deleted=deleted)
+        look = partial(lookup.versions, name=subject, deleted=deleted)
         return await _told(self._registry.list(look))
 
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
         """Return a version of a subject; its text as stored, or in another form."""
-        look = partial(lookup.version, given=subject, token=str(version), deleted=deleted)
+        look = partial(lookup.version, name=subject, token=str(version), deleted=deleted)
         return await _told(self._in_form(self._registry.list(look), form))
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
@@ -73,12 +73,12 @@ class RegistrySchemas(AsyncSchemas):
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; return the existing version if there is one."""
         request = SchemaToRegister(subject, submitted_in(subject, submitted))
-        told = await _told(self._registry.write(lambda known: register(known, request)))
+        told = await _told(self._registry.write(lambda knowledge: register(knowledge, request)))
         return _version(subject, told.version, told.id, told.schema)
 
     async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
-        look = partial(lookup.same, given=subject, submitted=submitted_in(subject, submitted))
+        look = partial(lookup.same, name=subject, submitted=submitted_in(subject, submitted))
         return _version_told(await _told(self._registry.examine(look)))
 
     async def _compare(
@@ -87,7 +87,7 @@ class RegistrySchemas(AsyncSchemas):
         """Return why a schema does not fit a version, or all relevant ones; empty if it does."""
         look = partial(
             lookup.why_unfit,
-            given=subject,
+            name=subject,
             token=None if version is None else str(version),
             submitted=submitted_in(subject, submitted),
         )
@@ -98,12 +98,12 @@ class RegistrySchemas(AsyncSchemas):
     ) -> list[int]:
         """Delete a version or all of them; return their numbers."""
         if version is None:
-            delete = partial(deletion.delete_subject, given=subject, permanent=permanent)
-            return await _told(self._registry.delete(lambda known: delete(known.state)))
+            delete = partial(deletion.delete_subject, name=subject, permanent=permanent)
+            return await _told(self._registry.delete(lambda knowledge: delete(knowledge.state)))
         one = partial(
-            deletion.delete_version, given=subject, token=str(version), permanent=permanent
+            deletion.delete_version, name=subject, token=str(version), permanent=permanent
         )
-        return [await _told(self._registry.delete(lambda known: one(known.state)))]
+        return [await _told(self._registry.delete(lambda knowledge: one(knowledge.state)))]
 
     async def compatibility(self, subject: str = "") -> str:
         """Return the level in effect for a subject, or for the default context."""
@@ -111,19 +111,19 @@ class RegistrySchemas(AsyncSchemas):
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or for the default context; return it."""
-        change = partial(settings.set_config, given=subject, change={"compatibility": level})
-        config = await _told(self._registry.write(lambda known: change(known.state)))
+        change = partial(settings.set_config, name=subject, change={"compatibility": level})
+        config = await _told(self._registry.write(lambda knowledge: change(knowledge.state)))
         return config.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
         """Return the mode in effect for a subject, or for the default context."""
-        look = partial(settings.mode_of, given=subject, default_to_global=True)
+        look = partial(settings.mode_of, name=subject, default_to_global=True)
         return await _told(self._registry.list(look))
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
-        change = partial(settings.set_mode, given=subject, text=mode, force=force)
-        return await _told(self._registry.write(lambda known: change(known.state)))
+        change = partial(settings.set_mode, name=subject, text=mode, force=force)
+        return await _told(self._registry.write(lambda knowledge: change(knowledge.state)))
 
     async def status(self) -> RegistryStatus:
         """Return how far it has read; it is its own writer."""

@@ -86,35 +86,35 @@ def _has_rule(schema: Schema, rule_type: str) -> bool:
 
 
 def versions(
-    state: State, given: str, *, deleted: bool = False, deleted_only: bool = False
+    state: State, name: str, *, deleted: bool = False, deleted_only: bool = False
 ) -> list[int]:
     """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
-    all_versions = state.versions(state.meant(given), deleted=True)
+    all_versions = state.versions(state.meant(name), deleted=True)
     if deleted_only:
         found = [each.number for each in all_versions if each.is_deleted]
     else:
         found = [each.number for each in all_versions if deleted or not each.is_deleted]
     if not found:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     return found
 
 
-def version(state: State, given: str, token: str, *, deleted: bool = False) -> Version:
+def version(state: State, name: str, token: str, *, deleted: bool = False) -> Version:
     """Return a version of a subject. Raises `RegistryError` (40401, 40402, 42202)."""
     number = parse_version(token)
-    subject = state.meant(given)
+    subject = state.meant(name)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     found = state.latest(subject) if number == LATEST else state.version(subject, number)
     if found is None or (found.is_deleted and not deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     return found
 
 
-def referrers(state: State, given: str, token: str, *, deleted: bool = False) -> list[Version]:
+def referrers(state: State, name: str, token: str, *, deleted: bool = False) -> list[Version]:
     """Return the versions that refer to a version. Raises `RegistryError`."""
-    return state.referrers(version(state, given, token, deleted=True), deleted=deleted)
+    return state.referrers(version(state, name, token, deleted=True), deleted=deleted)
 
 
 def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
@@ -186,8 +186,8 @@ def all_uses_of_guid(state: State, guid: str) -> list[Version]:
 
 
 def same(
-    known: Knowledge,
-    given: str,
+    knowledge: Knowledge,
+    name: str,
     submitted: SubmittedSchema,
     *,
     deleted: bool = False,
@@ -198,19 +198,19 @@ def same(
     Among several, it is the one that the metadata names, or the latest. Raises `RegistryError`
     (40401, 40403, 42201, 42210), `Unanswered`.
     """
-    state, subject = known.state, known.state.meant(given)
+    state, subject = knowledge.state, knowledge.state.meant(name)
     said = contract_of(submitted)
     told = kept(said)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
-    schema = schema_of(known, submitted, subject)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
+    schema = schema_of(knowledge, submitted, subject)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
 
     def is_meant(version: Version) -> bool:
         return _is_meant(said, meant, version.schema)
 
-    same = versions_of_text(known, schema, shown, is_meant, submitted)
+    same = versions_of_text(knowledge, schema, shown, is_meant, submitted)
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")
     number = named_number(told)
@@ -220,57 +220,57 @@ def same(
     return same[0]
 
 
-def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool:
+def _is_meant(contract: Contract, accepted: Iterable[Contract], schema: Schema) -> bool:
     """Whether a schema has the request's metadata and rules, if it gives any."""
     metadata, rules = unnumbered(contract_of(schema))
     return any(
-        (told.metadata is None or each.metadata == metadata)
-        and (told.rule_set is None or each.rule_set == rules)
-        for each in meant
+        (contract.metadata is None or each.metadata == metadata)
+        and (contract.rule_set is None or each.rule_set == rules)
+        for each in accepted
     )
 
 
-def with_properties(state: State, given: str, wanted: Mapping[str, str]) -> Version:
+def with_properties(state: State, subject_name: str, required: Mapping[str, str]) -> Version:
     """Return a subject's latest version whose metadata has all properties of `required`.
 
     Raises `RegistryError` (40401, 40403).
     """
-    subject = state.meant(given)
+    subject = state.meant(subject_name)
     versions = state.versions(subject)
     if not versions:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=subject_name)
     for found in reversed(versions):
-        if all(property_of(found.schema, name) == value for name, value in wanted.items()):
+        if all(property_of(found.schema, name) == value for name, value in required.items()):
             return found
     raise RegistryError(SCHEMA_NOT_FOUND, which="")
 
 
-def text_in(known: Knowledge, schema: Schema, form: str) -> str:
+def text_in(knowledge: Knowledge, schema: Schema, form: str) -> str:
     """Return the text of a schema in a form; as stored if its type lacks that form.
 
     Raises `Unanswered`, `RegistryError` (42201).
     """
     if form not in type_of(schema.kind).forms:
         return schema.text
-    return known.answer_to(InForm(source_of(known, schema), form), TextInForm).text
+    return knowledge.answer_to(InForm(source_of(knowledge, schema), form), TextInForm).text
 
 
 def tags_in(
-    known: Knowledge, schema: Schema, wanted: Collection[str] = frozenset((ALL_TAGS,))
+    knowledge: Knowledge, schema: Schema, requested: Collection[str] = frozenset((ALL_TAGS,))
 ) -> Tags:
     """Return the entities of a schema with any of some tags, each with all of its tags.
 
     Raises `Unanswered`, `RegistryError`.
     """
-    tags = known.answer_to(WhichTags(source_of(known, schema)), TagsFound).tags
-    if ALL_TAGS in wanted:
+    tags = knowledge.answer_to(WhichTags(source_of(knowledge, schema)), TagsFound).tags
+    if ALL_TAGS in requested:
         return tags
-    return tuple(each for each in tags if any(tag in wanted for tag in each[1]))
+    return tuple(each for each in tags if any(tag in requested for tag in each[1]))
 
 
 def why_unfit(
-    known: Knowledge,
-    given: str,
+    knowledge: Knowledge,
+    name: str,
     token: str | None,
     submitted: SubmittedSchema,
 ) -> list[str]:
@@ -278,13 +278,13 @@ def why_unfit(
 
     Raises `RegistryError` (40402, 42201, 42202, 42210), `Unanswered`.
     """
-    state, subject = known.state, known.state.meant(given)
+    state, subject = knowledge.state, knowledge.state.meant(name)
     number = None if token is None else parse_version(token)
     found = None if number is None else state.version(subject, number)
     if number not in (None, LATEST) and (found is None or found.is_deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     contract = merged(contract_of(submitted), state.config(subject), state.latest(subject))
-    schema = schema_of(known, submitted, subject, contract, is_new=True)
+    schema = schema_of(knowledge, submitted, subject, contract, is_new=True)
     earlier = to_fit(state, subject, schema) if found is None else [found]
     checked = earlier[:1] if number == LATEST else earlier
-    return misfits(known, schema, checked, state.config(subject))
+    return misfits(knowledge, schema, checked, state.config(subject))

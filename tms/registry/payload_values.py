@@ -124,7 +124,7 @@ class RegistryValues:
             else:
                 name = topic.value_subject if part == "payload" else topic.subject_of_key
                 subject = name("")
-            look = partial(_live, schema_id=schema_id, given=subject, user=user)
+            look = partial(_live, schema_id=schema_id, name=subject, user=user)
             return await self._found(look)
         except (RegistryError, ValueError) as error:
             raise _without_schema(topic, part, index, str(error), schema_id) from None
@@ -162,7 +162,7 @@ class RegistryValues:
             return {}
         try:
             name = topic.value_subject if part.name == "payload" else topic.subject_of_key
-            version = await self._found(partial(_latest, given=name(""), reader=reader))
+            version = await self._found(partial(_latest, name=name(""), reader=reader))
             source = await self._source(version)
         except (RegistryError, ValueError) as error:
             raise _unusable(topic, part.name, str(error)) from None
@@ -325,25 +325,25 @@ def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") ->
     return reader.one_of(found, lookup.all_uses_of_id(state, schema_id, hint))
 
 
-def _live(state: State, schema_id: int, given: str, user: SchemaReader) -> Version:
+def _live(state: State, schema_id: int, name: str, user: SchemaReader) -> Version:
     """Return a version of a subject that has an id.
 
     Raises `RegistryError` (40403), and `NotPermitted` if `user` may not use the subject.
     """
-    subject = state.meant(given)
+    subject = state.meant(name)
     user.check(subject)
     for version in state.space(context_of(subject)).uses.get(schema_id, {}).values():
         if version.subject == subject and not version.is_deleted:
             return version
-    raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{given}'")
+    raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{name}'")
 
 
-def _latest(state: State, given: str, reader: SchemaReader) -> Version:
+def _latest(state: State, name: str, reader: SchemaReader) -> Version:
     """Return the latest version of a subject. Raises `RegistryError` (40401), `NotPermitted`."""
-    subject = state.meant(given)
+    subject = state.meant(name)
     reader.check(subject)
     version = state.latest(subject)
     if version is None:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     reader.check_references(state, version.schema.references)
     return version

@@ -71,9 +71,9 @@ def _checked(name: str, value: object) -> object:
     return value
 
 
-def set_config(state: State, given: str, change: Change) -> Decided[Config]:
+def set_config(state: State, name: str, change: Change) -> Decided[Config]:
     """Decide on a change of settings; answer the resulting ones. Raises `RegistryError`."""
-    scope = check_scope(given)
+    scope = check_scope(name)
     old = state.configs.get(scope)
     config = changed(Config() if old is None else old.value, change)
     check_writable(state, scope)
@@ -84,39 +84,39 @@ def set_config(state: State, given: str, change: Change) -> Decided[Config]:
     return Decided(config, [records] if records else [])
 
 
-def delete_config(state: State, given: str) -> Decided[Config]:
+def delete_config(state: State, name: str) -> Decided[Config]:
     """Decide on deleting settings; answer the former ones. Raises `RegistryError` (40401)."""
-    scope = qualified(given)
+    scope = qualified(name)
     old = state.configs.get(scope)
     if old is None and scope not in _ALWAYS_SET:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     check_writable(state, scope)
     was = Config() if old is None else old.value
     shown = msgspec.structs.replace(was, compatibility=was.compatibility or state.level(scope))
     return Decided(shown, [] if old is None else [_gone(CONFIG, scope, old)])
 
 
-def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
+def config_of(state: State, name: str, *, default_to_global: bool) -> Config:
     """Return the settings of a scope. Raises `RegistryError` (40408)."""
-    scope = qualified(given)
+    scope = qualified(name)
     written = state.configs.get(scope)
     if written is None and scope not in _ALWAYS_SET and not default_to_global:
-        raise RegistryError(NO_SUBJECT_CONFIG, subject=given)
+        raise RegistryError(NO_SUBJECT_CONFIG, subject=name)
     config = state.config(scope) if default_to_global or written is None else written.value
     return msgspec.structs.replace(config, compatibility=state.level(scope))
 
 
-def level_of(state: State, given: str) -> Level:
+def level_of(state: State, name: str) -> Level:
     """Return the level in effect for a subject."""
-    return state.level(qualified(given))
+    return state.level(qualified(name))
 
 
-def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str]:
+def set_mode(state: State, name: str, text: str, *, force: bool) -> Decided[str]:
     """Decide on a mode; answer its name as it was sent.
 
     Imports need an empty scope, so its soft-deleted versions are removed. Raises `RegistryError`.
     """
-    scope = check_scope(given)
+    scope = check_scope(name)
     mode = parse_mode(text)
     old = state.modes.get(scope)
     if old is not None and old.value is mode:
@@ -142,27 +142,27 @@ def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
     return purge(state, deleted, with_settings=False)
 
 
-def delete_mode(state: State, given: str, *, recursive: bool = False) -> Decided[str]:
+def delete_mode(state: State, scope_name: str, *, recursive: bool = False) -> Decided[str]:
     """Decide on deleting a mode; answer the former one. Raises `RegistryError` (40401).
 
     With `recursive`, the modes of all subjects in the scope are deleted, too, each in its own part.
     """
-    scope = qualified(given)
+    scope = qualified(scope_name)
     old = state.modes.get(scope)
     within = [name for name in sorted(state.modes) if scope in scopes_of(name)[1:]]
     gone = [_gone(MODE, name, state.modes[name]) for name in within if recursive]
     if old is None and not gone and scope not in _ALWAYS_SET:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=scope_name)
     if old is None:
         return Decided(state.mode(scope).value, gone)
     return Decided(old.value.value, [*gone, _gone(MODE, scope, old)])
 
 
-def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:
+def mode_of(state: State, name: str, *, default_to_global: bool) -> Mode:
     """Return the mode of a scope. Raises `RegistryError` (40409)."""
-    scope = qualified(given)
+    scope = qualified(name)
     if scope not in {*state.modes, *_ALWAYS_SET} and not default_to_global:
-        raise RegistryError(NO_SUBJECT_MODE, subject=given)
+        raise RegistryError(NO_SUBJECT_MODE, subject=name)
     return state.mode(scope)
 
 

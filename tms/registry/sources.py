@@ -21,7 +21,7 @@ _CHARS_SHOWN = 1_000
 
 
 def schema_of(
-    known: Knowledge,
+    knowledge: Knowledge,
     submitted: SubmittedSchema,
     subject: str,
     contract: Contract = NOTHING,
@@ -33,7 +33,7 @@ def schema_of(
     It gets `contract`. A new one must meet its type's conditions for normalized schemas, if it is
     one. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
-    state, limits = known.state, known.limits
+    state, limits = knowledge.state, knowledge.limits
     if submitted.kind not in SCHEMA_TYPES:
         raise RegistryError(INVALID_SCHEMA, reason=f"Invalid schema type {submitted.kind}")
     if not submitted.text:
@@ -49,8 +49,8 @@ def schema_of(
     kept = Schema(submitted.kind, submitted.text, references, *contract)
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
         return kept
-    texts = texts_of(known, references)
-    answer = known.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
+    texts = texts_of(knowledge, references)
+    answer = knowledge.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer.reason))
     if is_new and normalize and answer.problem_if_normalized:
@@ -109,14 +109,14 @@ def _live(state: State, subject: str, number: int) -> Version | None:
 
 
 def texts_of(
-    known: Knowledge, references: tuple[SchemaReference, ...]
+    knowledge: Knowledge, references: tuple[SchemaReference, ...]
 ) -> tuple[tuple[str, str], ...]:
     """Return the names and texts that references lead to, each after those it needs.
 
     The first meaning of a name counts. Raises `RegistryError` (42201) if the chain is too long.
     """
     texts: dict[str, str] = {}
-    _Walk(known, texts, set()).collect(references, 1)
+    _Walk(knowledge, texts, set()).collect(references, 1)
     return tuple(texts.items())
 
 
@@ -148,13 +148,13 @@ class _Walk:
                 raise RegistryError(INVALID_SCHEMA, reason=reason)
 
 
-def source_of(known: Knowledge, schema: Schema) -> Source:
+def source_of(knowledge: Knowledge, schema: Schema) -> Source:
     """Return a schema as a question's source. Raises `RegistryError` (42201)."""
-    return Source(schema.kind, schema.text, texts_of(known, schema.references))
+    return Source(schema.kind, schema.text, texts_of(knowledge, schema.references))
 
 
 def versions_of_text(
-    known: Knowledge,
+    knowledge: Knowledge,
     schema: Schema,
     versions: Sequence[Version],
     is_meant: Callable[[Version], bool],
@@ -176,15 +176,15 @@ def versions_of_text(
         if each.schema.kind == schema.kind
         and each.schema.references
         and is_meant(each)
-        and (source := _source(known, each))
+        and (source := _source(knowledge, each))
     ]
     if not others:
         return []
-    state = known.state
+    state = knowledge.state
     form = _NORMALIZED if _normalizes(state, versions[0].subject, submitted) else _ORDERED
     questions = [InForm(source, form) for _, source in others]
     asked = InForm(Source(schema.kind, schema.text), form)
-    found = known.findings.answers_to([asked, *questions], TextInForm)
+    found = knowledge.findings.answers_to([asked, *questions], TextInForm)
     return [
         version
         for (version, _), question in zip(others, questions, strict=True)
@@ -192,12 +192,12 @@ def versions_of_text(
     ]
 
 
-def _source(known: Knowledge, version: Version) -> Source | None:
+def _source(knowledge: Knowledge, version: Version) -> Source | None:
     """Return a version as a question's source; None if its references may not be read."""
     schema = version.schema
-    if known.reader.refused_in(known.state, schema.references) is not None:
+    if knowledge.reader.refused_in(knowledge.state, schema.references) is not None:
         return None
     try:
-        return source_of(known, schema)
+        return source_of(knowledge, schema)
     except RegistryError:
         return None

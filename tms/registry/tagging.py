@@ -43,47 +43,47 @@ class TagsToWrite:
 
 
 def register_tagged(
-    known: Knowledge, request: SchemaToRegister, change: TagChange
+    knowledge: Knowledge, request: SchemaToRegister, change: TagChange
 ) -> Decided[Registered]:
     """Decide on a registration with tags. Raises as `register`, 42201 if an entity is missing."""
     subject, submitted = check_subject(request.subject), request.submitted
-    latest = known.state.latest(subject)
+    latest = knowledge.state.latest(subject)
     if submitted.text or latest is None:
-        schema = schema_of(known, replace(submitted, normalize=False), subject)
+        schema = schema_of(knowledge, replace(submitted, normalize=False), subject)
     else:
         schema = latest.schema
     if change.from_latest and latest is not None:
-        change = replace(change, if_there=lookup.tags_in(known, latest.schema))
+        change = replace(change, if_there=lookup.tags_in(knowledge, latest.schema))
     submitted = replace(
         submitted,
-        text=_tagged(known, schema, change),
+        text=_tagged(knowledge, schema, change),
         kind=schema.kind,
         references=schema.references,
     )
     is_numbered = bool(change.added or change.removed)
-    return register(known, replace(request, submitted=submitted, is_numbered=is_numbered))
+    return register(knowledge, replace(request, submitted=submitted, is_numbered=is_numbered))
 
 
-def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
-    source = source_of(known, schema)
+def _tagged(knowledge: Knowledge, schema: Schema, change: TagChange) -> str:
+    source = source_of(knowledge, schema)
     question = Tagged(source, change.added, change.removed, change.if_there)
-    return known.answer_to(question, TextInForm).text
+    return knowledge.answer_to(question, TextInForm).text
 
 
-def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
+def write_tags(knowledge: Knowledge, request: TagsToWrite) -> Decided[Registered]:
     """Decide on a new version: an earlier one with other tags. Raises as `register`."""
-    found = lookup.version(known.state, request.subject, request.token)
+    found = lookup.version(knowledge.state, request.subject, request.token)
     schema, before = found.schema, contract_of(found.schema)
     rules = before.rule_set if request.told.rule_set is None else request.told.rule_set
     rules = merged_rules(rules, request.rules_to_merge)
     if rules is not None and request.rules_to_remove:
         rules = without_rules(rules, request.rules_to_remove)
     metadata = before.metadata if request.told.metadata is None else request.told.metadata
-    text = _tagged(known, schema, request.change)
+    text = _tagged(knowledge, schema, request.change)
     submitted = SubmittedSchema(
         text, schema.kind, schema.references, metadata=metadata, rule_set=rules
     )
     registration = SchemaToRegister(
         found.subject, submitted, version=request.new_version, is_numbered=True
     )
-    return register(known, registration)
+    return register(knowledge, registration)

@@ -226,10 +226,10 @@ class Opener:
         raise refused_seal(self.boot, reason)
 
 
-def _identity(who: str, groups: str) -> Identity | None:
-    if not who:
+def _identity(name: str, groups: str) -> Identity | None:
+    if not name:
         return None
-    return Identity(unquote(who), frozenset(map(unquote, filter(None, groups.split(",")))))
+    return Identity(unquote(name), frozenset(map(unquote, filter(None, groups.split(",")))))
 
 
 def _signature(secret: bytes, *parts: str | bytes) -> str:

@@ -85,22 +85,22 @@ def keys_of(data: bytes) -> Sequence[WebKey]:
     return keys
 
 
-def _key_of(given: Any) -> WebKey | None:
+def _key_of(entry: Any) -> WebKey | None:
     """Return a key, None if it is not usable."""
-    if not isinstance(given, dict) or given.get("kty") not in ("RSA", "EC", "OKP"):
+    if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP"):
         return None
-    name, uses = given.get("kid"), given.get("key_ops", ["verify"])
-    if given.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
+    name, uses = entry.get("kid"), entry.get("key_ops", ["verify"])
+    if entry.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
         return None
     if not isinstance(name, str | None):
         return None
-    public = {part: value for part, value in given.items() if part not in _PRIVATE}
+    public = {part: value for part, value in entry.items() if part not in _PRIVATE}
     try:
         key = jwt.PyJWK.from_dict({**public, "alg": _algorithm_of(public)}).key
     except Exception:  # Whatever is wrong with this key, others may be valid.
         return None
     algorithm = _fitting(key)
-    if algorithm is None or given.get("alg", algorithm) != algorithm:
+    if algorithm is None or entry.get("alg", algorithm) != algorithm:
         return None
     return WebKey(name, algorithm, key)
 
@@ -109,8 +109,8 @@ _PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
 """Parts of a private key. Nobody should publish one; if somebody does, it is not stored."""
 
 
-def _algorithm_of(given: dict[str, Any]) -> str:
-    return {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}[given["kty"]]
+def _algorithm_of(entry: dict[str, Any]) -> str:
+    return {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}[entry["kty"]]
 
 
 def _fitting(key: object) -> str | None:

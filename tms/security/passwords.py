@@ -154,7 +154,7 @@ class PasswordVerifier:
                 verifying = self._verify_stranger(key, name, password, self._take_failure(address))
                 self._strangers += 1
             task = self._verifying[key] = asyncio.create_task(verifying)
-            task.add_done_callback(lambda done: self._end(key, done))
+            task.add_done_callback(lambda ended: self._end(key, ended))
         # Shielded: the thread continues without waiters, and others may wait for the same.
         return await shared(task)
 

@@ -179,8 +179,8 @@ class Sessions:
         return Session(identity, Scheme.FORWARD)
 
 
-def _reason(kept: KeptToken | None, now_ms: int) -> str:
-    if kept is not None and kept.expires_ms is not None and now_ms >= kept.expires_ms:
+def _reason(entry: KeptToken | None, now_ms: int) -> str:
+    if entry is not None and entry.expires_ms is not None and now_ms >= entry.expires_ms:
         return "the token has expired: ask for a new one"
     return "the token is not known: it is wrong, or it was revoked"
 

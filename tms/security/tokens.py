@@ -55,18 +55,18 @@ def token_id_of(token: str) -> str | None:
     return None if found is None else found[1]
 
 
-def is_token(token: str, kept: KeptToken | None, now_ms: int) -> bool:
+def is_token(token: str, entry: KeptToken | None, now_ms: int) -> bool:
     """Whether a token matches an entry, and has not ended at `now_ms`.
 
     It takes as long without an entry.
     """
     found = _TOKEN.fullmatch(token)
     secret = "" if found is None else found[2]
-    wanted = _NEVER_MATCHES if kept is None else kept.sha256
+    wanted = _NEVER_MATCHES if entry is None else entry.sha256
     is_same = hmac.compare_digest(_hashed(secret), wanted)
-    if kept is None or found is None or found[1] != kept.id or not is_same:
+    if entry is None or found is None or found[1] != entry.id or not is_same:
         return False
-    return kept.expires_ms is None or now_ms < kept.expires_ms
+    return entry.expires_ms is None or now_ms < entry.expires_ms
 
 
 def _hashed(secret: str) -> bytes:

@@ -56,10 +56,10 @@ def loaded(text: str) -> Json:
         raise WrongSchema(str(error)) from None
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    if found[0].startswith('"'):
-        return found[0]
-    if found[0].startswith("/*") and (len(found[0]) < len("/**/") or found[0][-2:] != "*/"):
+def _without_comment(match: re.Match[str]) -> str:
+    if match[0].startswith('"'):
+        return match[0]
+    if match[0].startswith("/*") and (len(match[0]) < len("/**/") or match[0][-2:] != "*/"):
         raise WrongSchema("a comment does not end")
     return " "
 
@@ -164,14 +164,14 @@ class _Builder:
             made["fields"] = [self._field(each, own) for each in fields]
         return made
 
-    def _field(self, given: Json, namespace: str) -> dict[str, Json]:
-        if not isinstance(given, Mapping) or "type" not in given:
-            raise WrongSchema(f"A field is an object with a type, not {json.dumps(given):.200}")
-        name = given.get("name")
+    def _field(self, field: Json, namespace: str) -> dict[str, Json]:
+        if not isinstance(field, Mapping) or "type" not in field:
+            raise WrongSchema(f"A field is an object with a type, not {json.dumps(field):.200}")
+        name = field.get("name")
         if not isinstance(name, str):
             raise WrongSchema("The name of a field must be a text")
         _check_name(name)
-        made = {**given, "type": self.tree(given["type"], namespace)}
+        made = {**field, "type": self.tree(field["type"], namespace)}
         if "aliases" in made:
             made["aliases"] = list(dict.fromkeys(_texts(made["aliases"], "aliases")))
         default = made.get("default")
@@ -186,10 +186,10 @@ def _check_name(name: str) -> None:
         raise WrongSchema(f"Illegal character in: {name}" if name else "Empty name")
 
 
-def _texts(given: Json, what: str) -> list[str]:
-    if isinstance(given, list) and all(isinstance(each, str) for each in given):
-        return given
-    raise WrongSchema(f"{what} must be a list of texts")
+def _texts(value: Json, attribute: str) -> list[str]:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return value
+    raise WrongSchema(f"{attribute} must be a list of texts")
 
 
 def kind_of(node: Json) -> str:

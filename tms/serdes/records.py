@@ -77,11 +77,11 @@ class Records:
 
     # Encoding.
 
-    def values_of(self, given: Any) -> list[Any]:
+    def values_of(self, values: Any) -> list[Any]:
         """Return a caller's values: the items of a list or other iterable, else the one value."""
-        if isinstance(given, _SINGLE) or not isinstance(given, Iterable):
-            return [given]
-        return list(given)
+        if isinstance(values, _SINGLE) or not isinstance(values, Iterable):
+            return [values]
+        return list(values)
 
     async def bodies(self, topic_id: TopicId, values: Sequence[Any], how: Encoding) -> list[bytes]:
         """Return the bodies of values.
@@ -162,15 +162,15 @@ class Records:
             return await registered_file(self._schemas, schema, register=register)
         raise TypeError(f"a schema is text, tms.SchemaText or a Protobuf class, not {schema!r:.60}")
 
-    async def _record_name(self, given: SchemaText, topic: TopicSchemas) -> str:
+    async def _record_name(self, schema: SchemaText, topic: TopicSchemas) -> str:
         """Return the full name of a schema's record. Raises `UnusableSchema`."""
-        if given.message:
-            return given.message
-        if given.references:
+        if schema.message:
+            return schema.message
+        if schema.references:
             raise UnusableSchema(
                 f"name its subject: {topic.strategy} is for schemas without references"
             )
-        return compiled(SchemaSource(given.schema_type, given.text)).record_name
+        return compiled(SchemaSource(schema.schema_type, schema.text)).record_name
 
     # Decoding.
 

@@ -61,19 +61,19 @@ class Serdes:
         return SchemaSource(kind.name, version.schema, tuple(references.items()))
 
     async def _collect(
-        self, references: tuple[SchemaReference, ...], form: str, found: dict[str, str]
+        self, references: tuple[SchemaReference, ...], form: str, sources: dict[str, str]
     ) -> None:
         """Collect everything that references lead to, each after what it needs."""
         for each in references:
-            if each.name in found:
+            if each.name in sources:
                 continue
-            if len(found) >= _REFERENCES_MAX:
+            if len(sources) >= _REFERENCES_MAX:
                 raise UnusableSchema(f"it needs more than {_REFERENCES_MAX} others")
             version = await self._schemas().version(
                 each.subject, each.version, deleted=True, form=form
             )
-            await self._collect(version.references, form, found)
-            found.setdefault(each.name, version.schema)
+            await self._collect(version.references, form, sources)
+            sources.setdefault(each.name, version.schema)
 
 
 def _context(subject: str) -> str:

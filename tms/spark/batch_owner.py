@@ -53,12 +53,12 @@ def start(server: SparkServer, options: WriteOptions, work: BatchOwner | None) -
     )
 
 
-def check_is_last(done: TransactionDuplicate, **where: Any) -> None:
+def check_is_last(duplicate: TransactionDuplicate, **where: Any) -> None:
     """Raise `CheckpointBehind` unless a committed batch of a stream is its last one.
 
     The error has `where`, its origin, and both batches.
     """
-    facts = done.detail
+    facts = duplicate.detail
     if facts["committed_sequence"] > facts["sequence"]:
         batches = {"batch": facts["sequence"], "last_batch": facts["committed_sequence"]}
         raise CheckpointBehind(**where, owner=facts["owner"], **batches) from None

@@ -102,9 +102,9 @@ def written(offsets: Offsets) -> dict[str, str]:
     return {topic: str(offsets[topic]) for topic in sorted(offsets)}
 
 
-def read_back(kept: Mapping[str, str]) -> dict[str, Offset]:
+def read_back(texts: Mapping[str, str]) -> dict[str, Offset]:
     """Return offsets from their stored form. Raises `InvalidRequest` (invalid_message_id)."""
-    return {topic: _offset_of(text) for topic, text in kept.items()}
+    return {topic: _offset_of(text) for topic, text in texts.items()}
 
 
 def _offset_of(text: str) -> Offset:

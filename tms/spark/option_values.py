@@ -19,15 +19,15 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 Value = TypeVar("Value")
 
 
-def refuse(option: str, reason: str, given: str | None = None) -> NoReturn:
+def refuse(option: str, reason: str, value: str | None = None) -> NoReturn:
     """Raise `InvalidRequest` (invalid_option), which names the option and says why."""
-    detail = {} if given is None else {"given": shortened(given, _SHOWN_CHARS_MAX)}
+    detail = {} if value is None else {"given": shortened(value, _SHOWN_CHARS_MAX)}
     raise InvalidRequest("invalid_option", option=option, reason=reason, **detail)
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, names: Iterable[str]) -> str | None:
     """Return the name in `names` that was probably meant, None if none is similar."""
-    by_lower = {option.lower(): option for option in known}
+    by_lower = {option.lower(): option for option in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[found[0]] if found else None
 

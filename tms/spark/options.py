@@ -131,11 +131,11 @@ def any_read(options: Mapping[str, str]) -> ReadOptions:
     return _read(given, *bounds)
 
 
-def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
+def _checked(options: Mapping[str, str], names: Iterable[str], use: str) -> GivenOptions:
     given = GivenOptions(options)
     if any(name == "owner" or name.startswith("option.") for name in given.names()):
         refuse("CREATE TABLE", _OF_TABLES)  # Spark uses this name for a table's properties.
-    allowed = (*_CONNECTION, *wanted)
+    allowed = (*_CONNECTION, *names)
     known = {option.lower(): option for option in OPTIONS}
     for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
         if name in known:
@@ -158,23 +158,23 @@ def of_connection(options: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in options.items() if name.lower() in wanted}
 
 
-def _connection(given: GivenOptions) -> ServerOptions:
-    url = given.text("url")
+def _connection(options: GivenOptions) -> ServerOptions:
+    url = options.text("url")
     if url is None:
         refuse("url", f"it is required: the server's URL, http://HOST:PORT. {_OF_TABLES}")
-    if given.has("tms.token") and given.has("tms.tokenFile"):
+    if options.has("tms.token") and options.has("tms.tokenFile"):
         refuse("tms.token and tms.tokenFile", "they mean the same: give one")
     if not url.startswith(("http://", "https://")):
         refuse("url", "Spark's processes need a server, http://HOST:PORT", url)
     return ServerOptions(
         url,
-        check_namespace(given.text("namespace") or "default"),
-        given.value("tms.timeout", seconds, TIMEOUT_S),
-        given.value("tms.retryFor", seconds, RETRY_FOR_S),
-        given.value("tms.compress", flag, otherwise=False),
-        token=given.text("tms.token") or "",
-        token_file=given.text("tms.tokenFile") or "",
-        ca=given.text("tms.ca") or "",
+        check_namespace(options.text("namespace") or "default"),
+        options.value("tms.timeout", seconds, TIMEOUT_S),
+        options.value("tms.retryFor", seconds, RETRY_FOR_S),
+        options.value("tms.compress", flag, otherwise=False),
+        token=options.text("tms.token") or "",
+        token_file=options.text("tms.tokenFile") or "",
+        ca=options.text("tms.ca") or "",
     )
 
 
@@ -195,70 +195,70 @@ def chosen_damaged(option: str, text: str) -> bool:
     return text == GIVE
 
 
-def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
-    connection = _connection(given)
-    if given.one_of("subscribe", "subscribePattern") is None:
+def _read(options: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
+    connection = _connection(options)
+    if options.one_of("subscribe", "subscribePattern") is None:
         refuse("subscribe", "it or subscribePattern is required: the topics to read")
-    topics = given.value("subscribe", _topics, None)
+    topics = options.value("subscribe", _topics, None)
     if topics is not None:
         for topic in {**starting.of_topic, **ending.of_topic}:
             if topic not in topics:
                 refuse("subscribe", "a topic that is not read has an offset", topic)
-    if given.has("damaged") and not given.has("schema"):
+    if options.has("damaged") and not options.has("schema"):
         refuse("damaged", "it needs schema: without one payloads are not decoded")
-    if given.has(STRATEGY) and not any(given.has(option) for option in _STARTING[1:]):
+    if options.has(STRATEGY) and not any(options.has(option) for option in _STARTING[1:]):
         refuse(STRATEGY, f"it needs {_STARTING[1]} or {_STARTING[2]}")
-    rows_max = given.value("maxOffsetsPerTrigger", whole_number, None)
-    rows_min = given.value("minOffsetsPerTrigger", whole_number, None)
-    if rows_min is None and given.has("maxTriggerDelay"):
+    rows_max = options.value("maxOffsetsPerTrigger", whole_number, None)
+    rows_min = options.value("minOffsetsPerTrigger", whole_number, None)
+    if rows_min is None and options.has("maxTriggerDelay"):
         refuse("maxTriggerDelay", "it needs minOffsetsPerTrigger")
     if rows_min is not None and rows_max is not None and rows_min > rows_max:
         refuse("minOffsetsPerTrigger", "it is over maxOffsetsPerTrigger", str(rows_min))
-    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    schema, message = options.value("schema", chosen_schema, None), options.text("message") or ""
     check_message(message, schema)
     return ReadOptions(
         connection,
         topics,
-        given.value("subscribePattern", _pattern, None),
+        options.value("subscribePattern", _pattern, None),
         starting,
         ending,
         rows_max,
-        given.value("maxBytesPerTrigger", whole_number, None),
-        given.value("isolation", _isolation, Isolation.COMMITTED),
-        given.value("failOnDataLoss", flag, otherwise=True),
-        given.value("minPartitions", whole_number, None),
-        given.value("pushdown", flag, otherwise=False),
+        options.value("maxBytesPerTrigger", whole_number, None),
+        options.value("isolation", _isolation, Isolation.COMMITTED),
+        options.value("failOnDataLoss", flag, otherwise=True),
+        options.value("minPartitions", whole_number, None),
+        options.value("pushdown", flag, otherwise=False),
         schema,
         message,
-        given.value("damaged", chosen_damaged, otherwise=False),
+        options.value("damaged", chosen_damaged, otherwise=False),
         rows_min=rows_min,
-        delay_s=given.value("maxTriggerDelay", delay, TRIGGER_DELAY_S),
-        strategy=given.value(STRATEGY, _strategy, Strategy.WAIT),
+        delay_s=options.value("maxTriggerDelay", delay, TRIGGER_DELAY_S),
+        strategy=options.value(STRATEGY, _strategy, Strategy.WAIT),
     )
 
 
-def _written(given: GivenOptions) -> WriteOptions:
-    connection = _connection(given)
-    topic = given.text("topic")
+def _written(options: GivenOptions) -> WriteOptions:
+    connection = _connection(options)
+    topic = options.text("topic")
     if topic is not None:
         TopicId(connection.namespace, topic)
-    transactional = given.value("transactional", flag, otherwise=True)
-    owner = given.text("txnAppId")
-    sequence = given.value("txnVersion", _version, None)
+    transactional = options.value("transactional", flag, otherwise=True)
+    owner = options.text("txnAppId")
+    sequence = options.value("txnVersion", _version, None)
     if sequence is not None and owner is None:
         refuse("txnVersion", "it needs txnAppId")
     if not transactional:
         for option in ("txnAppId", "txnVersion", "transactionTimeout"):
-            if given.has(option):
+            if options.has(option):
                 refuse(f"{option} and transactional", "it has no meaning without a transaction")
     check_owner(owner, sequence)
-    timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
-    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    timeout_s = options.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
+    schema, message = options.value("schema", chosen_schema, None), options.text("message") or ""
     check_message(message, schema)
     return WriteOptions(
         *(connection, topic, owner, sequence, transactional, timeout_s, schema),
         message=message,
-        checkpoint=given.text(_CHECKPOINT),
+        checkpoint=options.text(_CHECKPOINT),
     )
 
 
@@ -275,11 +275,13 @@ def check_message(message: str, schema: str | int | None) -> None:
         )
 
 
-def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:
+def _bounds(
+    user_options: GivenOptions, options: tuple[str, str, str], otherwise: Edge
+) -> RangeBounds:
     offsets, timestamp, by_timestamp = options
-    option = given.one_of(*options)
+    option = user_options.one_of(*options)
     if option == offsets:
-        text = (given.text(offsets) or "").strip()
+        text = (user_options.text(offsets) or "").strip()
         if text.startswith("{"):
             return RangeBounds(otherwise, offsets_by_topic(offsets, text))
         try:
@@ -288,8 +290,8 @@ def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge)
             expected = "earliest, latest, or a JSON object of message ids by topic is expected"
             refuse(offsets, expected, text)
     if option == timestamp:
-        return RangeBounds(at_time(given.value(timestamp, time_ms, 0)), {})
-    return RangeBounds(otherwise, given.value(by_timestamp, times_by_topic, {}))
+        return RangeBounds(at_time(user_options.value(timestamp, time_ms, 0)), {})
+    return RangeBounds(otherwise, user_options.value(by_timestamp, times_by_topic, {}))
 
 
 def _refuse_edge(bounds: RangeBounds, edge: Edge, option: str, reason: str) -> None:

@@ -223,17 +223,17 @@ class PushdownReader(BatchReader):
             if not self._take(self._of_message(one)):
                 yield one
 
-    def _of_message(self, one: Filter) -> Filter | None:
+    def _of_message(self, condition: Filter) -> Filter | None:
         """Return a filter in the columns of untyped rows, None if it is about a field."""
         if self.reading.reader is None:
-            return one
-        [name, *within] = getattr(one, "attribute", None) or [""]
+            return condition
+        [name, *within] = getattr(condition, "attribute", None) or [""]
         if within or name not in AS_RAW:
             return None
-        return replace(one, attribute=(AS_RAW[name],))  # type: ignore[call-arg]
+        return replace(condition, attribute=(AS_RAW[name],))  # type: ignore[call-arg]
 
-    def _take(self, one: Filter | None) -> bool:
-        match one:
+    def _take(self, condition: Filter | None) -> bool:
+        match condition:
             case EqualTo(("topic",), str(topic)):
                 self._keep_topics({topic})
             case In(("topic",), tuple() | list() as topics):

@@ -132,9 +132,9 @@ class SparkServer:
     def splits(self, ranges: Sequence[Range], parts: int) -> list[Span]:
         """Return spans that cover `ranges`, in order, each range in at most `parts`."""
 
-        async def split(one: Range) -> list[Span]:
-            found = await self._ranges.splits(self._id(one.topic), one.start, one.end, parts)
-            return [Span(one.topic, *part) for part in found]
+        async def split(whole: Range) -> list[Span]:
+            found = await self._ranges.splits(self._id(whole.topic), whole.start, whole.end, parts)
+            return [Span(whole.topic, *part) for part in found]
 
         return [span for spans in self._all(split, ranges) for span in spans]
 
@@ -147,39 +147,39 @@ class SparkServer:
     ) -> list[bytes]:
         """Return how far each topic's share of messages and payload bytes reaches."""
 
-        async def reach(one: Range) -> bytes:
-            most = None if messages is None else messages[one.topic]
-            size = None if sizes is None else sizes[one.topic]
-            return (await self._reach(one, isolation, most, size)).end
+        async def reach(part: Range) -> bytes:
+            most = None if messages is None else messages[part.topic]
+            size = None if sizes is None else sizes[part.topic]
+            return (await self._reach(part, isolation, most, size)).end
 
         return self._all(reach, ranges)
 
     def first(self, ranges: Sequence[Range], isolation: Isolation, messages: int) -> list[Reach]:
         """Return how far the first messages of each range reach, up to that number."""
 
-        async def reach(one: Range) -> Reach:
-            return await self._reach(one, isolation, messages, None)
+        async def reach(part: Range) -> Reach:
+            return await self._reach(part, isolation, messages, None)
 
         return self._all(reach, ranges)
 
     def _reach(
-        self, one: Range, isolation: Isolation, messages: int | None, size: int | None
+        self, part: Range, isolation: Isolation, messages: int | None, size: int | None
     ) -> Awaitable[Reach]:
         return self._ranges.reach(
-            self._id(one.topic),
-            one.start,
-            one.end,
+            self._id(part.topic),
+            part.start,
+            part.end,
             messages=messages,
             payload_bytes=size,
             isolation=isolation,
         )
 
-    def rows(self, one: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
+    def rows(self, part: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
         """Yield all rows of a range, in order, in the server's form.
 
         Raises `TopicNotFound` if the topic was deleted; other losses are not reported here.
         """
-        position = one.start
+        position = part.start
         batches = iter(())
 
         def next_batch() -> pa.RecordBatch | None:
@@ -187,12 +187,12 @@ class SparkServer:
             try:
                 return next(batches, None)
             except Exception:
-                batches = self._poll(one, position, isolation)
+                batches = self._poll(part, position, isolation)
                 raise
 
         repeated = partial(repeat_in_thread, next_batch, when=may_pass, for_s=self._retry_for_s)
-        while position < one.end:
-            batches = self._poll(one, position, isolation)
+        while position < part.end:
+            batches = self._poll(part, position, isolation)
             began_at = position
             while (batch := repeated()) is not None:
                 if batch.num_rows:
@@ -201,10 +201,10 @@ class SparkServer:
             if position == began_at:
                 return
 
-    def _poll(self, one: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
+    def _poll(self, part: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
         asked = {"startFrom": position.hex(), "limit": LIMIT_MAX}
-        asked |= {"end": one.end.hex(), "isolation": isolation}
-        parts = self._parts(f"{self._topic(one.topic)}/poll", msgspec.json.encode(asked))
+        asked |= {"end": part.end.hex(), "isolation": isolation}
+        parts = self._parts(f"{self._topic(part.topic)}/poll", msgspec.json.encode(asked))
         life = self._bridge.life
         try:
             yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))

@@ -62,21 +62,21 @@ def known_schema(server: SparkServer, options: WriteOptions) -> KnownSchema | No
     return written_schema(server.schemas, options.topic, options.schema, options.message)
 
 
-def _check(options: WriteOptions, columns: list[str], known: KnownSchema | None) -> None:
+def _check(options: WriteOptions, columns: list[str], schema: KnownSchema | None) -> None:
     """Raise `InvalidRequest` for columns that cannot be written."""
     if options.schema is None:
         check_written(columns, options.topic)
     else:
-        check_typed(columns, options.topic, known)
+        check_typed(columns, options.topic, schema)
 
 
 def _by_topic(
-    server: SparkServer, options: WriteOptions, columns: list[str], known: KnownSchema | None
+    server: SparkServer, options: WriteOptions, columns: list[str], schema: KnownSchema | None
 ) -> ByTopic:
     """Return a function that yields the messages of rows by topic."""
     if options.schema is not None:
         return TypedMessages(
-            server.schemas, options.topic, options.schema, options.message, known
+            server.schemas, options.topic, options.schema, options.message, schema
         ).by_topic
     payload = check_written(columns, options.topic)
     return lambda batch: by_topic(batch, payload, options.topic)
@@ -90,11 +90,11 @@ class _Task:
         server: SparkServer,
         options: WriteOptions,
         columns: list[str],
-        known: KnownSchema | None,
+        schema: KnownSchema | None,
     ) -> None:
         self._server = server
         self._options = options
-        self._by_topic = _by_topic(server, options, columns, known)
+        self._by_topic = _by_topic(server, options, columns, schema)
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Publish all rows at once."""
@@ -227,13 +227,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a stream; Spark creates one for each task, commit and abort."""
 
     def __init__(
-        self, options: WriteOptions, columns: list[str], known: KnownSchema | None = None
+        self, options: WriteOptions, columns: list[str], schema: KnownSchema | None = None
     ) -> None:
         """Contact no server yet."""
         self._options = options
         self._columns = columns
-        self._known = known
-        _check(options, columns, known)
+        self._known = schema
+        _check(options, columns, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store a partition's rows."""

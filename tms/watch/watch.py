@@ -250,9 +250,9 @@ def _refused_name(status: int) -> str:
     return f"refused_{status}"
 
 
-async def _known(asked: Coroutine[Any, Any, Result]) -> Result | None:
+async def _known(call: Coroutine[Any, Any, Result]) -> Result | None:
     """Return the answer, None if it is not available."""
     try:
-        return await asked
+        return await call
     except TmsError:
         return None

@@ -181,10 +181,10 @@ class AvroReader:
             raise too_many_messages(before + count, messages_max)
         return count
 
-    def _add_bytes(self, count: int, found: list[bytes]) -> None:
+    def _add_bytes(self, count: int, items: list[bytes]) -> None:
         run = self._equal_run(count) if count >= _EQUAL_RUN_MIN else []
-        found += run
-        append, body, at = found.append, self._body, self._at
+        items += run
+        append, body, at = items.append, self._body, self._at
         try:
             for _ in range(count - len(run)):
                 zigzag = body[at]

@@ -299,14 +299,14 @@ def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, in
     return pointer, start, end
 
 
-def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | None]:
+def plain_run(received: bytes, start: int, limit: int) -> tuple[int, int, int | None]:
     """Return how many complete items, up to `limit`, begin at `start`, and where they end.
 
     The third value is where the last one begins, None without one. Raises `InvalidRequest`.
     """
     end, last_start, count = start, None, 0
     try:
-        while count < left:
+        while count < limit:
             at = end + 1 + ID_BYTES
             first = received[at]
             if first & 1 or (first >= MORE_FOLLOWS and received[at + 1] >= MORE_FOLLOWS):

@@ -76,7 +76,7 @@ class MessagesReader(AvroReader):
             bodies[index] = FramedBody(bodies[index])
         return bodies
 
-    def _add_message(self, left: int, bodies: list[bytes], framed: list[int]) -> None:
+    def _add_message(self, remaining: int, bodies: list[bytes], framed: list[int]) -> None:
         """Add the next message; if others of the same form follow, add them too."""
         body, start = self._body, self._at
         try:
@@ -88,7 +88,7 @@ class MessagesReader(AvroReader):
             raise invalid("the body is cut off") from None
         except ValueError as error:
             raise invalid(str(error)) from None
-        count = self._equal(spans, start, left)
+        count = self._equal(spans, start, remaining)
         if spans.name is not None and len(self._names) < _NAMES_KEPT:
             self._names.add(spans.name)
         if spans.flags:
@@ -145,7 +145,7 @@ class MessagesReader(AvroReader):
         self._skip -= len(bodies) - before
         return len(bodies) - before
 
-    def _equal(self, spans: MessageSpans, start: int, left: int) -> int:
+    def _equal(self, spans: MessageSpans, start: int, remaining: int) -> int:
         """Return how many messages from `start` on have one form, except for header names.
 
         It is called less often while it returns one.
@@ -154,7 +154,7 @@ class MessagesReader(AvroReader):
             self._skip -= 1
             return 1
         body, size = self._body, spans.end - start
-        equal = min(left, (len(body) - start) // size)
+        equal = min(remaining, (len(body) - start) // size)
         if equal >= _EQUAL_RUN_MIN:
             stop = start + equal * size
             for first, end in spans.fixed:

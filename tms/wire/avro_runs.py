@@ -89,11 +89,11 @@ class _Framed(NamedTuple):
     end: int
 
 
-def _framed_items(data: bytes, at: int, left: int) -> _Framed:
+def _framed_items(data: bytes, at: int, remaining: int) -> _Framed:
     """Return the complete framed messages from `at` on, as items of a block."""
     items: list[bytes] = []
     id_bytes = len(ITEM_START) + ID_BYTES
-    while left and len(data) > at + id_bytes:
+    while remaining and len(data) > at + id_bytes:
         try:
             spans = spans_of(data, at + id_bytes)
         except IndexError:
@@ -102,5 +102,5 @@ def _framed_items(data: bytes, at: int, left: int) -> _Framed:
             raise invalid(str(error)) from None
         items.append(data[at : spans.end])
         at = spans.end
-        left -= 1
+        remaining -= 1
     return _Framed(items, at)

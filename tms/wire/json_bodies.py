@@ -310,8 +310,8 @@ class JsonFormat:
         return b"[]" if first else b"]"
 
 
-def _pointer_of(given: Any) -> int:
-    return pointer_of(untagged(given, "long"), "transactionWritePointer")
+def _pointer_of(value: Any) -> int:
+    return pointer_of(untagged(value, "long"), "transactionWritePointer")
 
 
 def _rollback_body(published: RollbackRange) -> RollbackBody:

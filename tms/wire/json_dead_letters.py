@@ -106,10 +106,10 @@ def letter_record(letter: DeadLetter) -> dict[str, Any]:
     return record
 
 
-def encode_letters(found: DeadLetters) -> bytes:
+def encode_letters(letters: DeadLetters) -> bytes:
     """Return the answer that lists dead letters."""
     return encode(
-        DeadLettersBody([letter_body(each) for each in found.letters], hex_of(found.next))
+        DeadLettersBody([letter_body(each) for each in letters.letters], hex_of(letters.next))
     )
 
 

@@ -40,9 +40,9 @@ def told_number(name: str, value: int) -> int | str:
     return value if is_safe else str(value)
 
 
-def detail_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def detail_of(detail: Mapping[str, Any]) -> dict[str, Any]:
     """Return a detail with its ids as numbers again."""
-    return {name: _id_of(value) if name.endswith(_IDS) else value for name, value in told.items()}
+    return {name: _id_of(value) if name.endswith(_IDS) else value for name, value in detail.items()}
 
 
 def _id_of(value: Any) -> Any:

@@ -32,13 +32,13 @@ GivenPointer = Annotated[str | int | float, described_by(POINTER)]
 """In a request. Numbers are decoded, so that `pointer_of` can refuse them with advice."""
 
 
-def pointer_of(given: str | float, field: str, code: str = "invalid_write_pointer") -> int:
+def pointer_of(value: str | float, field: str, code: str = "invalid_write_pointer") -> int:
     """Return the write pointer in `field` of a body.
 
     Raises `InvalidRequest`: `id_as_number` for a number, `code` for text that is not one.
     """
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise InvalidRequest("id_as_number", field=field)
-    if not _DIGITS.fullmatch(given) or int(given) > INT64_MAX:
-        raise InvalidRequest(code, **{field: given[:_CHARS_SHOWN]})
-    return int(given)
+    if not _DIGITS.fullmatch(value) or int(value) > INT64_MAX:
+        raise InvalidRequest(code, **{field: value[:_CHARS_SHOWN]})
+    return int(value)

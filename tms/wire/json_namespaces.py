@@ -96,11 +96,11 @@ def decode_namespaces(answer: bytes) -> list[Namespace]:
     return [_namespace_of(value) for value in decode_answer(list[NamespaceBody], answer)]
 
 
-def _namespace_of(told: NamespaceBody) -> Namespace:
-    given = {name: value for name, value in told.settings.items() if name in SCHEMAS}
+def _namespace_of(body: NamespaceBody) -> Namespace:
+    given = {name: value for name, value in body.settings.items() if name in SCHEMAS}
     return Namespace(
-        name=told.name,
-        version=told.version,
+        name=body.name,
+        version=body.version,
         settings=NamespaceSettings(**given),
-        rules=told.rules,
+        rules=body.rules,
     )

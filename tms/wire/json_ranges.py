@@ -108,18 +108,18 @@ def encode_ranges(ranges: TopicRanges) -> bytes:
     return encode(RangesBody(topics, ranges.time_ms))
 
 
-def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
+def decode_ranges(body: bytes, requested: Mapping[str, TopicId]) -> TopicRanges:
     """Return the ranges of the requested topics, by name."""
     told = decode(RangesBody, body)
     topics = {
         topic_id: None
         if (found := told.topics.get(name)) is None
         else TopicRange(parse_id(found.start), parse_id(found.end), found.generation)
-        for name, topic_id in asked.items()
+        for name, topic_id in requested.items()
     }
     expired = {
         topic_id: parse_id(found.expired_before)
-        for name, topic_id in asked.items()
+        for name, topic_id in requested.items()
         if (found := told.topics.get(name)) is not None
     }
     return TopicRanges(topics, told.time_ms, expired)

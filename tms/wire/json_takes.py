@@ -216,8 +216,8 @@ def _hexes(ids: Sequence[bytes] | None) -> list[str] | None:
     return None if ids is None else [each.hex() for each in ids]
 
 
-def _ids(told: Iterable[str] | None) -> list[bytes] | None:
-    return None if told is None else [parse_id(each) for each in told]
+def _ids(texts: Iterable[str] | None) -> list[bytes] | None:
+    return None if texts is None else [parse_id(each) for each in texts]
 
 
 def _settle_of(body: SettlePartsBody) -> Settle:
@@ -338,7 +338,7 @@ def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
     ]
 
 
-def commit_acks_of(told: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
+def commit_acks_of(bodies: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
     """Return the acks of a commit. Raises `InvalidRequest` (invalid_message_id)."""
     return tuple(
         [
@@ -349,7 +349,7 @@ def commit_acks_of(told: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
                 each.delivery,
                 [parse_id(message_id) for message_id in each.ids],
             )
-            for each in told
+            for each in bodies
         ]
     )
 

@@ -225,7 +225,7 @@ def encode_commit(request: CommitRequest) -> bytes:
     )
 
 
-def advances_of(told: Iterable[AdvanceBody]) -> list[Advance]:
+def advances_of(bodies: Iterable[AdvanceBody]) -> list[Advance]:
     """Return the moves of positions. Raises `InvalidRequest` (invalid_message_id)."""
     return [
         Advance(
@@ -234,7 +234,7 @@ def advances_of(told: Iterable[AdvanceBody]) -> list[Advance]:
             parse_id(advance.after),
             advance.expected_version,
         )
-        for advance in told
+        for advance in bodies
     ]
 
 

@@ -22,9 +22,9 @@ def install_command(*extras: str) -> str:
     return command_for(extras, _ROOT, _origin())
 
 
-def missing(what: str, error: ModuleNotFoundError, *extras: str) -> ModuleNotFoundError:
+def missing(feature: str, error: ModuleNotFoundError, *extras: str) -> ModuleNotFoundError:
     """Return the error that says that `feature` needs these extras, and how to install them."""
-    told = f"{what} ({error.name} is missing): {install_command(*extras)}"
+    told = f"{feature} ({error.name} is missing): {install_command(*extras)}"
     return ModuleNotFoundError(told, name=error.name)
 
 

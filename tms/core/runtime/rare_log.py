@@ -10,10 +10,10 @@ _INTERVAL_S = 60.0
 class RareLog:
     """Counts events of one kind, and logs the latest of them now and then."""
 
-    def __init__(self, log: logging.Logger, what: str, level: int = logging.INFO) -> None:
+    def __init__(self, log: logging.Logger, event: str, level: int = logging.INFO) -> None:
         """Log that `event` happened, and how often."""
         self._log = log
-        self._what = what
+        self._what = event
         self._level = level
         self._unlogged = 0
         self._logged_at = -math.inf

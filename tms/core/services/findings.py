@@ -156,9 +156,9 @@ def full_in_s(room: Room, growth_bytes_s: float) -> float | None:
     return left_s if left_s < _YEAR_S else None
 
 
-def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:
+def _bounded(similar: Iterable[Finding]) -> Iterator[Finding]:
     """Return some findings of one kind, and a count of the others."""
-    rest = iter(found)
+    rest = iter(similar)
     yield from islice(rest, OF_A_KIND)
     first = next(rest, None)
     if first is not None:

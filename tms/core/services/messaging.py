@@ -290,7 +290,7 @@ class MessagingService(Messaging, Protocol):
         """
         ...
 
-    def limit_of(self, asked: int | None) -> int:
+    def limit_of(self, limit: int | None) -> int:
         """Return the effective limit: the default for None, never above the maximum.
 
         Raises `InvalidRequest` (invalid_limit) if it is zero or negative.

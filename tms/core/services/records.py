@@ -108,7 +108,7 @@ class RecordDecoder(Protocol):
 class TopicRecords(Protocol):
     """Encodes and decodes the values of a client's topics (`tms.serdes.records`)."""
 
-    def values_of(self, given: Any) -> list[Any]:
+    def values_of(self, values: Any) -> list[Any]:
         """Return a caller's values: the items of a list or other iterable, else the one value."""
         ...
 

@@ -19,22 +19,22 @@ _WITH_UNITS = re.compile(
 )
 
 
-def seconds_of(given: Duration) -> float:
+def seconds_of(duration: Duration) -> float:
     """Return the seconds, an int if they are whole. Raises `ValueError` with advice.
 
     A number is returned as it is, without a check of its sign.
     """
-    if isinstance(given, int | float):
-        return given
-    if isinstance(given, timedelta):
-        return _whole(given.total_seconds())
-    text = given.strip()
+    if isinstance(duration, int | float):
+        return duration
+    if isinstance(duration, timedelta):
+        return _whole(duration.total_seconds())
+    text = duration.strip()
     if _SECONDS.fullmatch(text):
         return _whole(float(text))
     parts = _WITH_UNITS.fullmatch(text)
     if not text or parts is None:
         raise ValueError(
-            f"{given!r} is not a valid duration: give seconds, or units from weeks down to "
+            f"{duration!r} is not a valid duration: give seconds, or units from weeks down to "
             "milliseconds, "
             "such as 30s, 15m, 12h, 1h30m, 7d, 2w, 500ms"
         )
@@ -42,11 +42,11 @@ def seconds_of(given: Duration) -> float:
     return _whole(sum(float(amount) * unit_s for amount, unit_s in amounts if amount))
 
 
-def whole_seconds_of(given: Duration) -> int:
+def whole_seconds_of(duration: Duration) -> int:
     """Return the seconds, which must be whole. Raises `ValueError` if they are not."""
-    seconds = seconds_of(given)
+    seconds = seconds_of(duration)
     if isinstance(seconds, float) and not seconds.is_integer():
-        raise ValueError(f"{given!r} is not a whole number of seconds")
+        raise ValueError(f"{duration!r} is not a whole number of seconds")
     return int(seconds)
 
 

@@ -16,14 +16,14 @@ _DOUBTFUL = re.compile(r"[^\x20-\x7e]")
 _PLANE = 0x10000
 
 
-def printable(text: str, *, kept: str = "") -> str:
+def printable(text: str, *, allowed: str = "") -> str:
     r"""Return a text in which every character is visible, except those of `allowed`.
 
     Codes are JSON's (`\u001b`, `\n`), so JSON stays JSON and means the same.
     """
     if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
         return text
-    return _DOUBTFUL.sub(lambda found: found[0] if found[0] in kept else _shown(found[0]), text)
+    return _DOUBTFUL.sub(lambda match: match[0] if match[0] in allowed else _shown(match[0]), text)
 
 
 def _shown(char: str) -> str:

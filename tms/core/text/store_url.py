@@ -66,11 +66,11 @@ def url_of_shard(url: str, shard: int) -> str:
     return f"{before}.{shard}{query}{options}"
 
 
-def written(*, kept: bool = False, shared: bool | None = None) -> str:
+def written(*, durable: bool = False, shared: bool | None = None) -> str:
     """Return the forms of URLs, for people; only of durable or of `shared` kinds if given."""
     names = [
         kind.written
         for kind in KINDS.values()
-        if (kind.is_kept or not kept) and shared in (None, kind.is_shared)
+        if (kind.is_kept or not durable) and shared in (None, kind.is_shared)
     ]
     return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

@@ -50,10 +50,10 @@ class Caller:
     any transaction.
     """
 
-    def acts_on(self, what: str) -> None:
+    def acts_on(self, description: str) -> None:
         """Record that it acts on something that belongs to another principal."""
         if self.on_anothers is not None:
-            self.on_anothers(what)
+            self.on_anothers(description)
 
     @property
     def sharer(self) -> str | None:

@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     end: bytes | None = None
     """Only ids before this one are returned."""
 
-    def behind(self, position: bytes, given: int) -> "Reading":
+    def behind(self, position: bytes, count: int) -> "Reading":
         """Return the rest of the poll from `position` on, after `count` messages."""
-        limit = None if self.limit is None else self.limit - given
+        limit = None if self.limit is None else self.limit - count
         return Reading(position, limit, self.view, self.end)

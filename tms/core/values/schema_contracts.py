@@ -84,17 +84,19 @@ class SchemaRuleSet(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
             yield from rules or ()
 
 
-def ordered_metadata(given: SchemaMetadata) -> SchemaMetadata:
+def ordered_metadata(metadata: SchemaMetadata) -> SchemaMetadata:
     """Return metadata in order, without empty parts."""
-    tags = {path: sorted(set(named)) for path, named in sorted((given.tags or {}).items())}
+    tags = {path: sorted(set(named)) for path, named in sorted((metadata.tags or {}).items())}
     return SchemaMetadata(
-        tags or None, _ordered(given.properties or {}), sorted(set(given.sensitive or ())) or None
+        tags or None,
+        _ordered(metadata.properties or {}),
+        sorted(set(metadata.sensitive or ())) or None,
     )
 
 
-def ordered_rules(given: SchemaRuleSet) -> SchemaRuleSet:
+def ordered_rules(rule_set: SchemaRuleSet) -> SchemaRuleSet:
     """Return rules with defaults filled in, without empty lists."""
-    return _each_list(given, lambda rules: [_ordered_rule(rule) for rule in rules])
+    return _each_list(rule_set, lambda rules: [_ordered_rule(rule) for rule in rules])
 
 
 def _each_list(
@@ -196,26 +198,26 @@ def without_rules(rules: SchemaRuleSet, names: Iterable[str]) -> SchemaRuleSet:
     return _each_list(rules, lambda each: [rule for rule in each if rule.name not in gone])
 
 
-def digest_metadata(told: "hashlib._Hash", metadata: SchemaMetadata) -> None:
+def digest_metadata(digest: "hashlib._Hash", metadata: SchemaMetadata) -> None:
     """Add metadata to a guid's digest, as Confluent's clients do."""
     for path, tags in (metadata.tags or {}).items():
-        _add(told, path, *tags)
+        _add(digest, path, *tags)
     for name, value in metadata.own_properties.items():
-        _add(told, name, value)
-    _add(told, *(metadata.sensitive or ()))
+        _add(digest, name, value)
+    _add(digest, *(metadata.sensitive or ()))
 
 
-def digest_rules(told: "hashlib._Hash", rules: SchemaRuleSet) -> None:
+def digest_rules(digest: "hashlib._Hash", rules: SchemaRuleSet) -> None:
     """Add rules to a guid's digest, as Confluent's clients do."""
     for rule in rules.all_rules():
-        _add(told, rule.name, rule.doc, rule.kind, rule.mode, rule.type, *(rule.tags or ()))
+        _add(digest, rule.name, rule.doc, rule.kind, rule.mode, rule.type, *(rule.tags or ()))
         for name, value in (rule.params or {}).items():
-            _add(told, name, value)
-        _add(told, rule.expr, rule.on_success, rule.on_failure)
+            _add(digest, name, value)
+        _add(digest, rule.expr, rule.on_success, rule.on_failure)
         if rule.disabled:
-            told.update(b"\x01")
+            digest.update(b"\x01")
 
 
-def _add(told: "hashlib._Hash", *texts: str | None) -> None:
+def _add(digest: "hashlib._Hash", *texts: str | None) -> None:
     for text in texts:
-        told.update((text or "").encode(errors="replace"))
+        digest.update((text or "").encode(errors="replace"))

@@ -163,19 +163,19 @@ def _text(value: object) -> str:
     return text
 
 
-def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
+def parse_properties(body: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
     """Return the ttl in seconds and the other properties in a request body.
 
     `body` is the decoded JSON, None without a body. Numbers become strings, as in CDAP. A
     generation is checked and dropped, and `live_from_ms` is dropped, because only the table sets
     them. Raises `InvalidRequest` (invalid_properties, invalid_ttl).
     """
-    if given is None:
+    if body is None:
         return ttl_s_default, {}
-    if not isinstance(given, Mapping):
-        raise InvalidRequest("invalid_properties", given=type(given).__name__)
+    if not isinstance(body, Mapping):
+        raise InvalidRequest("invalid_properties", given=type(body).__name__)
     properties: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in body.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise InvalidRequest("invalid_properties", property=name)
         properties[_text(name)] = _text(value)

@@ -67,10 +67,10 @@ class AvroSchema:
         """The tags in the schema."""
         return tags_in(_entities(self.tree.top))
 
-    def tagged(self, wanted: Tagged) -> str:
+    def tagged(self, change: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         tree = copy.deepcopy(self.tree)
-        retag(_entities(tree.top), wanted)
+        retag(_entities(tree.top), change)
         return avro_text(tree, self.known)
 
     def incompatibilities(self, writer: "AvroSchema") -> list[Incompatibility]:
@@ -144,8 +144,8 @@ class _Compared(dict[Any, Any]):
     def __getitem__(self, pair: Any) -> Any:
         return super().__getitem__((id(pair.reader), id(pair.writer)))
 
-    def __setitem__(self, pair: Any, found: Any) -> None:
-        super().__setitem__((id(pair.reader), id(pair.writer)), found)
+    def __setitem__(self, pair: Any, result: Any) -> None:
+        super().__setitem__((id(pair.reader), id(pair.writer)), result)
 
 
 def _entities(node: Any) -> Iterator[tuple[Entity, dict[str, Any]]]:

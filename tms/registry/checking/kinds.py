@@ -77,7 +77,7 @@ class ParsedSchema(Protocol):
         """The tags in the schema."""
         ...
 
-    def tagged(self, wanted: Tagged) -> str:
+    def tagged(self, change: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         ...
 

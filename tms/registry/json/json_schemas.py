@@ -65,10 +65,10 @@ class JsonSchema:
         """The tags in the schema."""
         return tags_in(_entities(self.tree))
 
-    def tagged(self, wanted: Tagged) -> str:
+    def tagged(self, change: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         tree = copy.deepcopy(self.tree)
-        retag(_entities(tree), wanted)
+        retag(_entities(tree), change)
         return json_text(tree)
 
     def in_form(self, form: str) -> str:  # noqa: ARG002  its type has none

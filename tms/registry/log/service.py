@@ -166,11 +166,13 @@ class Registry:
                     continue
                 return epoch
 
-    async def _get_ids(self, wanted: IdsWanted) -> None:
+    async def _get_ids(self, request: IdsWanted) -> None:
         assert self._ids is not None
         try:
             async with asyncio.timeout(REACHED_S_MAX):
-                self._batches[wanted.context] = await self._ids.batch(wanted.context, wanted.above)
+                self._batches[request.context] = await self._ids.batch(
+                    request.context, request.above
+                )
         except TimeoutError:
             raise RegistryError(
                 TIMED_OUT, reason="the metadata store did not assign an id"
@@ -242,16 +244,16 @@ class _Attempt(Generic[A]):
         self._command = command
         self._last: Decided[A] | None = None
 
-    def decide(self, known: Knowledge) -> Decided[A]:
+    def decide(self, knowledge: Knowledge) -> Decided[A]:
         """Decide; once some is written, decide on the rest, and keep the first answer.
 
         Two permanent deletions of the same thing both succeed: if the other was faster, nothing
         remains to be done. Raises as a command.
         """
         last = self._last
-        if last is not None and _is_done(known.state, last, is_begun=self.is_begun):
+        if last is not None and _is_done(knowledge.state, last, is_begun=self.is_begun):
             return Decided(last.answer)
-        decided = self._command(known)
+        decided = self._command(knowledge)
         if last is not None and self.is_begun:
             return Decided(last.answer, decided.parts)
         self._last = decided

@@ -53,19 +53,19 @@ def proto_tags(file: ast.File) -> Tags:
     return tuple(found)
 
 
-def retagged(file: ast.File, wanted: Tagged) -> ast.File:
+def retagged(file: ast.File, change: Tagged) -> ast.File:
     """Return a file with other tags, and, if there are any, with the import that defines them.
 
     Raises `InvalidSchema` if there is no such message or field.
     """
     changed = copy.deepcopy(file)
     places = dict(_entities(changed))
-    there = [each for each in wanted.if_there if each[0] in places]
-    for entity, tags in (*there, *wanted.added):
+    there = [each for each in change.if_there if each[0] in places]
+    for entity, tags in (*there, *change.added):
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), list(dict.fromkeys([*own, *tags])))
-    for entity, tags in wanted.removed:
+    for entity, tags in change.removed:
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])

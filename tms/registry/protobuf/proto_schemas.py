@@ -84,9 +84,9 @@ class ProtoSchema:
         """The tags in the schema."""
         return proto_tags(self.file)
 
-    def tagged(self, wanted: Tagged) -> str:
+    def tagged(self, change: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
-        return proto_text(retagged(self.file, wanted))
+        return proto_text(retagged(self.file, change))
 
     def incompatibilities(self, writer: "ProtoSchema") -> list[Incompatibility]:
         """Return why it cannot read the data of `writer`; empty if it can."""

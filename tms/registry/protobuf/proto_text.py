@@ -18,9 +18,9 @@ Meant = Callable[[str, str], str]
 """Returns the full name of a type's name within a scope."""
 
 
-def proto_text(file: ast.File, meant: Meant | None = None) -> str:
+def proto_text(file: ast.File, resolve: Meant | None = None) -> str:
     """Return the text of a file; normalized if `resolve` is given, which resolves names."""
-    return _Printer(meant).file(file)
+    return _Printer(resolve).file(file)
 
 
 def _of(elements: Iterable[object], *kinds: type) -> list[Any]:
@@ -38,8 +38,8 @@ def _groups(groups: Iterable[Sequence[str]]) -> str:
 
 
 class _Printer:
-    def __init__(self, meant: Meant | None) -> None:
-        self._meant = meant
+    def __init__(self, resolve: Meant | None) -> None:
+        self._meant = resolve
 
     @property
     def _is_normalized(self) -> bool:

@@ -52,9 +52,9 @@ class Quoted:
         return cls(CEscape(text.encode(), as_utf8=True))
 
     @classmethod
-    def of_bytes(cls, said: bytes) -> "Quoted":
+    def of_bytes(cls, data: bytes) -> "Quoted":
         """Return the literal of bytes."""
-        return cls(CEscape(said, as_utf8=False))
+        return cls(CEscape(data, as_utf8=False))
 
     @property
     def text(self) -> str:

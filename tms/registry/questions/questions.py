@@ -192,7 +192,7 @@ class Findings:
 
     answers: dict[Question, Answer] = field(default_factory=dict)
 
-    def answers_to(self, questions: Sequence[Q], wanted: type[A]) -> Mapping[Q, A | NoSchema]:
+    def answers_to(self, questions: Sequence[Q], expected: type[A]) -> Mapping[Q, A | NoSchema]:
         """Return the answers to questions, of the type `expected`, or that a text is not a schema.
 
         Raises `Unanswered` with all that are missing.
@@ -203,10 +203,10 @@ class Findings:
         found = {}
         for each in questions:
             answer = self.answers[each]
-            assert isinstance(answer, wanted | NoSchema)
+            assert isinstance(answer, expected | NoSchema)
             found[each] = answer
         return found
 
-    def answer_to(self, question: Question, wanted: type[A]) -> A | NoSchema:
+    def answer_to(self, question: Question, expected: type[A]) -> A | NoSchema:
         """Return the answer to a question, as `answers_to`. Raises `Unanswered`."""
-        return self.answers_to([question], wanted)[question]
+        return self.answers_to([question], expected)[question]

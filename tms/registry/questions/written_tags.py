@@ -23,7 +23,7 @@ def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
     return tuple(found)
 
 
-def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], wanted: Tagged) -> None:
+def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], change: Tagged) -> None:
     """Append tags to the nodes of entities, and remove others.
 
     Raises `InvalidSchema` if there is no such entity.
@@ -31,11 +31,11 @@ def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], wanted: Tagged) ->
     nodes: dict[Entity, list[dict[str, Json]]] = {}
     for entity, node in entities:
         nodes.setdefault(entity, []).append(node)
-    there = [each for each in wanted.if_there if each[0] in nodes]
-    for entity, tags in (*there, *wanted.added):
+    there = [each for each in change.if_there if each[0] in nodes]
+    for entity, tags in (*there, *change.added):
         for node in _nodes(nodes, entity):
             node[TAGS] = list(dict.fromkeys([*_own(node), *tags]))
-    for entity, tags in wanted.removed:
+    for entity, tags in change.removed:
         for node in _nodes(nodes, entity):
             left = [tag for tag in _own(node) if tag not in tags]
             node.pop(TAGS, None)

@@ -24,9 +24,9 @@ class Knowledge:
     reader: SchemaReader = EVERYTHING
     """The caller, which finds no schema by texts that it may not read."""
 
-    def answer_to(self, question: Question, wanted: type[A]) -> A:
+    def answer_to(self, question: Question, expected: type[A]) -> A:
         """Return an answer about a schema. Raises `Unanswered`, `RegistryError` (42201)."""
-        answer = self.findings.answer_to(question, wanted)
+        answer = self.findings.answer_to(question, expected)
         if isinstance(answer, NoSchema):
             raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
         return answer

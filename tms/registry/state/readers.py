@@ -107,9 +107,9 @@ class SchemaReader:
             self._refuse(None)
         return sorted(found, key=lambda each: (each.subject, each.number))
 
-    def one_of(self, found: Version, uses: Iterable[Version]) -> Version:
+    def one_of(self, version: Version, uses: Iterable[Version]) -> Version:
         """Return `version`, or if it is unreadable another of its uses. Raises `NotPermitted`."""
-        return found if self.reads(found.subject) else self.those_of(uses)[0]
+        return version if self.reads(version.subject) else self.those_of(uses)[0]
 
 
 EVERYTHING = SchemaReader()

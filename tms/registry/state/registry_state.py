@@ -205,9 +205,9 @@ class State:
         """Return the compatibility level in effect for a subject or scope."""
         return self.config(subject).compatibility or LEVEL_DEFAULT
 
-    def meant(self, given: str) -> str:
+    def meant(self, name: str) -> str:
         """Return the subject behind a name: the target of its alias, or itself."""
-        subject = qualified(given)
+        subject = qualified(name)
         written = self.configs.get(subject)
         if written is None or not written.value.alias:
             return subject

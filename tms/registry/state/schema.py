@@ -25,9 +25,9 @@ _FOLLOWS = b"\x01"
 _encode = msgspec.json.Encoder().encode
 
 
-def is_number(given: int) -> bool:
+def is_number(value: int) -> bool:
     """Whether a value can be an id, or the number of a version."""
-    return 0 < given <= NUMBER_MAX
+    return 0 < value <= NUMBER_MAX
 
 
 @dataclass(frozen=True, slots=True)

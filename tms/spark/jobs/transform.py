@@ -184,13 +184,13 @@ class _Applied:
             return [{"topic": self._to.errors, "payload": errors, "is_error": True}]
 
 
-def _results(given: bytes | str | Iterable[bytes] | None) -> list[bytes]:
-    match given:
+def _results(result: bytes | str | Iterable[bytes] | None) -> list[bytes]:
+    match result:
         case None:
             return []
         case bytes():
-            return [given]
+            return [result]
         case str():
-            return [given.encode()]
+            return [result.encode()]
         case _:
-            return [bytes(memoryview(one)) for one in given]
+            return [bytes(memoryview(one)) for one in result]

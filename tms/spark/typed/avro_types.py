@@ -74,21 +74,21 @@ class AvroTypes:
         """
         return json.dumps(self._raw(schema, set(), fields))
 
-    def _raw(self, schema: Any, told: set[str], fields: frozenset[str] | None = None) -> Any:
+    def _raw(self, schema: Any, expanded: set[str], fields: frozenset[str] | None = None) -> Any:
         if isinstance(schema, list):
-            return [self._raw(each, told) for each in schema]
-        if isinstance(schema, str) and schema in told:
+            return [self._raw(each, expanded) for each in schema]
+        if isinstance(schema, str) and schema in expanded:
             return schema
         described = self.described(schema)
         raw = {name: each for name, each in described.items() if name not in _LOGICAL}
         if isinstance(schema, str):
-            told.add(schema)
+            expanded.add(schema)
         for part in ("items", "values"):
             if part in raw:
-                raw[part] = self._raw(raw[part], told)
+                raw[part] = self._raw(raw[part], expanded)
         if "fields" in raw:
             raw["fields"] = [
-                {**each, "type": self._raw(each["type"], told)}
+                {**each, "type": self._raw(each["type"], expanded)}
                 for each in raw["fields"]
                 if fields is None or each["name"] in fields
             ]

@@ -36,13 +36,13 @@ class PayloadDecoder:
     """Decodes payloads by one reader's schema."""
 
     def __init__(
-        self, source: SchemaSource, find: FindSource, wanted: Sequence[str] | None
+        self, source: SchemaSource, find: FindSource, columns: Sequence[str] | None
     ) -> None:
         """Decode to `columns`, or to all by default. Raises `UnusableSchema`."""
         self._source = source
         self._find = find
         self._form: ValueForm = form_of(source)
-        self._wanted = frozenset(self._form.types if wanted is None else wanted)
+        self._wanted = frozenset(self._form.types if columns is None else columns)
         self._readers: LRUCache[int, Callable[[bytes], Any] | str] = LRUCache(_KEPT_MAX)
         """By the writer's schema id; a text says why it cannot be read."""
         fields = [field_of(column) for column in self._wanted]

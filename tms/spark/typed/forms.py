@@ -36,7 +36,7 @@ class ValueForm:
     def _column(self, field: str) -> str:
         return field if self._record is None else column_of(field)
 
-    def columns(self, values: Sequence[Any], wanted: Collection[str]) -> dict[str, pa.Array]:
+    def columns(self, values: Sequence[Any], names: Collection[str]) -> dict[str, pa.Array]:
         """Return the requested columns of values; all are null for None.
 
         Raises `Undecodable`, which names the field.
@@ -44,7 +44,7 @@ class ValueForm:
         made = {}
         for name, form in self._forms.items():
             column = self._column(name)
-            if column in wanted:
+            if column in names:
                 with named_unfit(name, Undecodable):
                     record = self._record
                     found = values if record is None else record.of_field(values, name)

@@ -97,8 +97,8 @@ def _applied(work: Callable[[Arrays], Arrays], to: DataType, column: str | Colum
     """Return a column with the results of `work` on another one."""
 
     # The annotations tell Spark that it takes many arrays, one after another.
-    def arrays(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return work(given)
+    def arrays(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return work(batches)
 
     as_udf: Any = arrow_udf
     made: Column = as_udf(arrays, to)(column)
@@ -114,11 +114,11 @@ class _Decoding:
     subject: str
     struct: pa.StructType
 
-    def __call__(self, given: Arrays) -> Arrays:
+    def __call__(self, arrays: Arrays) -> Arrays:
         names = [field.name for field in self.struct]
         with SparkServer(self.connection) as server:
             decoder = payload_decoder(server.schemas, self.reader.source, self.subject, names)
-            for payloads in given:
+            for payloads in arrays:
                 decoded = decoder.decode(payloads.to_pylist())
                 if not self.reader.gives_damaged:
                     self._refuse_damaged(decoded)
@@ -145,9 +145,9 @@ class _Encoding:
     known: KnownSchema
     topic: str
 
-    def __call__(self, given: Arrays) -> Arrays:
+    def __call__(self, arrays: Arrays) -> Arrays:
         encoder = RowEncoder(self.known)
-        for rows in given:
+        for rows in arrays:
             there = rows.filter(rows.is_valid())
             is_struct = pa.types.is_struct(rows.type)
             parts = there.flatten() if is_struct else [there]

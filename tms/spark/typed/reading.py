@@ -74,7 +74,7 @@ class TypedRows:
 
 
 def payload_decoder(
-    schemas: RegisteredSchemas, source: SchemaSource, subject: str, wanted: list[str] | None
+    schemas: RegisteredSchemas, source: SchemaSource, subject: str, columns: list[str] | None
 ) -> PayloadDecoder:
     """Return a decoder by a schema that reads writers' schemas from the registry."""
 
@@ -86,7 +86,7 @@ def payload_decoder(
                 raise
             raise Undecodable(str(refused.detail.get("reason"))) from None
 
-    return PayloadDecoder(source, find, wanted)
+    return PayloadDecoder(source, find, columns)
 
 
 def damaged_column(name: str, payloads: pa.Array, decoded: Decoded) -> pa.Array:
@@ -97,5 +97,5 @@ def damaged_column(name: str, payloads: pa.Array, decoded: Decoded) -> pa.Array:
     return pc.if_else(is_damaged, payloads, pa.scalar(None, payloads.type))
 
 
-def _as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return column if column.type == wanted else column.cast(wanted)
+def _as_type(column: pa.Array, target: pa.DataType) -> pa.Array:
+    return column if column.type == target else column.cast(target)

@@ -96,13 +96,13 @@ def _of_message(source: SchemaSource, message: str) -> SchemaSource:
     return chosen
 
 
-def _refuse_several(what: str, found: Mapping[str, object]) -> None:
-    if len(found) > 1:
-        names = ", ".join(sorted(found))
+def _refuse_several(kind: str, topics: Mapping[str, object]) -> None:
+    if len(topics) > 1:
+        names = ", ".join(sorted(topics))
         refuse(
             _OPTION,
-            f"the topics have several {what} ({names}), but only one schema can be read: give "
-            + ("its id, or its text" if what == "subjects" else "Avro's text"),
+            f"the topics have several {kind} ({names}), but only one schema can be read: give "
+            + ("its id, or its text" if kind == "subjects" else "Avro's text"),
         )
 
 

@@ -33,7 +33,7 @@ _INVALID = "invalid_row"
 _FIELDS_CHARS = 500
 
 
-def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | None) -> None:
+def check_typed(columns: Sequence[str], topic: str | None, schema: KnownSchema | None) -> None:
     """Raise `InvalidRequest` (invalid_row) for columns that cannot be written.
 
     The schema's columns are checked if it is already `known`.
@@ -44,9 +44,9 @@ def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | 
     own = [name for name in columns if field_of(name) is None]
     lost = [name for name in own if name not in OWN_TYPES or name in OF_DAMAGED]
     fields: Collection[str] = ()
-    if known is not None:
+    if schema is not None:
         try:
-            fields = form_of(known.source).types
+            fields = form_of(schema.source).types
         except UnusableSchema as error:
             raise PayloadRefused("schema_unusable", topic=topic, reason=str(error)) from None
         lost += [name for name in columns if name not in own and name not in fields]
@@ -70,14 +70,14 @@ class TypedMessages:
         topic: str | None,
         choice: str | int,
         message: str,
-        known: KnownSchema | None,
+        schema: KnownSchema | None,
     ) -> None:
         """Encode by the known schema, or by the chosen one for each topic."""
         self._schemas = schemas
         self._topic = topic
         self._choice = choice
         self._message = message
-        self._known = known
+        self._known = schema
         self._encoders: dict[str, RowEncoder] = {}
 
     def by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
