@@ -40,7 +40,7 @@ class Contract(NamedTuple):
 NOTHING = Contract()
 
 
-def told_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) -> Contract:
+def contract_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) -> Contract:
     """Return the metadata and rules of a request, in order."""
     return Contract(
         None if metadata is None else ordered_metadata(metadata),

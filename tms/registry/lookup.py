@@ -76,7 +76,7 @@ def aliases(state: State) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, written in sorted(state.configs.items()):
         if written.value.alias:
-            found.setdefault(state.meant(name), []).append(name)
+            found.setdefault(state.resolved(name), []).append(name)
     return found
 
 
@@ -89,7 +89,7 @@ def versions(
     state: State, name: str, *, deleted: bool = False, deleted_only: bool = False
 ) -> list[int]:
     """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
-    all_versions = state.versions(state.meant(name), deleted=True)
+    all_versions = state.versions(state.resolved(name), deleted=True)
     if deleted_only:
         found = [each.number for each in all_versions if each.is_deleted]
     else:
@@ -102,7 +102,7 @@ def versions(
 def version(state: State, name: str, token: str, *, deleted: bool = False) -> Version:
     """Return a version of a subject. Raises `RegistryError` (40401, 40402, 42202)."""
     number = parse_version(token)
-    subject = state.meant(name)
+    subject = state.resolved(name)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
@@ -125,7 +125,7 @@ def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
     uses = state.space(context_of(hint)).uses.get(schema_id)
     if not uses:
         raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id}")
-    subject = state.meant(hint)
+    subject = state.resolved(hint)
     for found in uses.values():
         if found.subject == subject:
             return found
@@ -138,7 +138,7 @@ def uses_of_id(
 ) -> list[Version]:
     """Return the versions with an id, by subject and number. Raises `RegistryError`."""
     version_of_id(state, schema_id, hint)
-    wanted = state.meant(hint)
+    wanted = state.resolved(hint)
     is_of_subject = bool(parse_subject(wanted).name)
     uses = state.space(context_of(hint)).uses[schema_id].values()
     found = [
@@ -198,7 +198,7 @@ def same(
     Among several, it is the one that the metadata names, or the latest. Raises `RegistryError`
     (40401, 40403, 42201, 42210), `Unanswered`.
     """
-    state, subject = knowledge.state, knowledge.state.meant(name)
+    state, subject = knowledge.state, knowledge.state.resolved(name)
     said = contract_of(submitted)
     told = kept(said)
     shown = state.versions(subject, deleted=deleted)
@@ -235,7 +235,7 @@ def with_properties(state: State, subject_name: str, required: Mapping[str, str]
 
     Raises `RegistryError` (40401, 40403).
     """
-    subject = state.meant(subject_name)
+    subject = state.resolved(subject_name)
     versions = state.versions(subject)
     if not versions:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=subject_name)
@@ -278,7 +278,7 @@ def why_unfit(
 
     Raises `RegistryError` (40402, 42201, 42202, 42210), `Unanswered`.
     """
-    state, subject = knowledge.state, knowledge.state.meant(name)
+    state, subject = knowledge.state, knowledge.state.resolved(name)
     number = None if token is None else parse_version(token)
     found = None if number is None else state.version(subject, number)
     if number not in (None, LATEST) and (found is None or found.is_deleted):

@@ -17,7 +17,7 @@ from typing import TypeVar
 from cachetools import LRUCache
 
 from tms.core.errors import NotPermitted, PayloadRefused, SchemasUnavailable
-from tms.core.services.payload_values import GivenValue, ToldValue
+from tms.core.services.payload_values import DecodedValue, ValueToEncode
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.frame import encode_body, framed_of, read_frame
 from tms.core.values.message import Message
@@ -134,7 +134,7 @@ class RegistryValues:
     async def encoded(
         self,
         topic: TopicSchemas,
-        values: Mapping[int, GivenValue],
+        values: Mapping[int, ValueToEncode],
         *,
         caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
@@ -181,9 +181,9 @@ class RegistryValues:
 
     # Readers of JSON.
 
-    async def told(
+    async def decoded(
         self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
-    ) -> list[ToldValue]:
+    ) -> list[DecodedValue]:
         """Return the values of messages, as far as the caller may read their schemas."""
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
@@ -191,11 +191,11 @@ class RegistryValues:
             (index, each.payload) for index, each in enumerate(messages) if not each.is_tombstone
         ]
         values = await self._told_part(topic.subject, payloads, reader)
-        keys: dict[int, ToldValue] = {}
+        keys: dict[int, DecodedValue] = {}
         if topic.key_subject is not None:
             raw = [(index, each.key) for index, each in enumerate(messages) if each.key is not None]
             keys = await self._told_part(topic.key_subject, raw, reader)
-        nothing = ToldValue()
+        nothing = DecodedValue()
         return [
             _joined(values.get(index, nothing), keys.get(index, nothing))
             for index in range(len(messages))
@@ -203,21 +203,21 @@ class RegistryValues:
 
     async def _told_part(
         self, subject: str | None, raw: list[tuple[int, bytes]], reader: SchemaReader
-    ) -> dict[int, ToldValue]:
-        told: dict[int, ToldValue] = {}
+    ) -> dict[int, DecodedValue]:
+        told: dict[int, DecodedValue] = {}
         by_id: dict[int, list[tuple[int, bytes]]] = {}
         for index, data in raw:
             try:
                 by_id.setdefault(schema_id_of(data), []).append((index, data))
             except Undecodable as error:
-                told[index] = ToldValue(error=error.reason)
+                told[index] = DecodedValue(error=error.reason)
         for schema_id, found in by_id.items():
             parts = await self._in_json(subject, schema_id, [data for _, data in found], reader)
             for (index, _), part in zip(found, parts, strict=True):
                 if isinstance(part, bytes):
-                    told[index] = ToldValue(part, schema_id=schema_id)
+                    told[index] = DecodedValue(part, schema_id=schema_id)
                 else:
-                    told[index] = ToldValue(schema_id=schema_id, error=_shown(part))
+                    told[index] = DecodedValue(schema_id=schema_id, error=_shown(part))
         return told
 
     async def _in_json(
@@ -310,9 +310,9 @@ def _unfit(code: str, topic: TopicSchemas, misfit: Misfit, **where: object) -> P
     return PayloadRefused(code, topic=str(topic.topic_id), **where, **named, reason=misfit.reason)
 
 
-def _joined(value: ToldValue, key: ToldValue) -> ToldValue:
+def _joined(value: DecodedValue, key: DecodedValue) -> DecodedValue:
     error = value.error or (f"the key: {key.error}" if key.error else None)
-    return ToldValue(value.value, key.value, value.schema_id, error)
+    return DecodedValue(value.value, key.value, value.schema_id, error)
 
 
 def _shown(misfit: Misfit) -> str:
@@ -330,7 +330,7 @@ def _live(state: State, schema_id: int, name: str, user: SchemaReader) -> Versio
 
     Raises `RegistryError` (40403), and `NotPermitted` if `user` may not use the subject.
     """
-    subject = state.meant(name)
+    subject = state.resolved(name)
     user.check(subject)
     for version in state.space(context_of(subject)).uses.get(schema_id, {}).values():
         if version.subject == subject and not version.is_deleted:
@@ -340,7 +340,7 @@ def _live(state: State, schema_id: int, name: str, user: SchemaReader) -> Versio
 
 def _latest(state: State, name: str, reader: SchemaReader) -> Version:
     """Return the latest version of a subject. Raises `RegistryError` (40401), `NotPermitted`."""
-    subject = state.meant(name)
+    subject = state.resolved(name)
     reader.check(subject)
     version = state.latest(subject)
     if version is None:

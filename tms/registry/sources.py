@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tms.core.services.schemas import SchemaReference, SubmittedSchema
 from tms.core.text.credentials import shortened
 from tms.core.values.schema_types import SCHEMA_TYPES, type_of
-from tms.registry.contracts import NOTHING, Contract, told_in_order
+from tms.registry.contracts import NOTHING, Contract, contract_in_order
 from tms.registry.questions.questions import InForm, NoSchema, Parsed, Source, TextInForm
 from tms.registry.state.knowledge import Knowledge
 from tms.registry.state.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
@@ -42,7 +42,7 @@ def schema_of(
     if size > limits.schema_bytes_max:
         reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
-    references = found_references(state, submitted.references)
+    references = resolved_references(state, submitted.references)
     normalize = _normalizes(state, subject, submitted)
     if normalize:
         references = tuple(sorted(set(references), key=_in_order))
@@ -78,11 +78,11 @@ def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
     references = tuple(
         replace(each, subject=resolved_in(each.subject, context)) for each in submitted.references
     )
-    metadata, rules = told_in_order(submitted.metadata, submitted.rule_set)
+    metadata, rules = contract_in_order(submitted.metadata, submitted.rule_set)
     return replace(submitted, references=references, metadata=metadata, rule_set=rules)
 
 
-def found_references(
+def resolved_references(
     state: State, references: tuple[SchemaReference, ...]
 ) -> tuple[SchemaReference, ...]:
     """Return references with their present versions. Raises `RegistryError` (42201)."""

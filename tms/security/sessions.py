@@ -97,7 +97,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_key) + len(self._by_certificate)
 
-    def known(self, header: bytes) -> Session | None:
+    def cached(self, header: bytes) -> Session | None:
         """Return the cached session of a value of Authorization if it is still valid."""
         session = self._by_key.get(key_of(header))
         if session is None or session.is_over(self._grants, self._clock.keys_ms()):
@@ -111,7 +111,7 @@ class Sessions:
         """
         credential = credential_of(header)
         spelled = header_of(credential)
-        known = self.known(spelled)
+        known = self.cached(spelled)
         if known is not None:
             return known
         key = key_of(spelled)

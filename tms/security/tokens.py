@@ -43,7 +43,7 @@ def new_token(
     return f"tms_{token_id}_{secret}", kept
 
 
-def kept_of_setting(text: str) -> KeptToken:
+def entry_of_setting(text: str) -> KeptToken:
     """Return the entry of a token in the settings, ID:SHA256:PRINCIPAL."""
     token_id, hashed, principal = text.split(":", 2)
     return KeptToken(token_id, bytes.fromhex(hashed), principal)

@@ -58,9 +58,9 @@ class AvroJson:
         """
         return self._value(parsed, self._schema, "")
 
-    def told(self, value: Any) -> Any:
+    def json_of(self, value: Any) -> Any:
         """Return a value as JSON. Raises `Undecodable`."""
-        return self._told(value, self._schema, "", {})
+        return self._json(value, self._schema, "", {})
 
     def _default_of(self, field: Any) -> Any:
         """Return the value of a field's default, unchanged if it has a wrong type.
@@ -155,9 +155,9 @@ class AvroJson:
 
     # To JSON.
 
-    def _told(self, value: Any, schema: Any, field: str, cached: _Known) -> Any:
+    def _json(self, value: Any, schema: Any, field: str, cached: _Known) -> Any:
         if isinstance(schema, list):
-            return self._told_in_union(value, schema, field, cached)
+            return self._json_in_union(value, schema, field, cached)
         described = self._described(schema)
         kind = described["type"]
         write = LOGICAL_WRITERS.get(f"{kind}-{described.get('logicalType')}")
@@ -168,13 +168,13 @@ class AvroJson:
         if not _fits(raw, described):
             raise Undecodable(f"{shown_value(value)} is not of type {_shown(described)}", field)
         if kind == "array":
-            return [self._told(each, described["items"], field, cached) for each in raw]
+            return [self._json(each, described["items"], field, cached) for each in raw]
         if kind == "map":
             values = described["values"]
-            return {key: self._told(each, values, field, cached) for key, each in raw.items()}
+            return {key: self._json(each, values, field, cached) for key, each in raw.items()}
         if kind in RECORDS:
             return {
-                each["name"]: self._told(
+                each["name"]: self._json(
                     raw[each["name"]] if each["name"] in raw else each["default"],
                     *(each["type"], each["name"], cached),
                 )
@@ -184,7 +184,7 @@ class AvroJson:
             return float(raw) if math.isfinite(raw) else None
         return raw.decode("latin-1") if kind in ("bytes", "fixed") else raw
 
-    def _told_in_union(self, value: Any, schema: list[Any], field: str, cached: _Known) -> Any:
+    def _json_in_union(self, value: Any, schema: list[Any], field: str, cached: _Known) -> Any:
         """Return a value by the first branch that it fits; `cached` has earlier results."""
         if isinstance(value, tuple) and len(value) == _PAIR:
             schema = [each for each in schema if self._name(each) == value[0]]
@@ -193,7 +193,7 @@ class AvroJson:
             place = id(value), id(branch)
             if place not in cached:
                 try:
-                    cached[place] = self._told(value, branch, field, cached)
+                    cached[place] = self._json(value, branch, field, cached)
                 except Undecodable as error:
                     cached[place] = error
             told = cached[place]

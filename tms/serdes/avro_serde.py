@@ -160,7 +160,7 @@ class AvroSerde(Serde):
     def to_json(self, value: Any) -> bytes:
         """Return Avro's JSON encoding of a value; null for a number that JSON lacks."""
         try:
-            return msgspec.json.encode((self._reader or self).json_form.told(value))
+            return msgspec.json.encode((self._reader or self).json_form.json_of(value))
         except RecursionError:
             raise Undecodable("it is nested too deeply") from None
         except UnicodeError as error:

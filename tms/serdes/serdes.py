@@ -25,7 +25,7 @@ class Serdes:
         self._schemas = schemas
         self._by_id: LRUCache[tuple[str, int], Serde] = LRUCache(kept_max)
 
-    def known(self, schema_id: int, subject: str = "") -> Serde | None:
+    def cached(self, schema_id: int, subject: str = "") -> Serde | None:
         """Return the serde of a schema's id, if it is cached."""
         return self._by_id.get((_context(subject), schema_id))
 
@@ -34,7 +34,7 @@ class Serdes:
 
         Raises `UnusableSchema`, and as `AsyncSchemas.schema`.
         """
-        known = self.known(schema_id, subject)
+        known = self.cached(schema_id, subject)
         if known is not None:
             return known
         version = await self._schemas().schema(schema_id, subject)
@@ -43,7 +43,7 @@ class Serdes:
     async def of_version(self, version: SchemaVersion, subject: str = "") -> Serde:
         """Return the serde of a version. Raises as `of_id`."""
         subject = subject or version.subject
-        known = self.known(version.id, subject)
+        known = self.cached(version.id, subject)
         if known is None:
             known = compiled(await self.source_of(version, subject))
             self._by_id[_context(subject), version.id] = known

@@ -147,7 +147,7 @@ def shares(limit: int, sizes: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def parts_wanted(size: int, least: int | None, cores: int) -> int:
+def parts_for(size: int, least: int | None, cores: int) -> int:
     """Return into how many partitions to split `size` bytes; 0 means an unknown size."""
     if size == 0:
         return least or cores

@@ -84,7 +84,7 @@ def without_arrow(url: str) -> CannotRun:
     )
 
 
-def told_plainly(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def without_own_trace(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Raise the method's own errors without their trace through this project.
 
     For methods that Spark calls on the driver, which shows the user the whole trace.

@@ -30,8 +30,8 @@ from tms.core.values.message import FIRST_ID, LAST_ID, first_id_at
 from tms.spark.offsets import Offset, Offsets, Standings, end_of
 from tms.spark.option_types import ReadOptions
 from tms.spark.option_values import ceiling_ms
-from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
-from tms.spark.prerequisites import told_plainly
+from tms.spark.plan import Loss, Plan, Range, packed, parts_for, plan
+from tms.spark.prerequisites import without_own_trace
 from tms.spark.rows import spark_rows
 from tms.spark.server import SparkServer
 from tms.spark.typed.names import AS_RAW
@@ -123,7 +123,7 @@ class ReadPlan:
         least = self.options.partitions_min
         spans = server.splits(ranges, -(-max(SPANS_FIRST, 2 * (least or 0)) // len(ranges)))
         size = sum(span.size for span in spans)
-        parts = parts_wanted(size, least, os.cpu_count() or 1)
+        parts = parts_for(size, least, os.cpu_count() or 1)
         if 2 * parts > max(SPANS_FIRST, len(spans)):
             spans = server.splits(ranges, -(-2 * parts // len(ranges)))
         of_topic = {one.topic: one for one in ranges}
@@ -179,7 +179,7 @@ class BatchReader(DataSourceReader):
         self.start = FIRST_ID
         self.end = LAST_ID
 
-    @told_plainly
+    @without_own_trace
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks' partitions. Raises `TopicNotFound`, `DataLost`, `CannotRun`."""
         options = self.reading.options

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from tms.core.errors import TmsError
-from tms.spark.prerequisites import told_plainly
+from tms.spark.prerequisites import without_own_trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class TmsDataSource(DataSource):
         """Return the name of the format."""
         return "tms"
 
-    @told_plainly
+    @without_own_trace
     def schema(self) -> StructType:
         """Return the columns of a reader without a user's schema.
 
@@ -100,7 +100,7 @@ class TmsDataSource(DataSource):
             return arrow_schema(schema)
         return typed_arrow_schema(schema, reader.columns())
 
-    @told_plainly
+    @without_own_trace
     def reader(self, schema: StructType) -> "BatchReader":
         """Return the reader of a batch. Raises `InvalidRequest`."""
         from tms.spark.options import batch_read  # noqa: PLC0415
@@ -124,7 +124,7 @@ class TmsDataSource(DataSource):
         except TmsError as error:
             return RefusedStream(error)
 
-    @told_plainly
+    @without_own_trace
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001
         """Return the writer of a batch. Raises `InvalidRequest`."""
         from tms.spark.option_values import refuse  # noqa: PLC0415
@@ -135,7 +135,7 @@ class TmsDataSource(DataSource):
             refuse("mode", "messages are appended, never overwritten", "overwrite")
         return BatchWriter(batch_write(self.options), schema.fieldNames())
 
-    @told_plainly
+    @without_own_trace
     def streamWriter(  # noqa: N802  Spark's name
         self,
         schema: StructType,

@@ -25,7 +25,7 @@ from tms.core.errors import TmsError, TopicNotFound
 from tms.spark.offsets import Offset, Offsets, read_back, written
 from tms.spark.option_types import ReadOptions
 from tms.spark.plan import latest, left, plan, shares
-from tms.spark.prerequisites import told_plainly
+from tms.spark.prerequisites import without_own_trace
 from tms.spark.reader import ReadPlan, standings_for
 from tms.spark.server import SparkServer
 from tms.spark.typed.schema import ReaderSchema
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return options.chosen(())
         return options.chosen({*self._server.topics(), *also})
 
-    @told_plainly
+    @without_own_trace
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  Spark's names, here and below
         """Return where a new stream starts. Raises `TopicNotFound`."""
         options = self._reading.options
@@ -89,13 +89,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(options.bytes_per_trigger)
         return ReadAllAvailable()
 
-    @told_plainly
+    @without_own_trace
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Record what is available now: this run stops there."""
         standings, _ = self._server.standings(self._topics({}), self._reading.options.isolation)
         self._target, _ = latest({}, standings)
 
-    @told_plainly
+    @without_own_trace
     def latestOffset(  # noqa: N802
         self, start: dict[str, str], limit: ReadLimit
     ) -> dict[str, str]:
@@ -164,7 +164,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the last known ends of topics, from which progress reports compute the lag."""
         return written(self._ends) if self._ends else None
 
-    @told_plainly
+    @without_own_trace
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return the partitions of a batch's tasks. Raises `DataLost`."""
         begin, finish = read_back(start), read_back(end)
@@ -199,12 +199,12 @@ class RefusedStream(DataSourceStreamReader):
         """Raise `error` on the first call."""
         self._error = error
 
-    @told_plainly
+    @without_own_trace
     def initialOffset(self) -> NoReturn:  # noqa: N802
         """Raise it."""
         raise self._error
 
-    @told_plainly
+    @without_own_trace
     def latestOffset(  # noqa: N802
         self,
         start: dict[str, str],  # noqa: ARG002

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from tms.core.errors import TooLarge
 from tms.core.services.commits import NOTHING, CommitRequest
 from tms.core.services.messaging import AllPublished, Published, RollbackRange
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.message import MessageBlock
 
 MESSAGES_A_STEP = 2_000
@@ -39,7 +39,7 @@ class PublishRequest(NamedTuple):
 
     write_pointer: int | None
     payloads: Sequence[bytes]
-    values: Mapping[int, GivenValue] = MappingProxyType({})
+    values: Mapping[int, ValueToEncode] = MappingProxyType({})
     """By their indexes among the payloads, messages still to be encoded by schemas."""
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from tms.core.errors import InvalidRequest
 from tms.core.services.messaging import AllPublished, Published, RollbackRange
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.message import MessageBlock, check_start_ms, parse_id
 from tms.wire.bodies import (
     MESSAGES_A_STEP,
@@ -41,10 +41,10 @@ from tms.wire.json_messages import (
     GivenPayload,
     are_all_text,
     encode_rows,
-    given_bodies,
-    given_of,
-    given_payloads,
-    given_values,
+    json_of_body,
+    message_bodies,
+    payload_bodies,
+    values_to_encode,
 )
 from tms.wire.json_ranges import IsolationName
 from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies
@@ -215,14 +215,14 @@ class JsonFormat:
         _check_names(body, messages)
         told = value.transactionWritePointer
         pointer = None if told is None else _pointer_of(told)
-        values: dict[int, GivenValue] = {}
+        values: dict[int, ValueToEncode] = {}
         bodies: list[bytes] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
             given = messages[start : start + MESSAGES_A_STEP]
-            some = given_bodies(given)
-            found = given_values(given)
+            some = message_bodies(given)
+            found = values_to_encode(given)
             values.update({start + index: value for index, value in found.items()})
             bodies += some
         return PublishRequest(pointer, bodies, values)
@@ -231,7 +231,7 @@ class JsonFormat:
         """Return the body of a publish to several topics, for the client; bytes as text."""
         carried, topics = request.carried, request.topics.items()
         told = {
-            "topics": {name: [*map(given_of, bodies)] for name, bodies in topics},
+            "topics": {name: [*map(json_of_body, bodies)] for name, bodies in topics},
             "owner": request.owner,
             "sequence": request.sequence,
             "advances": advances_bodies(carried.advances),
@@ -245,7 +245,7 @@ class JsonFormat:
         count = sum(map(len, value.topics.values()))
         if count > messages_max:
             raise too_many_messages(count, messages_max)
-        topics = {name: given_payloads(messages) for name, messages in value.topics.items()}
+        topics = {name: payload_bodies(messages) for name, messages in value.topics.items()}
         carried = commit_request_of(value.advances, (), value.acks)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 

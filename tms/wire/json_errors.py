@@ -34,7 +34,7 @@ class ErrorBody(msgspec.Struct):
     error: ProblemBody
 
 
-def told_number(name: str, value: int) -> int | str:
+def number_in_json(name: str, value: int) -> int | str:
     """Return a number of a detail as JSON."""
     is_safe = abs(value) <= JSON_INTEGER_MAX and not name.endswith(_IDS)
     return value if is_safe else str(value)

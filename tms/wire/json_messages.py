@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.frame import FramedBody, bodies_of, encode_body, read_frame
 from tms.core.values.message import Message, MessageBlock, published_ms
 from tms.wire.json_fields import (
@@ -115,14 +115,14 @@ def are_all_text(messages: Sequence[Any]) -> bool:
     return all(type(message) is str for message in messages)
 
 
-def given_bodies(messages: Sequence[Any]) -> list[bytes]:
+def message_bodies(messages: Sequence[Any]) -> list[bytes]:
     """Return the message bodies in a request. Raises `InvalidRequest`."""
     if are_all_text(messages):
         return [bytes_of(message) for message in messages]
     return bodies_of([_body_of(message) for message in messages])
 
 
-def given_of(body: bytes) -> JsonBytes | dict[str, Any]:
+def json_of_body(body: bytes) -> JsonBytes | dict[str, Any]:
     """Return the JSON value for a message body in a request."""
     if type(body) is not FramedBody:
         return json_of(body)
@@ -137,16 +137,16 @@ def given_of(body: bytes) -> JsonBytes | dict[str, Any]:
     return given
 
 
-def given_payloads(messages: Sequence[Any]) -> list[bytes]:
+def payload_bodies(messages: Sequence[Any]) -> list[bytes]:
     """Return message bodies, without accepting values. Raises `InvalidRequest`."""
-    if given_values(messages):
+    if values_to_encode(messages):
         raise InvalidRequest(
             "invalid_body", format="json", expected="values are published to one topic at a time"
         )
-    return given_bodies(messages)
+    return message_bodies(messages)
 
 
-def given_values(messages: Sequence[Any]) -> dict[int, GivenValue]:
+def values_to_encode(messages: Sequence[Any]) -> dict[int, ValueToEncode]:
     """Return the messages of a request that are values, by their indexes.
 
     Raises `InvalidRequest`.
@@ -158,7 +158,7 @@ def given_values(messages: Sequence[Any]) -> dict[int, GivenValue]:
     }
 
 
-def _value_of(message: GivenBody) -> GivenValue:
+def _value_of(message: GivenBody) -> ValueToEncode:
     forms = message.base64, message.bytes, message.payload, message.value
     given = [form for form in forms if form is not msgspec.UNSET]
     is_tombstone = given == [None]
@@ -169,7 +169,7 @@ def _value_of(message: GivenBody) -> GivenValue:
             format="json",
             expected="value, or payload null; key or keyValue; and headers",
         )
-    return GivenValue(
+    return ValueToEncode(
         None if isinstance(message.value, msgspec.UnsetType) else bytes(message.value),
         None if message.key is None else bytes_of(message.key),
         None if isinstance(message.keyValue, msgspec.UnsetType) else bytes(message.keyValue),

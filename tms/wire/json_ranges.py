@@ -82,12 +82,12 @@ class ReachBody(msgspec.Struct):
     bytes: Count
 
 
-def encode_asked(names: Collection[str], isolation: Isolation) -> bytes:
+def encode_ranges_request(names: Collection[str], isolation: Isolation) -> bytes:
     """Return the body that requests the ranges of topics."""
     return encode({"topics": list(names), "isolation": isolation})
 
 
-def decode_asked(body: bytes) -> tuple[list[str], Isolation]:
+def decode_ranges_request(body: bytes) -> tuple[list[str], Isolation]:
     """Return the requested topics, and which messages count."""
     asked = decode(RangesAskedBody, body)
     return asked.topics, Isolation(asked.isolation)

@@ -20,7 +20,7 @@ class StepBody(msgspec.Struct, forbid_unknown_fields=True):
     step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
 
 
-def told_bounds(bounds: Bounds | CleanupState) -> dict[str, Any]:
+def bounds_record(bounds: Bounds | CleanupState) -> dict[str, Any]:
     """Return a state with bounds, and the invalid list, as values for JSON."""
     told: dict[str, Any] = msgspec.to_builtins(bounds)
     for bound in told["bounds"]:

@@ -37,7 +37,7 @@ class Shares:
         return 0 if sharer is None else self._by_sharer.get(sharer, 0)
 
     @property
-    def are_any_known(self) -> bool:
+    def has_named(self) -> bool:
         """Whether a caller with a name has any."""
         return bool(self._by_sharer)
 

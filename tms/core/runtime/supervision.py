@@ -49,24 +49,24 @@ class _Failures:
     """The failures of one task; a minute of work without a failure ends them."""
 
     name: str
-    told: Failing | None = None
+    latest: Failing | None = None
     failed_ms: int = 0
     """By the steady clock, like the next one."""
     logged_ms: int = 0
 
     @property
     def is_well(self) -> bool:
-        return self.told is None or _clock.steady_ms() - self.failed_ms > WELL_AFTER_MS
+        return self.latest is None or _clock.steady_ms() - self.failed_ms > WELL_AFTER_MS
 
     def add(self, error: BaseException) -> float:
         """Record a failure; return the seconds until the work is called again."""
         now_ms = _clock.steady_ms()
         since_ms, times = _clock.now_ms(), 0
-        if self.told is not None and not self.is_well:
-            since_ms, times = self.told.since_ms, self.told.times
+        if self.latest is not None and not self.is_well:
+            since_ms, times = self.latest.since_ms, self.latest.times
         reason = without_credentials(f"{type(error).__name__}: {error}".removesuffix(": "))
         reason = reason[:_REASON_CHARS_MAX]
-        self.failed_ms, self.told = now_ms, Failing(self.name, since_ms, times + 1, reason)
+        self.failed_ms, self.latest = now_ms, Failing(self.name, since_ms, times + 1, reason)
         if times == 0:
             self.logged_ms = now_ms
             traceback = None if isinstance(error, Unavailable) else error
@@ -83,7 +83,7 @@ _failing: set[_Failures] = set()
 
 def failing() -> Sequence[Failing]:
     """Return the failing supervised tasks of this process by their names."""
-    return sorted(each.told for each in _failing.copy() if each.told and not each.is_well)
+    return sorted(each.latest for each in _failing.copy() if each.latest and not each.is_well)
 
 
 def supervised(

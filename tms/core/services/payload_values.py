@@ -12,7 +12,7 @@ from tms.core.values.topic_schemas import TopicSchemas
 
 
 @dataclass(frozen=True, slots=True)
-class GivenValue:
+class ValueToEncode:
     """A message to publish, whose payload is given as JSON."""
 
     value: bytes | None
@@ -24,7 +24,7 @@ class GivenValue:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldValue:
+class DecodedValue:
     """A decoded message."""
 
     value: bytes | None = None
@@ -55,7 +55,7 @@ class PayloadValues(Protocol):
     async def encoded(
         self,
         topic: TopicSchemas,
-        values: Mapping[int, GivenValue],
+        values: Mapping[int, ValueToEncode],
         *,
         caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
@@ -66,9 +66,9 @@ class PayloadValues(Protocol):
         """
         ...
 
-    async def told(
+    async def decoded(
         self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
-    ) -> list[ToldValue]:
+    ) -> list[DecodedValue]:
         """Return the values of messages."""
         ...
 

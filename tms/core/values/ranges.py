@@ -19,7 +19,7 @@ TOPICS_MAX = 10_000
 """The most topics in one request."""
 
 
-def check_topics_asked(count: int) -> None:
+def check_topics_count(count: int) -> None:
     """Raise `TooLarge` (too_many_topics) for more than `TOPICS_MAX` topics."""
     if count > TOPICS_MAX:
         raise TooLarge("too_many_topics", count=count, topics_max=TOPICS_MAX)

@@ -205,7 +205,7 @@ class State:
         """Return the compatibility level in effect for a subject or scope."""
         return self.config(subject).compatibility or LEVEL_DEFAULT
 
-    def meant(self, name: str) -> str:
+    def resolved(self, name: str) -> str:
         """Return the subject behind a name: the target of its alias, or itself."""
         subject = qualified(name)
         written = self.configs.get(subject)

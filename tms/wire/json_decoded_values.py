@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from tms.core.services.payload_values import ToldValue
+from tms.core.services.payload_values import DecodedValue
 from tms.core.values.message import Message
 from tms.wire.json_fields import COUNT, MessageIdText, described_by, reference
 from tms.wire.json_values import JsonBytes, encode, json_of
@@ -43,13 +43,13 @@ class DecodedBody(msgspec.Struct, omit_defaults=True):
     ] = msgspec.UNSET
 
 
-def encode_told(messages: Sequence[Message], decoded: Sequence[ToldValue]) -> bytes:
+def encode_decoded(messages: Sequence[Message], decoded: Sequence[DecodedValue]) -> bytes:
     """Return the elements of the answer's array, without its brackets."""
     rows = [_row(message, value) for message, value in zip(messages, decoded, strict=True)]
     return encode(rows)[1:-1]
 
 
-def _row(message: Message, decoded: ToldValue) -> DecodedBody:
+def _row(message: Message, decoded: DecodedValue) -> DecodedBody:
     row = DecodedBody(message.id.hex())
     if message.is_tombstone:
         row.value = None
