@@ -84,7 +84,7 @@ class ForwardKeys:
     async def _renew(self) -> None:
         try:
             await self._bring_up_to_date()
-        except ValueUnreadable as error:  # until it is changed it stays so
+        except ValueUnreadable as error:  # it is read again after a change
             _log.warning("cannot renew the keys for forwarded requests: %s", error)
 
     async def _bring_up_to_date(self) -> None:

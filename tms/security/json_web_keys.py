@@ -41,7 +41,7 @@ UNKNOWN_EVERY_MS = 30_000
 _REDIRECTS_MAX = 3
 _OK, _REDIRECTED = 200, (301, 302, 303, 307, 308)
 _FIELDS = b"accept: application/json\r\naccept-encoding: identity\r\n"
-"""Without compression: a body is as long as it looks."""
+"""No compression, so that a body is as long as its bytes."""
 _RSA_BITS_MIN = 2048
 _HTTPS = "https://"
 _OLDEST = float("-inf")
@@ -148,7 +148,7 @@ class WebKeys:
             self._tls = ssl.create_default_context(cafile=ca_file or None)
 
     async def open(self) -> None:
-        """Have the keys. Raises `KeysUnreadable` and `OSError` for a file, not for an URL."""
+        """Read the keys. Raises `KeysUnreadable` and `OSError` for a file, not for a URL."""
         if self._tls is None:
             self._keys = keys_of(self._file.read())
             return

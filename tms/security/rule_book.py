@@ -14,7 +14,7 @@ from tms.security.resources import ACTIONS_OF, Action, Kind, Resource
 from tms.security.rules import ANY, OWN, Effect, Identity, Rule, is_topic_of_service
 
 SOME = "*"
-"""In place of a subscription's name: whether any subscription would be allowed."""
+"""Stands for a subscription's name if the question is whether any one is allowed."""
 
 _by_id = attrgetter("id")
 

@@ -38,7 +38,7 @@ def resources_of(
 
 
 def referring(tree: Json, *, is_named: bool = False) -> Iterator[Json]:
-    """Yield the schemas within a schema that have references; `is_named` if by names."""
+    """Yield the schemas in a value that have references; `is_named` for a map of schemas."""
     if isinstance(tree, list):
         for each in tree:
             yield from referring(each)

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def deadline(seconds: Duration | None) -> AbstractContextManager[None]:
-    """Give all calls of the block this time together, in seconds or as `"2s"`; None sets no bound.
+    """Limit the total time of all calls in the block, in seconds or as `"2s"`; None for no limit.
 
         with tms.deadline(2):
             topic.publish(b"…")

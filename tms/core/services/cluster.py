@@ -106,7 +106,7 @@ class ClusterState:
     """The token of the leader, greater than those of all earlier leaders."""
     instances: Sequence[Instance] = ()
     by: ShardBy | None = None
-    """The rule by which topics are in shards; None if the store has one."""
+    """The rule by which topics are in shards; None if the store has only one."""
     shards: Sequence[ShardState] = ()
     """The shards in order, if the store has several."""
 

@@ -125,7 +125,7 @@ class JointWrite(Carried):
             part.on_queued()
 
     def check(self, write_pointers: Collection[int]) -> None:
-        """Raise what the check of a part raises."""
+        """Raise the first error of a part's check."""
         for part in self._parts:
             part.check(write_pointers)
 

@@ -20,7 +20,7 @@ class Turns:
     def __init__(self, count: int) -> None:
         self._shares = Shares(count)
         self._waiting: OrderedDict[str | None, Waiting] = OrderedDict()
-        """By caller; the last one to have a turn is last. Callers without waiters are absent."""
+        """By caller; the last one to have a turn is last. It has only callers that wait."""
 
     @asynccontextmanager
     async def turn(self, sharer: str | None) -> AsyncIterator[None]:

@@ -103,7 +103,7 @@ class MembersElection:
                     async with asyncio.timeout(self._session_ms / MS_PER_S):
                         await self._announce()
                         await self._read()
-            except (TmsError, TimeoutError) as error:  # others are told by `supervised`
+            except (TmsError, TimeoutError) as error:  # `supervised` logs the others
                 _log.info("the topic of the members is unreachable: %s", error or "no answer")
             finally:
                 tell(self._elected())
