@@ -90,7 +90,7 @@ def delete_subject(state: State, name: str, *, permanent: bool) -> Decided[list[
     check_writable(state, subject)
     versions = state.versions(subject, deleted=True) if permanent else live
     for version in versions:
-        _check_unreferenced(state, version, besides=subject)
+        _check_unreferenced(state, version, except_from=subject)
     numbers = [version.number for version in versions]
     if any(state.referrers(version) for version in versions):
         # Versions that refer to others of the subject go first: a crash may come between two parts.
@@ -108,9 +108,9 @@ def check_writable(state: State, subject: str) -> None:
         raise RegistryError(NOT_PERMITTED, reason=reason)
 
 
-def _check_unreferenced(state: State, version: Version, besides: str | None = None) -> None:
-    """Raise `RegistryError` (42206) if a version outside `ignored` refers to one of these."""
-    if any(each.subject != besides for each in state.referrers(version)):
+def _check_unreferenced(state: State, version: Version, except_from: str | None = None) -> None:
+    """Raise `RegistryError` (42206) if a version refers to one, except from a subject."""
+    if any(each.subject != except_from for each in state.referrers(version)):
         raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
 
 

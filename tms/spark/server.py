@@ -276,7 +276,7 @@ class SparkServer:
             topic=home,
         )
         try:
-            # If its answer is lost, it is in the way of the next one, which reports the same.
+            # If the answer is lost, the repeated call raises `OwnerBusy`: the result is the same.
             started = self._repeated(self._transactions.start, request)
         except OwnerBusy:  # which is raised only if the sequence is not committed
             return

@@ -88,7 +88,7 @@ class AvroReader:
         body, at = self._body, self._at
         try:
             byte = body[at]
-            if byte < MORE_FOLLOWS:  # most of them, and in any bound
+            if byte < MORE_FOLLOWS:  # most numbers, within any bound
                 self._at = at + 1
                 return (byte >> 1) ^ -(byte & 1)
             while byte >= MORE_FOLLOWS:

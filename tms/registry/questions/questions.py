@@ -106,7 +106,7 @@ class Incompatibility:
     kind: str
     """The name in Avro's Java library."""
     path: str
-    """The place in the reader."""
+    """Where it is in the reader's schema."""
     message: str
 
 
