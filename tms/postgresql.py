@@ -6,9 +6,9 @@
         connection.execute("INSERT INTO orders …")
         topic.publish(b"…", tx)
 
-It is a two-phase commit whose coordinator is TMS. The rows are prepared (`PREPARE TRANSACTION`)
-before TMS commits, and TMS's durable commit is the decision: rows and messages are both kept if it
-happened, neither if it did not. What is left by a crash or a lost connection:
+It is a two-phase commit with TMS as the coordinator. The rows are prepared (`PREPARE TRANSACTION`)
+before TMS commits, and TMS's durable commit is the decision: if it happened, both rows and messages
+are kept, otherwise neither. After a crash or a lost connection:
 
 | it happens | rows | messages |
 | --- | --- | --- |
@@ -17,20 +17,19 @@ happened, neither if it did not. What is left by a crash or a lost connection:
 | after TMS has committed | prepared; `recover` commits | seen |
 | after the rows are committed | there | seen |
 
-A crash of PostgreSQL or of TMS changes nothing in that: both keep their part on disk.
+A crash of PostgreSQL or TMS does not change this: both keep their part on disk.
 
-What is not promised. For a moment, and until `recover` after a crash, a reader may see the messages
-and not yet the rows; never the rows without the messages. Prepared rows hold their locks until they
-are decided. And `recover` must be run before TMS forgets the transaction, which it does after
-200,000 later ones: what it has forgotten is reported as
-`unknown`, and left to a person, never guessed.
+Limits: For a moment, or after a crash until `recover`, a reader may see the messages before the
+rows, but never the rows without the messages. Prepared rows hold their locks until they are
+decided. `recover` must run before TMS forgets the transaction, after 200,000 later ones: a
+forgotten one is reported as `unknown` and left for a person to decide, never guessed.
 
-If several programs join one transaction, the rows of one of them can be in it: the first that
-prepares. Another's commit raises `RuntimeError`, and leaves the first one's rows as they are.
+If several programs join one transaction, only the first that prepares can have rows in it.
+Another's commit raises `RuntimeError`, and does not affect the rows of the first.
 
 Needs the package's extra `postgresql`, and PostgreSQL's setting `max_prepared_transactions` above
 zero. A session that has used temporary tables in the transaction cannot prepare it, and neither can
-a connection in pipeline mode, because nothing waits for its answers there.
+a connection in pipeline mode, because it does not wait for answers.
 """
 
 import asyncio
@@ -57,14 +56,14 @@ from tms.core.values.transaction import Transaction
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 _PREPARED = "PREPARE TRANSACTION"
 BUSY_S_MAX = 10.0
-"""How long a prepared transaction is waited for that another session is just about to end."""
+"""How long to wait for a prepared transaction that another session is ending."""
 _BUSY_LOOK_S = 0.05
 
 Result = TypeVar("Result")
 
 
 class PostgresqlParticipant:
-    """The part of one connection in a transaction. Use the connection as usual in the meantime.
+    """One connection's part in a transaction. Use the connection as usual in the meantime.
 
     But do not commit or roll back: that ends the transaction with an error.
     """
@@ -73,8 +72,8 @@ class PostgresqlParticipant:
         """Take part with `connection`, which must not be in autocommit mode.
 
         `name` is part of the names under which transactions are prepared (`tms:NAME:ID`). It must
-        be another for each TMS store, and for each database, that uses the same PostgreSQL server:
-        `recover` ends what it finds under its name. Raises `ValueError`.
+        differ between all TMS stores and databases that use the same PostgreSQL server: `recover`
+        ends every transaction under its name. Raises `ValueError`.
         """
         if not _NAME.fullmatch(name):
             raise ValueError("a name must have 1 to 100 letters, digits, _, - or dots")
@@ -86,7 +85,7 @@ class PostgresqlParticipant:
         self._may_be_prepared = False
 
     def start(self, tx: Transaction) -> None:
-        """Begin. Raises `RuntimeError` where PostgreSQL or the connection cannot take part."""
+        """Begin. Raises `RuntimeError` if PostgreSQL or the connection cannot take part."""
         connection = self._connection
         self._has_begun = False
         self._check_waits_for_answers()
@@ -95,23 +94,23 @@ class PostgresqlParticipant:
         self._transaction_id = tx.transaction_id
         self._has_begun, self._is_ending, self._may_be_prepared = True, False, False
         self._check_server_prepares()
-        # It is gone at the end where the connection was committed meanwhile.
+        # After a commit of the connection it does not exist any more.
         connection.execute("SAVEPOINT tms")
 
     def update(self, tx: Transaction) -> None:
-        """Do nothing: to the database it is one transaction."""
+        """Do nothing: for the database it is one transaction."""
 
     def changes(self) -> tuple[bytes, ...]:
-        """Return nothing: PostgreSQL sees to conflicts itself."""
+        """Return nothing: PostgreSQL detects conflicts itself."""
         self._is_ending = True
         return ()
 
     def persist(self) -> None:
         """Prepare the rows, unless it is for a checkpoint.
 
-        Raises `RuntimeError` if the connection was committed or rolled back meanwhile, is in
-        pipeline mode, or if another program has prepared its rows of the same transaction; and what
-        PostgreSQL raises, a violated deferred constraint above all.
+        Raises `RuntimeError` if the connection was committed or rolled back in the meantime, is in
+        pipeline mode, or if another program has prepared its rows of the same transaction; and
+        PostgreSQL's errors, such as a violated deferred constraint.
         """
         if not self._is_ending:
             return
@@ -130,7 +129,7 @@ class PostgresqlParticipant:
         try:
             done = self._connection.execute(SQL("PREPARE TRANSACTION {}").format(gid))
         except errors.DuplicateObject:
-            self._may_be_prepared = False  # those rows are another's
+            self._may_be_prepared = False  # those rows belong to another program
             raise RuntimeError(
                 "another program has joined the transaction and prepared its rows"
             ) from None
@@ -143,7 +142,7 @@ class PostgresqlParticipant:
             raise RuntimeError(f"PostgreSQL did not prepare the rows: {done.statusmessage}")
 
     def post_commit(self) -> None:
-        """Commit the prepared rows. Where this fails, `recover` does so later."""
+        """Commit the prepared rows. If this fails, `recover` does so later."""
         self._decide("COMMIT", self._transaction_id)
 
     def rollback(self) -> None:
@@ -157,10 +156,10 @@ class PostgresqlParticipant:
             self._decide("ROLLBACK", self._transaction_id)
 
     def recover(self, outcomes: KnownOutcomes) -> Recovered:
-        """Commit or roll back what was left prepared by crashes and lost connections.
+        """Commit or roll back what crashes and lost connections left prepared.
 
-        Return what became of it. `outcomes` is `client.transactions`. Run it when a program starts,
-        and again while something is in progress. Any number of programs may run it at once. The
+        Return the outcomes. `outcomes` is `client.transactions`. Run it when a program starts, and
+        again while a transaction is in progress. Any number of programs may run it at once. The
         connection must be idle. Raises `RuntimeError` if PostgreSQL or the connection cannot take
         part, and `psycopg.errors.ObjectNotInPrerequisiteState` if another session takes longer than
         10 s to end one of them.
@@ -187,7 +186,7 @@ class PostgresqlParticipant:
         )
 
     def recovery(self) -> Recover:
-        """Return what does the same as `recover` by a connection of its own, made like this one.
+        """Return a function like `recover` that uses a connection of its own, made like this one.
 
         A group's worker runs it, so this connection may be in use at that time.
         """
@@ -224,7 +223,7 @@ class PostgresqlParticipant:
             raise RuntimeError("set max_prepared_transactions in postgresql.conf, and restart it")
 
     def _decide(self, verb: LiteralString, transaction_id: int) -> None:
-        """End what is prepared; where there is nothing, another has, or it never was."""
+        """End a prepared transaction, if no other session did and it was prepared at all."""
         statement = SQL(f"{verb} PREPARED {{}}").format(Literal(self._gid(transaction_id)))
         give_up_at = monotonic() + BUSY_S_MAX
         self._connection.autocommit = True  # it cannot be run within a transaction
@@ -236,7 +235,7 @@ class PostgresqlParticipant:
                 self._connection.autocommit = False
 
     def _is_decided(self, statement: Composed, *, is_last: bool) -> bool:
-        """End it, and return whether it is ended; False while another session does so."""
+        """End it, and return whether it has ended; False while another session is ending it."""
         try:
             self._connection.execute(statement)
         except errors.UndefinedObject:
@@ -249,19 +248,19 @@ class PostgresqlParticipant:
 
 
 class AsyncPostgresqlParticipant(PostgresqlParticipant):
-    """The same for a connection of asyncio's, in a transaction of `tms.aio`.
+    """The same for an asyncio connection, in a transaction of `tms.aio`.
 
     `recover` is for programs with an ordinary connection: run it when the program starts.
     """
 
     def __init__(self, connection: AsyncConnection[Any], name: str) -> None:
-        """Take part with `connection`, in the event loop that runs. Raises as its base."""
+        """Take part with `connection`, in the running event loop. Raises as its base class."""
         as_threads_use_it: Any = _FromThreads(connection, asyncio.get_running_loop())
         super().__init__(as_threads_use_it, name)
 
 
 class _Answer(NamedTuple):
-    """The answer to a statement, read to its end."""
+    """The complete answer to a statement."""
 
     statusmessage: str | None
     rows: list[Any]
@@ -274,7 +273,7 @@ class _Answer(NamedTuple):
 
 
 class _FromThreads:
-    """A connection of an event loop, as a thread uses it: `tms.aio` calls participants in one."""
+    """An event loop's connection for use in a thread: `tms.aio` calls participants in one."""
 
     def __init__(self, connection: AsyncConnection[Any], loop: asyncio.AbstractEventLoop) -> None:
         self._connection = connection

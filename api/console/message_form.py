@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from api.console.typed import pairs_of
 from api.console.visit import Visit
 from tms.core.errors import InvalidRequest, SchemasUnavailable
-from tms.core.services.payload_values import GivenValue, no_registry
+from tms.core.services.payload_values import ValueToEncode, no_registry
 from tms.core.values.frame import bodies_of, encode_body
 from tms.core.values.topic import TopicId
 from tms.core.values.topic_schemas import schemas_of
@@ -28,12 +28,12 @@ async def body_of(visit: Visit, topic_id: TopicId) -> bytes:
     elif kind == "hex":
         payload = _hex(form.get("payload", ""))
     elif kind == "value":
-        return await _encoded(visit, topic_id, GivenValue(payload, key, None, headers))
+        return await _encoded(visit, topic_id, ValueToEncode(payload, key, None, headers))
     [body] = bodies_of([encode_body(payload, key, headers)])
     return body
 
 
-async def _encoded(visit: Visit, topic_id: TopicId, given: GivenValue) -> bytes:
+async def _encoded(visit: Visit, topic_id: TopicId, given: ValueToEncode) -> bytes:
     """Return the body of a value, by the latest schema of its topic."""
     messaging = visit.services.messaging
     if messaging.values is None:

@@ -19,7 +19,7 @@ from api.console.shown import payload as as_text
 from api.console.times import time_of
 from api.console.visit import Answer, Done, ShownPage, Visit, place
 from tms.core.errors import TopicNotFound
-from tms.core.services.payload_values import ToldValue
+from tms.core.services.payload_values import DecodedValue
 from tms.core.values.message import FIRST_ID, Message, first_id_at, parse_id
 from tms.core.values.reading import Isolation
 from tms.core.values.topic import TopicMetadata
@@ -109,7 +109,7 @@ async def _shown(
     fates: Sequence[MessageFate],
     form: Form,
 ) -> list[ListedMessage]:
-    told: Sequence[ToldValue | None] = [None] * len(found)
+    told: Sequence[DecodedValue | None] = [None] * len(found)
     if form is Form.SCHEMA:
         schemas = schemas_of(topic.id, topic.properties)
         values = visit.services.messaging.values

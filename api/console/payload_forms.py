@@ -9,7 +9,7 @@ import msgspec
 from api.console.shown import payload as as_text
 from api.console.shown import text
 from tms.core.errors import SchemasUnavailable
-from tms.core.services.payload_values import PayloadValues, ToldValue, no_registry
+from tms.core.services.payload_values import DecodedValue, PayloadValues, no_registry
 from tms.core.values.caller import Caller
 from tms.core.values.message import Message
 from tms.core.values.topic_schemas import TopicSchemas
@@ -46,16 +46,16 @@ class SchemaForm:
         self._schemas = schemas
         self._caller = caller
 
-    async def told(self, messages: Sequence[Message]) -> list[ToldValue]:
+    async def told(self, messages: Sequence[Message]) -> list[DecodedValue]:
         """Return what messages say; those that are too large say why they are not decoded."""
         if self._values is None:
-            return [ToldValue(error=no_registry())] * len(messages)
+            return [DecodedValue(error=no_registry())] * len(messages)
         small = [each for each in messages if len(each.payload) <= _DECODED_BYTES_MAX]
         try:
-            told = iter(await self._values.told(self._schemas, small, caller=self._caller))
+            told = iter(await self._values.decoded(self._schemas, small, caller=self._caller))
         except SchemasUnavailable as error:
-            return [ToldValue(error=str(error))] * len(messages)
-        too_large = ToldValue(
+            return [DecodedValue(error=str(error))] * len(messages)
+        too_large = DecodedValue(
             error=f"larger than {_DECODED_BYTES_MAX:,} bytes: save the payload to see it"
         )
         return [
@@ -68,7 +68,7 @@ def shown_payload(
     message: Message,
     form: Form,
     chars_max: int,
-    told: ToldValue | None = None,
+    told: DecodedValue | None = None,
     *,
     indent: int = 0,
 ) -> str:

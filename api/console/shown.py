@@ -66,7 +66,7 @@ def moment(ms: float | None) -> str:
 
 def text(value: str) -> str:
     """Return a text in which all can be seen."""
-    return printable(value, kept="\n\t")
+    return printable(value, allowed="\n\t")
 
 
 def prose(value: str) -> Markup:

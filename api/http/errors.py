@@ -18,7 +18,7 @@ from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
 from tms.core.services.cluster import LEADER
 from tms.core.text.credentials import shortened
 from tms.security.forwards import BOOT_HEADER
-from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
+from tms.wire.json_errors import ErrorBody, ProblemBody, number_in_json
 
 RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
@@ -89,7 +89,7 @@ def _json_of(value: Any, name: str) -> Any:
     if isinstance(value, list | tuple):
         return [_json_of(each, name) for each in value]
     if isinstance(value, int) and not isinstance(value, bool):
-        return told_number(name, value)
+        return number_in_json(name, value)
     is_finite = isinstance(value, float) and math.isfinite(value)
     if value is None or isinstance(value, bool) or is_finite:
         return value

@@ -27,6 +27,7 @@ from tms.wire.json_bodies import (
     PublishedAllBody,
     RollbackBody,
 )
+from tms.wire.json_decoded_values import DecodedBody
 from tms.wire.json_errors import ErrorBody
 from tms.wire.json_fields import (
     BASE64_TEXT,
@@ -41,7 +42,6 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_ids import POINTER
 from tms.wire.json_messages import MessageBody
-from tms.wire.json_told_values import DecodedBody
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.media_types import (
     ARROW_TYPE,

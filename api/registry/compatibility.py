@@ -27,7 +27,7 @@ class CompatibilityHandlers(Handlers):
         submitted = submitted_of(exchange, request, subject)
         look: Look[list[str]] = partial(
             lookup.why_unfit,
-            given=subject,
+            name=subject,
             token=exchange.names.get("version"),
             submitted=submitted,
         )

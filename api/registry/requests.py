@@ -220,7 +220,7 @@ async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown
     if not wanted:
         return Shown(text)
     reader_of(exchange).check_references(registry.state, schema.references)
-    look = partial(lookup.tags_in, schema=schema, wanted=wanted)
+    look = partial(lookup.tags_in, schema=schema, requested=wanted)
     return Shown(text, tags_body(await asyncio.create_task(registry.answer(look))))
 
 

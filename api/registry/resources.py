@@ -80,7 +80,7 @@ def _resource(registry: Registry, operation: Operation, names: Mapping[str, str]
     """Return what an operation is done to. Raises `RegistryError` (42208)."""
     given = in_context(names, names.get("subject", ""))
     has_alias = operation.action is Action.READ and operation.name not in _OF_ITS_NAME
-    subject = registry.state.meant(given) if has_alias else qualified(given)
+    subject = registry.state.resolved(given) if has_alias else qualified(given)
     return subject_resource(subject or None)
 
 
@@ -119,7 +119,7 @@ def readable(
 
     def look_if_allowed(known: S) -> A:
         state = known if isinstance(known, State) else known.state
-        subject = state.meant(given)
+        subject = state.resolved(given)
         exchange.check_access(Action.READ, subject_resource(subject or None))
         reader = reader_of(exchange)
         if submitted is not None:

@@ -59,7 +59,7 @@ class SubjectHandlers(Handlers):
         submitted = submitted_of(exchange, request, subject)
         look = partial(
             lookup.same,
-            given=subject,
+            name=subject,
             submitted=submitted,
             deleted=flag(exchange, "deleted"),
         )
@@ -81,7 +81,7 @@ class SubjectHandlers(Handlers):
         subject = subject_of(exchange)
         look = partial(
             lookup.versions,
-            given=subject,
+            name=subject,
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )

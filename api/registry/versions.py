@@ -26,7 +26,7 @@ from api.registry.requests import (
 from api.registry.resources import readable, reader_of, writable
 from api.registry.subjects import SUBJECT, TAG, VERSIONS
 from tms.registry import deletion, lookup
-from tms.registry.contracts import told_in_order
+from tms.registry.contracts import contract_in_order
 from tms.registry.state.refusal import INCOMPATIBLE, INVALID_SCHEMA, MALFORMED, RegistryError
 from tms.registry.state.registry_state import Version
 from tms.registry.tagging import TagChange, TagsToWrite, write_tags
@@ -61,8 +61,8 @@ class VersionHandlers(Handlers):
         subject = subject_of(exchange)
         look = partial(
             lookup.with_properties,
-            given=subject,
-            wanted=dict(zip(names, values, strict=True)),
+            subject_name=subject,
+            required=dict(zip(names, values, strict=True)),
         )
         await self._answer_version(
             exchange, await self._registry.list(readable(exchange, subject, look))
@@ -79,7 +79,7 @@ class VersionHandlers(Handlers):
         look = readable(
             exchange,
             subject,
-            partial(lookup.version, given=subject, token=token, deleted=deleted),
+            partial(lookup.version, name=subject, token=token, deleted=deleted),
         )
         if deletion.parse_version(token) == deletion.LATEST:
             return await self._registry.list(look)
@@ -99,7 +99,7 @@ class VersionHandlers(Handlers):
         subject = subject_of(exchange)
         look = partial(
             lookup.referrers,
-            given=subject,
+            name=subject,
             token=exchange.names["version"],
             deleted=flag(exchange, "deleted"),
         )
@@ -111,13 +111,13 @@ class VersionHandlers(Handlers):
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a version that is an earlier one with other tags."""
         request = await read_json(exchange, TagsRequest, OTHER_BYTES_MAX)
-        subject, told = subject_of(exchange), told_in_order(request.metadata, request.rule_set)
+        subject, told = subject_of(exchange), contract_in_order(request.metadata, request.rule_set)
         wanted = TagsToWrite(
             subject=subject,
             token=exchange.names["version"],
             change=TagChange(tags_told(request.tags_to_add), tags_told(request.tags_to_remove)),
             told=told,
-            rules_to_merge=told_in_order(None, request.rules_to_merge).rule_set,
+            rules_to_merge=contract_in_order(None, request.rules_to_merge).rule_set,
             rules_to_remove=tuple(request.rules_to_remove or ()),
             new_version=request.new_version,
         )

@@ -11,7 +11,7 @@ from api.resources.of_shard import SHARD_PARAMETER, services_of
 from tms.core.errors import InvalidRequest
 from tms.core.values.cleanup import Cleanup
 from tms.security.resources import Action
-from tms.wire.json_states import told_bounds
+from tms.wire.json_states import bounds_record
 from tms.wire.json_values import encode
 
 CLEANUP = "/v1/cleanup"
@@ -30,7 +30,7 @@ def _cleanup_of(exchange: Exchange) -> Cleanup:
 async def show(exchange: Exchange) -> None:
     """Answer with how cleanup stands."""
     state = await _cleanup_of(exchange).state()
-    await exchange.answer(OK, encode(told_bounds(state)), JSON_TYPE)
+    await exchange.answer(OK, encode(bounds_record(state)), JSON_TYPE)
 
 
 async def run(exchange: Exchange) -> None:

@@ -25,11 +25,11 @@ from api.openapi.range_schemas import (
 )
 from api.resources.of_shard import SHARD_PARAMETER, services_of
 from api.resources.paths import NAMESPACE, TOPIC
-from tms.core.values.ranges import check_topics_asked
+from tms.core.values.ranges import check_topics_count
 from tms.core.values.reading import Isolation
 from tms.core.values.topic import check_namespace
 from tms.security.resources import Action
-from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
+from tms.wire.json_ranges import decode_ranges_request, encode_ranges, encode_reach, encode_splits
 
 Result = TypeVar("Result")
 
@@ -38,9 +38,9 @@ async def ranges(exchange: Exchange) -> None:
     """Answer with the ranges of topics."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     check_namespace(exchange.namespace)
-    names, isolation = decode_asked(body)
+    names, isolation = decode_ranges_request(body)
     distinct = dict.fromkeys(names)
-    check_topics_asked(len(distinct))
+    check_topics_count(len(distinct))
     topic_ids = [exchange.topic_of(name) for name in distinct]
     await exchange.touches(Action.CONSUME, topic_ids)
     found = await services_of(exchange).ranges.ranges(topic_ids, isolation)

@@ -15,7 +15,7 @@ from tms.core.values.frame import bodies_of, framed_of
 from tms.core.values.message import Message
 from tms.core.values.topic_schemas import TopicSchemas, schemas_of
 from tms.wire.bodies import PublishRequest
-from tms.wire.json_told_values import encode_told
+from tms.wire.json_decoded_values import encode_decoded
 
 _MESSAGES_A_STEP = 1000
 TYPE = b"application/json"
@@ -79,8 +79,8 @@ class DecodedAnswer:
         return (start, b",".join(rows))
 
     async def _rows(self, messages: Sequence[Message]) -> bytes:
-        told = await self._values.told(self._schemas, messages, caller=self._caller)
-        return encode_told(messages, told)
+        told = await self._values.decoded(self._schemas, messages, caller=self._caller)
+        return encode_decoded(messages, told)
 
     def end(self) -> bytes:
         """Return the last bytes of the answer."""

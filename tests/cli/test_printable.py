@@ -93,7 +93,7 @@ def test_json_means_the_same(run: Run) -> None:
 
 
 def test_what_can_be_seen_stays() -> None:
-    assert printable("Grüße, 世界 \U0001f600\n", kept="\n") == "Grüße, 世界 \U0001f600\n"
+    assert printable("Grüße, 世界 \U0001f600\n", allowed="\n") == "Grüße, 世界 \U0001f600\n"
     assert printable("a\nb\t") == r"a\nb\t"
     assert json.loads(f'"{printable(HARM)}"') == HARM
 

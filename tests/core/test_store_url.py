@@ -35,7 +35,7 @@ def test_a_url_names_a_kind_if_it_is_whole(url: str, kind: StoreKind | None) -> 
 
 def test_people_are_told_how_urls_are_written() -> None:
     assert written() == "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
-    assert written(kept=True) == "leveldb:DIR or hbase://HOST:PORT/PREFIX"
+    assert written(durable=True) == "leveldb:DIR or hbase://HOST:PORT/PREFIX"
     assert written(shared=False) == "leveldb:DIR or memory:"
     assert written(shared=True) == "hbase://HOST:PORT/PREFIX"
 

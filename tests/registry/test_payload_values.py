@@ -8,7 +8,7 @@ from tests.registry.harm import hang
 from tests.registry.registries import Registries
 from tests.waiting import WAIT_S_MAX
 from tms.core.errors import PayloadRefused, SchemasUnavailable
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.message import Message
 from tms.core.values.topic import TopicId
 from tms.core.values.topic_schemas import SchemaCheck, TopicSchemas
@@ -41,12 +41,12 @@ async def test_a_payload_that_is_nested_deeply_is_refused(values: RegistryValues
         await values.check(TOPIC, [good, hostile])
     assert caught.value.detail["index"] == 1
     assert "nested" in caught.value.detail["reason"]
-    told = await values.told(TOPIC, [Message(good), Message(hostile)])
+    told = await values.decoded(TOPIC, [Message(good), Message(hostile)])
     assert told[0].value == b'{"next":{"N":{"next":null}}}'
     assert "nested" in (told[1].error or "")
     text = b'{"next":{"N":' * 5_000 + b'{"next":null}' + b"}}" * 5_000
     with pytest.raises(PayloadRefused, match="nested"):
-        await values.encoded(TOPIC, {0: GivenValue(text)})
+        await values.encoded(TOPIC, {0: ValueToEncode(text)})
 
 
 async def test_who_looks_too_long_is_given_up(
@@ -60,8 +60,8 @@ async def test_who_looks_too_long_is_given_up(
     with pytest.raises(SchemasUnavailable):
         await values.check(TOPIC, [start_of(1) + b"\x00"])
     with pytest.raises(SchemasUnavailable):
-        await values.encoded(TOPIC, {0: GivenValue(value=b"{}")})
-    [told] = await values.told(TOPIC, [Message(start_of(1) + b"\x00")])
+        await values.encoded(TOPIC, {0: ValueToEncode(value=b"{}")})
+    [told] = await values.decoded(TOPIC, [Message(start_of(1) + b"\x00")])
     assert told.error is not None
     assert checker.killed == 3
 

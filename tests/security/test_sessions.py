@@ -61,7 +61,7 @@ async def test_one_credential_is_kept_once_however_it_is_spelled(grants: Grants)
     }
     assert {session.identity.principal for session in found} == {"ann"}
     assert (len(found), len(sessions)) == (1, 2)
-    assert sessions.known(others) is kept
+    assert sessions.cached(others) is kept
 
 
 async def test_a_password_is_one_however_its_base64_ends(grants: Grants) -> None:
@@ -81,9 +81,9 @@ async def test_who_has_many_credentials_gives_up_its_own(grants: Grants) -> None
     for number in range(SESSIONS_OF_ONE_MAX + 1):
         await sessions.of_header(f"Bearer ann.{number}".encode(), ADDRESS)
     assert len(sessions) == SESSIONS_OF_ONE_MAX + 1
-    assert sessions.known(b"Bearer bob.1") is not None
-    assert sessions.known(b"Bearer ann.0") is None
-    assert sessions.known(b"Bearer ann.1") is not None
+    assert sessions.cached(b"Bearer bob.1") is not None
+    assert sessions.cached(b"Bearer ann.0") is None
+    assert sessions.cached(b"Bearer ann.1") is not None
 
 
 async def test_all_together_are_bounded_and_so_is_each(grants: Grants) -> None:
@@ -102,12 +102,12 @@ async def test_a_session_knows_that_its_token_is_revoked_kept_or_not(grants: Gra
     session = await sessions.of_header(header, ADDRESS)
     for number in range(SESSIONS_OF_ONE_MAX):
         await sessions.of_header(f"Bearer ann.{number}".encode(), ADDRESS)
-    assert sessions.known(header) is None, "it was pushed out"
+    assert sessions.cached(header) is None, "it was pushed out"
     assert not session.is_over(grants, clock.now_ms())
     again = await sessions.of_header(header, ADDRESS)
     await grants.remove_token(token.split("_")[1])
     assert session.is_over(grants, clock.now_ms())
     assert again.is_over(grants, clock.now_ms())
-    assert sessions.known(header) is None
+    assert sessions.cached(header) is None
     with pytest.raises(NotAuthenticated):
         await sessions.of_header(header, ADDRESS)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tms.core.values.message import FIRST_ID, MessageId
 from tms.spark.offsets import Offset, Standing
-from tms.spark.plan import Span, latest, packed, parts_wanted, plan, shares
+from tms.spark.plan import Span, latest, packed, parts_for, plan, shares
 
 
 def at(time_ms: int) -> bytes:
@@ -160,8 +160,8 @@ def test_equal_spans_are_packed_evenly() -> None:
 
 
 def test_how_many_partitions() -> None:
-    assert parts_wanted(1000, None, 8) == 1, "a task for less than a quarter of a MiB is a waste"
-    assert parts_wanted(10 << 20, None, 8) == 8
-    assert parts_wanted(1 << 40, None, 8) == 1 << 15
-    assert parts_wanted(1000, 5, 8) == 5
-    assert parts_wanted(0, None, 8) == 8, "a size that is not known"
+    assert parts_for(1000, None, 8) == 1, "a task for less than a quarter of a MiB is a waste"
+    assert parts_for(10 << 20, None, 8) == 8
+    assert parts_for(1 << 40, None, 8) == 1 << 15
+    assert parts_for(1000, 5, 8) == 5
+    assert parts_for(0, None, 8) == 8, "a size that is not known"

@@ -110,6 +110,27 @@ def test_it_adds_what_is_missing_to_what_is_there(
     assert environment(clone, *needs.split()).stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("extra", "before", "after"),
+    [("dev", "", "scripts/hooks"), ("dev", "own", "own"), ("server", "", "")],
+)
+def test_developers_get_the_hooks_unless_they_have_others(
+    clone: Path, extra: str, before: str, after: str
+) -> None:
+    git = shutil.which("git") or "git"
+    (clone / "commands/git").symlink_to(git)
+    subprocess.run([git, "init", "--quiet", clone], check=True)
+    config = [git, "-C", str(clone), "config", "--local", "core.hooksPath"]
+    if before:
+        subprocess.run([*config, before], check=True)
+    made(clone, extra)
+    for _ in range(2):
+        done = environment(clone, extra)
+        path = subprocess.run(config, check=False, capture_output=True, text=True)
+
+        assert (done.returncode, done.stderr, path.stdout.strip()) == (0, "", after)
+
+
 def test_what_scripts_run_starts_can_serve_spark() -> None:
     runs = (ROOT / "scripts/run").read_text()
 
@@ -157,7 +178,8 @@ def test_it_says_what_is_missing_to_build_where_there_is_no_wheel(clone: Path) -
 
 
 def test_every_script_is_executable_and_stops_at_errors() -> None:
-    scripts = [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
+    scripts = [*(ROOT / "scripts").rglob("*"), ROOT / ".ci/run"]
+    scripts = [path for path in scripts if path.is_file()]
 
     assert [path.name for path in scripts if not os.access(path, os.X_OK)] == []
     assert [path.name for path in scripts if "set -euo pipefail" not in path.read_text()] == []

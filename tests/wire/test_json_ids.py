@@ -13,7 +13,7 @@ from tms.core.services.messaging import RollbackRange
 from tms.core.services.transactions import TransactionInfo, TransactionStatus
 from tms.core.values.transaction import TransactionType
 from tms.wire.json_bodies import JSON
-from tms.wire.json_errors import detail_of, told_number
+from tms.wire.json_errors import detail_of, number_in_json
 from tms.wire.json_reports import decode_info, encode_info
 from tms.wire.json_transactions import decode_commit, decode_truncation
 
@@ -125,7 +125,7 @@ def test_what_is_told_of_a_transaction_survives_it_too(first: int, others: list[
 
 @given(st.sampled_from(["transaction_id", "other_transaction_id", "write_pointer"]), POINTERS)
 def test_an_id_in_the_detail_of_an_error_is_text_for_json_alone(name: str, pointer: int) -> None:
-    told = told_number(name, pointer)
+    told = number_in_json(name, pointer)
 
     assert told == str(pointer)
     assert detail_of({name: told, "reason": "12"}) == {name: pointer, "reason": "12"}
@@ -133,7 +133,7 @@ def test_an_id_in_the_detail_of_an_error_is_text_for_json_alone(name: str, point
 
 @given(st.integers())
 def test_other_numbers_of_a_detail_are_text_if_they_might_be_rounded(number: int) -> None:
-    told = told_number("limit", number)
+    told = number_in_json("limit", number)
 
     assert str(told) == str(number)
     assert isinstance(told, int) == (abs(number) <= JSON_INTEGER_MAX)

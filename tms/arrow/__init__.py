@@ -1,4 +1,5 @@
-"""Messages as Arrow's columns: a poll's answer, and what is published or stored in bulk.
+"""Messages as Arrow columns, for answers to polls, and for publishes and stores in bulk.
 
-Needs the extra `arrow` (pyarrow and numpy); nothing else of TMS imports this package unasked.
+Needs the extra `arrow` (pyarrow and numpy); no other part of TMS imports this package unless Arrow
+is used.
 """

@@ -4,14 +4,14 @@
     payload_timestamp timestamp(ms, UTC), payload_seq int32, key binary,
     headers map<string, binary>
 
-`timestamp` and `seq` are when and as which one a message was published, as its id has them; those
-of the payload are null unless it was stored before, in a transaction. A message without a payload,
-a key or headers has null there. The answer is a stream of Arrow's (IPC): the schema, record
-batches, and an end, without which it is cut off.
+`timestamp` and `seq` are those of the message's id: when it was published, and its order within
+that millisecond. Those of the payload are null unless a transaction stored it earlier. A missing
+payload, key or map of headers is null. The answer is an Arrow IPC stream: the schema, record
+batches, and an end, without which it was cut off.
 
-Columns are made of a whole block at once: where all its messages have one length, as strides over
-its bytes, otherwise by the places of the payloads. They are put together from buffers: to be given
-arrays of numpy's, pyarrow would load pandas, which takes half a second.
+Columns are made from a whole block at once: as strides over its bytes if all messages have one
+length, otherwise from the positions of the payloads. They are assembled from buffers, because
+pyarrow loads pandas for numpy's arrays, which takes half a second.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from tms.core.values.varints import MORE_FOLLOWS
 from tms.wire.media_types import POLLED_ARROW_TYPE
 
 BATCH_MESSAGES_MAX = 10_000
-"""Messages in one record batch at most."""
+"""The most messages in one record batch."""
 
 _TIME = pa.timestamp("ms", tz="UTC")
 HEADERS_TYPE = pa.map_(pa.string(), pa.binary())
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
 _SCHEMA_MESSAGE: bytes = SCHEMA.serialize().to_pybytes()
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-"""The end of an Arrow stream: the mark of a message, and the length 0."""
+"""The end of an Arrow stream: a message's marker, and the length 0."""
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -55,12 +55,12 @@ class ArrowFormat:
     joined_messages = BATCH_MESSAGES_MAX
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
-        """Return a record batch, behind the schema if it is the first."""
+        """Return a record batch, after the schema if it is the first."""
         batch = record_batch(block).serialize().to_pybytes()
         return _SCHEMA_MESSAGE + batch if first else bytes(batch)
 
     def encode_end(self, *, first: bool) -> bytes:
-        """Return the end of the stream, behind the schema if there was no batch."""
+        """Return the end of the stream, after the schema if there was no batch."""
         return _SCHEMA_MESSAGE + _END if first else _END
 
 
@@ -90,10 +90,10 @@ def record_batch(block: MessageBlock) -> pa.RecordBatch:
 
 
 def _uniform(items: Bytes, count: int) -> Bytes | None:
-    """Return the items as rows of one length, or None where they are not all of one length.
+    """Return the items as rows of one length, or None if their lengths differ.
 
-    Where each row begins as the first does, up to its id and in the length of its payload, then
-    each is an item: that follows from one row to the next.
+    If each row begins like the first, up to its id and in the length of its payload, each row is an
+    item, by induction.
     """
     if not count or len(items) % count:
         return None
@@ -131,7 +131,7 @@ def _binary(offsets: npt.NDArray[np.int32], payloads: Bytes | bytes) -> pa.Array
 
 
 def _by_places(items: Bytes, block: MessageBlock) -> tuple[Bytes, pa.Array]:
-    """Return the ids and the payloads of items of any lengths, none of which is framed."""
+    """Return the ids and the payloads of items of any length, none of them framed."""
     starts, ends = block.payload_spans()
     ids = _ids_at(items, ends)
     offsets = np.zeros(block.count + 1, np.int32)
@@ -147,7 +147,7 @@ def _ids_at(items: Bytes, ends: list[int]) -> Bytes:
 
 
 def _of_frames(block: MessageBlock) -> tuple[Bytes, pa.Array, list[pa.Array]]:
-    """Return the ids, the payloads, and keys and headers, of items some of which are framed."""
+    """Return the ids, payloads, keys and headers of items, some of them framed."""
     messages = list(block)
     payloads = [None if message.is_tombstone else message.payload for message in messages]
     keys = [message.key for message in messages]
@@ -157,11 +157,11 @@ def _of_frames(block: MessageBlock) -> tuple[Bytes, pa.Array, list[pa.Array]]:
     return ids.reshape(-1, ID_BYTES), pa.array(payloads, pa.binary()), frames
 
 
-def _key_columns(keys: Bytes, given: npt.NDArray[np.bool_] | None) -> list[pa.Array]:
-    """Return the times and the sequence ids of keys of ten bytes, null where not `given`."""
-    if given is not None and not given.any():
+def _key_columns(keys: Bytes, present: npt.NDArray[np.bool_] | None) -> list[pa.Array]:
+    """Return the times and sequence ids of keys of ten bytes, null where not `present`."""
+    if present is not None and not present.any():
         return [pa.nulls(len(keys), _TIME), pa.nulls(len(keys), pa.int32())]
-    valid = None if given is None else pa.py_buffer(np.packbits(given, bitorder="little"))
+    valid = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
     times = np.ascontiguousarray(keys[:, :8]).view(">i8").ravel().astype(np.int64)
     sequences = np.ascontiguousarray(keys[:, 8:]).view(">u2").ravel().astype(np.int32)
     return [

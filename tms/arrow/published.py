@@ -1,11 +1,11 @@
-"""Messages that are published or stored as Arrow's columns: the body of such a request.
+"""Arrow columns of messages: the body of a publish or a store.
 
     payload or value, and key: binary or string
     headers: map<string, binary> or list<struct<string, binary>>
 
-Other columns are not looked at. A message whose payload is null is a tombstone. The name `value`,
-and headers as a list of names and values, are those of Spark's Kafka.
-Nothing in a body is trusted: it cannot make us read beside it, or hold much more than its own size.
+Other columns are ignored. A message whose payload is null is a tombstone. The name `value`, and
+headers as a list of names and values, are those of Spark's Kafka. Nothing in a body is trusted: it
+cannot cause a read outside it, or use much more memory than its size.
 """
 
 import struct
@@ -28,17 +28,17 @@ _UINT16, _UINT32, _INT32 = struct.Struct("<H"), struct.Struct("<I"), struct.Stru
 
 
 def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
-    """Return the bodies of the messages that a publish or store has, in order.
+    """Return the bodies of the messages in a publish or store, in order.
 
     Raises `InvalidRequest` (invalid_body), and `TooLarge` (too_many_messages) before more than
-    `messages_max` are taken in.
+    `messages_max` are read.
     """
     bodies: list[bytes] = []
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
         first = next(messages)
         if first.type != "schema":
-            raise _invalid("the first message is not a schema")  # which Arrow takes it for, unasked
+            raise _invalid("the first message is not a schema")  # Arrow would detect it itself
         schema = pa.ipc.read_schema(first)
         columns = _Columns.of(schema)
         for message in messages:
@@ -56,7 +56,7 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
 
 
 class _Columns(NamedTuple):
-    """Where the columns of messages are."""
+    """The columns of messages."""
 
     payload: int
     key: int | None
@@ -135,8 +135,8 @@ def _bytes_of(column: pa.Array) -> list[bytes | None]:
 def _is_compressed(metadata: bytes) -> bool:
     """Whether the message of a record batch says that its buffers are compressed.
 
-    A few bytes could be unpacked to more than there is memory. Arrow's library does not tell, so
-    this looks into the flatbuffer: the field 3 of the table that is the field 2 of the message.
+    A few bytes could unpack to more than the memory. Arrow's library does not report it, so this
+    reads the flatbuffer: field 3 of the table that is field 2 of the message.
     """
     [root] = _UINT32.unpack_from(metadata)
     header = _field(metadata, root, 2)
@@ -147,7 +147,7 @@ def _is_compressed(metadata: bytes) -> bool:
 
 
 def _field(metadata: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a table in a flatbuffer is, None where it is not given."""
+    """Return where a field of a flatbuffer's table is, None if it is absent."""
     [back] = _INT32.unpack_from(metadata, table)
     entry = 4 + 2 * number
     if entry >= _UINT16.unpack_from(metadata, table - back)[0]:

@@ -9,7 +9,7 @@ from tms.cli.debug import bounds_text
 from tms.cli.durations import duration
 from tms.cli.target import ShardOption, Target, with_target
 from tms.core.values.cleanup import CleanupState
-from tms.wire.json_states import decode_cleanup, told_bounds
+from tms.wire.json_states import bounds_record, decode_cleanup
 
 app = typer.Typer(
     help="Show what a server's cleanup has done, and start a pass now.", no_args_is_help=True
@@ -28,7 +28,7 @@ Wait = Annotated[
 def show(target: Target, *, shard: ShardOption = None) -> None:
     """Show what cleanup deleted, and why transactions stay on the invalid list."""
     state = decode_cleanup(target.ask("GET", _path(shard=shard)))
-    target.answer(_text(state), told_bounds(state))
+    target.answer(_text(state), bounds_record(state))
 
 
 @app.command()
@@ -37,7 +37,7 @@ def run(target: Target, *, wait_s: Wait = 30.0, shard: ShardOption = None) -> No
     """Run a cleanup pass now."""
     path = _path(wait=f"{wait_s:g}", shard=shard)
     state = decode_cleanup(target.ask("POST", path, timeout_s=_ANSWER_S_MAX))
-    target.answer(_text(state), told_bounds(state))
+    target.answer(_text(state), bounds_record(state))
 
 
 def _path(**query: object) -> str:

@@ -65,7 +65,7 @@ def _check(source: str, target: str) -> None:
         kind = kind_of(url)
         if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):
             shown = without_credentials(url)
-            raise ValueError(f"{shown!r} is not a store: give {written(kept=True)}")
+            raise ValueError(f"{shown!r} is not a store: give {written(durable=True)}")
     if source == target:
         raise ValueError("source and target are the same")
 

@@ -30,7 +30,7 @@ from tms.core.values.inspection import (
 )
 from tms.core.values.message import parse_id
 from tms.core.values.topic import topic_id_of
-from tms.wire.json_states import told_bounds
+from tms.wire.json_states import bounds_record
 
 app = typer.Typer(
     help="Inspect the tables of a server, or of a store that no server has open.",
@@ -167,7 +167,7 @@ def bounds(target: Target, *, store: StoreOption = None, shard: ShardOption = No
             return await inspection.bounds()
 
     found = asyncio.run(ask())
-    target.answer(bounds_text(found.bounds, found.invalid), told_bounds(found))
+    target.answer(bounds_text(found.bounds, found.invalid), bounds_record(found))
 
 
 def bounds_text(found: Iterable[PruneBound], invalid: InvalidState | None) -> str:

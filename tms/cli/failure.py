@@ -21,7 +21,7 @@ from tms.core.errors import (
 )
 from tms.core.text.credentials import without_credentials
 from tms.core.text.printable import printable
-from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
+from tms.wire.json_errors import ErrorBody, ProblemBody, number_in_json
 
 
 class ExitCode(IntEnum):
@@ -83,7 +83,7 @@ def end(
     """Print why a command failed, for people or for programs, and end it."""
     if as_json:
         facts = {
-            name: told_number(name, fact) if type(fact) is int else fact
+            name: number_in_json(name, fact) if type(fact) is int else fact
             for name, fact in detail.items()
         }
         body = ErrorBody(ProblemBody(code, line, facts))

@@ -85,7 +85,7 @@ async def shards_of(target: Target, store: str | None) -> list[int | None]:
 
 def _check_kept(store: str) -> None:
     if folder_of(store) is None and not has_scheme(store, HBASE):
-        raise typer.BadParameter(f"give {written(kept=True)}", param_hint="--store")
+        raise typer.BadParameter(f"give {written(durable=True)}", param_hint="--store")
 
 
 def _opened(store: str) -> Any:

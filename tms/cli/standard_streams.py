@@ -55,7 +55,7 @@ class _Printable:
 
     def write(self, text: str) -> int:
         """Write a text; return how long it is."""
-        self.stream.write(text if text == "\n" else printable(text, kept="\n\t"))
+        self.stream.write(text if text == "\n" else printable(text, allowed="\n\t"))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

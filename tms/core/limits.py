@@ -1,8 +1,8 @@
 """Every limit, named with its unit last, with the relations between them.
 
-A limit that users may set has its description, default and least value here alone: the settings of
-a server are made from it (`tms.settings.values`). The other limits are constants, which only tests
-set. The core sees the values and not where they come from.
+A limit that users may set has its description, default and minimum only here; the settings of a
+server are made from it (`tms.settings.values`). The other limits are constants, which only tests
+set. The core gets the values, wherever they come from.
 """
 
 from dataclasses import dataclass, field, fields
@@ -13,7 +13,7 @@ from tms.core.errors import InvalidRequest
 MS_PER_S = 1_000
 INT64_MAX = 2**63 - 1
 JSON_INTEGER_MAX = 2**53 - 1
-"""The largest whole number up to which all programs that read JSON can tell numbers apart."""
+"""The largest integer that all programs that read JSON can tell from its neighbours."""
 UINT16_COUNT = 1 << 16
 """Sequence ids in one millisecond: the key has two bytes for them. DO NOT CHANGE: on disk."""
 
@@ -24,7 +24,7 @@ TTL_S_MAX = 2**31 - 1
 TTL_S_DEFAULT = 604_800
 NAME_CHARS_MAX = 255
 LIMIT_MAX = 2**31 - 1
-"""The largest limit a poll's body can carry: an Avro int."""
+"""The largest limit that a poll's body can carry: an Avro int."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class LimitSetting:
 
     description: str
     may_be_zero: bool
-    """Otherwise it has to be more."""
+    """Whether 0 is allowed, too."""
     is_advanced: bool
-    """Whether operators seldom need it."""
+    """Whether operators seldom change it."""
 
 
 SETTING = "setting"
@@ -51,9 +51,9 @@ def _seldom(default: float, description: str, *, zero: bool = False) -> Any:
     return _setting(default, description, zero=zero, seldom=True)
 
 
-def _each(whose: str, *, by_time: bool = False) -> Any:
+def _each(things: str, *, by_time: bool = False) -> Any:
     otherwise = "for no limit" if by_time else "for nine tenths of all"
-    return _seldom(0, f"The most {whose} of one principal; 0 {otherwise}.", zero=True)
+    return _seldom(0, f"The most {things} of one principal; 0 {otherwise}.", zero=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Limits:
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
     """The most bytes of changes that a transaction may announce."""
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
-    """About the most bytes of changes of all transactions, kept while they may conflict."""
+    """Approximately the most bytes of changes of all transactions, kept while they may conflict."""
     transaction_checkpoints_max: int = _seldom(1_000, "The most checkpoints in one transaction.")
     transaction_outcomes_max: int = 200_000
     """How many ended transactions to remember, for clients that lost the answer."""
@@ -94,7 +94,7 @@ class Limits:
     transaction_snapshot_s: int = 300
     """How often to write a snapshot of all transactions."""
     transaction_snapshot_edits: int = 500_000
-    """After this many edits a snapshot is written too, so a start never replays more."""
+    """A snapshot is also written after this many edits, so a start never replays more."""
     transaction_snapshots_kept: int = 3
     """How many snapshots are kept, with the edits after each."""
 
@@ -114,7 +114,7 @@ class Limits:
     cleanup_slice_rows: int = 2_000
     """The most rows that cleanup reads or deletes at a time."""
     cleanup_slice_ms: int = 1
-    """About how long a slice of cleanup lasts."""
+    """Approximately how long a slice of cleanup lasts."""
     cleanup_pause_ms: int = 10
     """How long cleanup pauses between two slices while the server has requests."""
     cleanup_grace_s: int = 24 * 3600
@@ -131,11 +131,12 @@ class Limits:
     message_headers_max: int = _seldom(100, "The most headers of a message.")
     request_body_s_max: float = _seldom(30.0, "How long the body of a request may take to arrive.")
     request_head_bytes_max: int = 64 * 1024
-    """The largest head of a request: its line and its headers."""
+    """The largest head of a request: request line and headers."""
     request_head_s_max: float = 60.0
-    """How long a connection without a whole head of a request is kept.
+    """How long a connection may take to send the head of a request.
 
-    Clients keep a connection for a shorter time, so the client closes it."""
+    Clients keep idle connections for a shorter time, so it is the client that closes them.
+    """
     connections_max: int = _setting(
         10_000,
         "The most connections at a time. It is lower if the process may have too few open files, "
@@ -147,7 +148,7 @@ class Limits:
         "The most bytes in the write queue. Beyond it, publishers get 503.",
     )
     queue_requests_max: int = 10_000
-    """The most publishes that wait to be written. Beyond it, publishers get 503."""
+    """The most publishes that wait to be written. Beyond it, publishes get 503."""
     flush_bytes_max: int = 16 * 1024 * 1024
     """The most payload in one write to the store."""
 
@@ -165,7 +166,7 @@ class Limits:
     topic_properties_bytes_max: int = 1024 * 1024
     """The most bytes of a topic's properties, their names and values together."""
     topic_properties_max: int = 1_000
-    """The most properties that a topic may have."""
+    """The most properties of a topic."""
     namespaces_max: int = 10_000
     """The most namespaces that have settings of their own."""
     topic_subscriptions_max: int = _seldom(1_000, "The most subscriptions of one topic.")
@@ -211,23 +212,23 @@ class Limits:
         if self.ttl_s_default > TTL_S_MAX:
             raise ValueError(f"ttl_s_default must not be over {TTL_S_MAX}")
 
-    def poll_limit(self, asked: int | None) -> int:
-        """Return how many messages a poll may give that asks for so many; None: it does not say.
+    def poll_limit(self, limit: int | None) -> int:
+        """Return how many messages a poll with this limit may return; None is the default.
 
         Raises `InvalidRequest` (invalid_limit).
         """
-        if asked is None:
+        if limit is None:
             return self.poll_messages_default
-        if asked <= 0:
-            raise InvalidRequest("invalid_limit", limit=asked)
-        return min(asked, self.poll_messages_max)
+        if limit <= 0:
+            raise InvalidRequest("invalid_limit", limit=limit)
+        return min(limit, self.poll_messages_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalLimits:
-    """The limits of one principal. The settings have `principal_` before these names.
+    """The limits of one principal. Their settings begin with `principal_`.
 
-    0 means no limit for a rate, and a share of all for the others.
+    0 means no limit for a rate; for the other limits, a share of the total.
     """
 
     requests_per_s: int = _each("requests a second", by_time=True)
@@ -247,12 +248,12 @@ class PrincipalLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLimits:
-    """The limits of a schema registry. The settings have `registry_` before these names."""
+    """The limits of a schema registry. Their settings begin with `registry_`."""
 
     schemas_max: int = 1_000_000
     """The most versions of all subjects together."""
     schema_bytes_max: int = _seldom(1024 * 1024, "The largest text of a schema.")
     references_depth_max: int = 50
-    """The most steps of a chain of references."""
+    """The longest chain of references."""
     references_max: int = 1_000
-    """The most schemas that one schema needs, also through others."""
+    """The most schemas that one schema refers to, directly or through others."""

@@ -1,1 +1,1 @@
-"""The schema registry: what services agree on about their messages, kept on a topic."""
+"""The schema registry: what services agree on about their messages, stored in a topic."""

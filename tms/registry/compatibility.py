@@ -1,4 +1,4 @@
-"""Whether a schema fits earlier versions, by the level that is set. Pure."""
+"""Whether a schema fits earlier versions, by the compatibility level. Pure."""
 
 from collections.abc import Sequence
 
@@ -29,17 +29,17 @@ _EXPLAINED = {
 
 
 def misfits(
-    known: Knowledge, schema: Schema, versions: Sequence[Version], config: Config
+    knowledge: Knowledge, schema: Schema, versions: Sequence[Version], config: Config
 ) -> list[str]:
-    """Return why a schema does not fit versions by settings, for people; nothing if it does.
+    """Return why a schema does not fit versions by settings, for people; empty if it does.
 
-    The first version that it does not fit is told of. Raises `Unanswered`.
+    It names the first version that the schema does not fit. Raises `Unanswered`.
     """
     level = config.compatibility or LEVEL_DEFAULT
     checked = [] if level is Level.NONE else versions
     alike = [version for version in checked if version.schema.kind == schema.kind]
-    asked = {id(version): _comparisons(known, schema, version, level) for version in alike}
-    found = known.findings.answers_to(
+    asked = {id(version): _comparisons(knowledge, schema, version, level) for version in alike}
+    found = knowledge.findings.answers_to(
         [each for pairs in asked.values() for each in pairs], Compared
     )
     shown = f"{{validateFields: '{str(bool(config.validate_fields)).lower()}', "
@@ -60,26 +60,26 @@ def misfits(
                 f"{{oldSchema: '{version.schema.text}'}}",
                 shown,
             ]
-    broken = _broken_reservations(known, schema, versions) if config.validate_fields else []
+    broken = _broken_reservations(knowledge, schema, versions) if config.validate_fields else []
     return [*broken, shown] if broken else []
 
 
 def _broken_reservations(
-    known: Knowledge, schema: Schema, versions: Sequence[Version]
+    knowledge: Knowledge, schema: Schema, versions: Sequence[Version]
 ) -> list[str]:
-    parsed = known.findings.answer_to(source_of(known, schema), Parsed)
+    parsed = knowledge.findings.answer_to(source_of(knowledge, schema), Parsed)
     if isinstance(parsed, NoSchema):
         return [parsed.reason]
     return broken_reservations(schema, parsed, versions[0].schema if versions else None)
 
 
 def _comparisons(
-    known: Knowledge, schema: Schema, version: Version, level: Level
+    knowledge: Knowledge, schema: Schema, version: Version, level: Level
 ) -> list[Comparison]:
     if schema.has_text_of(version.schema):
         return []
-    new = source_of(known, schema)
-    old = source_of(known, version.schema)
+    new = source_of(knowledge, schema)
+    old = source_of(knowledge, version.schema)
     comparisons = []
     if level.new_reads_old:
         comparisons.append(Comparison(new, old))
@@ -96,18 +96,18 @@ def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Compariso
     return [_message(each, reader, writer) for each in answer.incompatibilities]
 
 
-def _message(found: Incompatibility, reader: str, writer: str) -> str:
-    """Return why a reader cannot read what a writer has written, in the form of Confluent's."""
-    told = _EXPLAINED.get(found.kind, _OTHER).format(
-        reader=reader, writer=writer, path=found.path, what=found.message
+def _message(reason: Incompatibility, reader: str, writer: str) -> str:
+    """Return why a reader cannot read a writer's data, in Confluent's form."""
+    told = _EXPLAINED.get(reason.kind, _OTHER).format(
+        reader=reader, writer=writer, path=reason.path, what=reason.message
     )
-    return f"{{errorType:'{found.kind}', description:'{told}', additionalInfo:'{found.message}'}}"
+    return f"{{errorType:'{reason.kind}', description:'{told}', additionalInfo:'{reason.message}'}}"
 
 
 def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
     """Return the versions that a new one of a subject must fit, the latest first.
 
-    With a compatibility group, those that have the same there.
+    With a compatibility group, only versions of the same group.
     """
     config, versions = state.config(subject), state.versions(subject)[::-1]
     group = config.compatibility_group
@@ -118,9 +118,9 @@ def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
     return versions if is_transitive else versions[:1]
 
 
-def check_fits(known: Knowledge, subject: str, schema: Schema) -> None:
-    """Raise `RegistryError` (409) if a schema does not fit. Raises `Unanswered` too."""
-    versions = to_fit(known.state, subject, schema)
-    messages = misfits(known, schema, versions, known.state.config(subject))
+def check_fits(knowledge: Knowledge, subject: str, schema: Schema) -> None:
+    """Raise `RegistryError` (409) if a schema does not fit. Raises `Unanswered`, too."""
+    versions = to_fit(knowledge.state, subject, schema)
+    messages = misfits(knowledge, schema, versions, knowledge.state.config(subject))
     if messages:
         raise RegistryError(INCOMPATIBLE, subject=subject, details=", ".join(messages))

@@ -1,8 +1,8 @@
-"""Which metadata and rules a schema gets: its own, the latest version's, what settings add. Pure.
+"""The metadata and rules of a schema: its own, the latest version's, and the settings'. Pure.
 
-What a request says nothing of comes from the latest version. The default settings lie below that,
-the override settings above. `confluent:version` is the version's own number: it is there if a
-request names its version or changes tags, or if there is one already.
+What a request leaves out comes from the latest version. Default settings have a lower precedence
+than that, override settings the highest. `confluent:version` is the version's own number: it is
+present if a request names its version or changes tags, or if it was present before.
 """
 
 import re
@@ -27,11 +27,11 @@ from tms.registry.state.settings import Config
 VERSION_PROPERTY = "confluent:version"
 _NUMBER = re.compile(r"-1|[0-9]{1,10}", re.ASCII)
 RESERVED_PROPERTY = "confluent:reserved"
-"""Names of fields that no version may have, with commas between them."""
+"""Names of fields that no version may have, separated by commas."""
 
 
 class Contract(NamedTuple):
-    """The metadata and rules of a schema. None: the request does not have them."""
+    """A schema's metadata and rules. None if the request leaves them out."""
 
     metadata: SchemaMetadata | None = None
     rule_set: SchemaRuleSet | None = None
@@ -40,8 +40,8 @@ class Contract(NamedTuple):
 NOTHING = Contract()
 
 
-def told_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) -> Contract:
-    """Return what a request says of metadata and rules."""
+def contract_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) -> Contract:
+    """Return the metadata and rules of a request, in order."""
     return Contract(
         None if metadata is None else ordered_metadata(metadata),
         None if rules is None else ordered_rules(rules),
@@ -49,7 +49,7 @@ def told_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) 
 
 
 def contract_of(schema: Schema | SubmittedSchema) -> Contract:
-    """Return what goes with a schema, or what a request says of it."""
+    """Return the contract of a schema or of a request."""
     return Contract(schema.metadata, schema.rule_set)
 
 
@@ -60,14 +60,14 @@ def check_rules(rules: SchemaRuleSet | None) -> None:
         raise RegistryError(INVALID_RULES, reason=problem)
 
 
-def merged(told: Contract, config: Config, latest: Version | None) -> Contract:
-    """Return what goes with a new version whose request says `told`.
+def merged(submitted: Contract, config: Config, latest: Version | None) -> Contract:
+    """Return the contract of a new version whose request has the contract `submitted`.
 
     Raises `RegistryError` (42210).
     """
     before = NOTHING if latest is None else contract_of(latest.schema)
-    metadata = before.metadata if told.metadata is None else told.metadata
-    rules = before.rule_set if told.rule_set is None else told.rule_set
+    metadata = before.metadata if submitted.metadata is None else submitted.metadata
+    rules = before.rule_set if submitted.rule_set is None else submitted.rule_set
     metadata = merged_metadata(config.default_metadata, metadata)
     rules = merged_rules(config.default_rule_set, rules)
     return kept(
@@ -79,7 +79,7 @@ def merged(told: Contract, config: Config, latest: Version | None) -> Contract:
 
 
 def kept(contract: Contract) -> Contract:
-    """Return a contract as it is kept: what is empty is not there. Raises `RegistryError`."""
+    """Return a contract as stored, without empty parts. Raises `RegistryError`."""
     metadata, rules = contract
     check_rules(rules)
     return Contract(
@@ -89,14 +89,14 @@ def kept(contract: Contract) -> Contract:
 
 
 def named_number(contract: Contract) -> int | None:
-    """Return the version that the metadata names; 0 or -1 for the next one, None for none."""
+    """Return the version in the metadata: 0 or -1 for the next one, None for none."""
     metadata = contract.metadata
     given = "" if metadata is None else metadata.own_properties.get(VERSION_PROPERTY, "")
     return int(given) if _NUMBER.fullmatch(given) else None
 
 
 def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:
-    """Return a contract for a version of a number; if it `is_named`, with that number."""
+    """Return a contract for a version's number, which it includes if it `is_named`."""
     metadata = contract.metadata
     properties = {} if metadata is None else metadata.own_properties
     if not is_named and VERSION_PROPERTY not in properties:
@@ -106,7 +106,7 @@ def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:
 
 
 def unnumbered(contract: Contract) -> Contract:
-    """Return a contract without the number of a version, to compare it."""
+    """Return a contract without a version number, for comparisons."""
     metadata = contract.metadata
     if metadata is None or VERSION_PROPERTY not in metadata.own_properties:
         return contract
@@ -116,7 +116,7 @@ def unnumbered(contract: Contract) -> Contract:
 
 
 def property_of(schema: Schema, name: str) -> str | None:
-    """Return a property of a schema's metadata."""
+    """Return a property in a schema's metadata."""
     return None if schema.metadata is None else schema.metadata.own_properties.get(name)
 
 
@@ -126,7 +126,7 @@ def _reserved(schema: Schema) -> set[str]:
 
 
 def broken_reservations(new: Schema, parsed: Parsed, before: Schema | None) -> list[str]:
-    """Return how a schema breaks what metadata reserves, for people; nothing if it does not."""
+    """Return how a schema breaks reservations of metadata, for people; empty if it does not."""
     gone = set() if before is None else _reserved(before) - _reserved(new)
     removed = [
         f"{{errorType:'RESERVED_FIELD_REMOVED', description:'The new schema has reserved field "

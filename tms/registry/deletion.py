@@ -1,7 +1,7 @@
-"""Decides on deletions: soft ones hide a version, permanent ones take its records out of the log.
+"""Decides on deletions: soft ones hide a version, permanent ones remove its records from the log.
 
-A permanent deletion writes tombstones of the keys that the version's records have. The counters go
-with them (`counters`), so that no id comes back. Pure.
+A permanent deletion writes tombstones for the keys of the version's records, together with the
+counters (`counters`), so that no id is reused. Pure.
 """
 
 import re
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 
 
 def parse_version(text: str) -> int:
-    """Return the number that a version token says, `LATEST` for the latest.
+    """Return the number in a version token, `LATEST` for the latest.
 
     Raises `RegistryError` (42202).
     """
@@ -57,19 +57,19 @@ def parse_version(text: str) -> int:
     return int(found[1])
 
 
-def delete_version(state: State, given: str, token: str, *, permanent: bool) -> Decided[int]:
+def delete_version(state: State, name: str, token: str, *, permanent: bool) -> Decided[int]:
     """Decide on deleting a version. Raises `RegistryError`."""
-    subject = qualified(given)
+    subject = qualified(name)
     number = parse_version(token)
     if subject not in state.subjects:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     found = state.latest(subject) if number == LATEST else state.version(subject, number)
     if found is None:
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     if permanent and not found.is_deleted:
-        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=given, version=found.number)
+        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=name, version=found.number)
     if not permanent and found.is_deleted:
-        raise RegistryError(VERSION_SOFT_DELETED, subject=given, version=found.number)
+        raise RegistryError(VERSION_SOFT_DELETED, subject=name, version=found.number)
     check_writable(state, subject)
     _check_unreferenced(state, found)
     if not permanent:
@@ -77,23 +77,23 @@ def delete_version(state: State, given: str, token: str, *, permanent: bool) -> 
     return Decided(found.number, purge(state, [found]))
 
 
-def delete_subject(state: State, given: str, *, permanent: bool) -> Decided[list[int]]:
+def delete_subject(state: State, name: str, *, permanent: bool) -> Decided[list[int]]:
     """Decide on deleting all versions of a subject. Raises `RegistryError`."""
-    subject = qualified(given)
+    subject = qualified(name)
     if subject not in state.subjects:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     live = state.versions(subject)
     if permanent and live:
-        raise RegistryError(SUBJECT_NOT_SOFT_DELETED, subject=given)
+        raise RegistryError(SUBJECT_NOT_SOFT_DELETED, subject=name)
     if not permanent and not live:
-        raise RegistryError(SUBJECT_SOFT_DELETED, subject=given)
+        raise RegistryError(SUBJECT_SOFT_DELETED, subject=name)
     check_writable(state, subject)
     versions = state.versions(subject, deleted=True) if permanent else live
     for version in versions:
-        _check_unreferenced(state, version, besides=subject)
+        _check_unreferenced(state, version, except_from=subject)
     numbers = [version.number for version in versions]
     if any(state.referrers(version) for version in versions):
-        # Versions that refer to others of the subject go first: it may end between two parts.
+        # Versions that refer to others of the subject go first: a crash may come between two parts.
         versions = sorted(versions, key=lambda each: each.origin.sequence, reverse=True)
     if permanent:
         return Decided(numbers, purge(state, versions))
@@ -101,23 +101,23 @@ def delete_subject(state: State, given: str, *, permanent: bool) -> Decided[list
 
 
 def check_writable(state: State, subject: str) -> None:
-    """Raise `RegistryError` (42205) if a subject or scope is only to be read."""
+    """Raise `RegistryError` (42205) if a subject or scope is read-only."""
     if state.mode(subject).is_read_only:
         context = context_of(subject).removeprefix(".")
         reason = f"Subject {subject} in context {context} is in read-only mode"
         raise RegistryError(NOT_PERMITTED, reason=reason)
 
 
-def _check_unreferenced(state: State, version: Version, besides: str | None = None) -> None:
-    """Raise `RegistryError` (42206) if a version refers to one; those of `besides` do not count."""
-    if any(each.subject != besides for each in state.referrers(version)):
+def _check_unreferenced(state: State, version: Version, except_from: str | None = None) -> None:
+    """Raise `RegistryError` (42206) if a version refers to one, except from a subject."""
+    if any(each.subject != except_from for each in state.referrers(version)):
         raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
 
 
 def purge(state: State, versions: Sequence[Version], *, with_settings: bool = True) -> list[Part]:
-    """Return what takes versions out of the log, each in a part of its own.
+    """Return the parts that remove versions from the log, one each.
 
-    The settings of a subject go with its last version, if they are to go.
+    The settings of a subject go with its last version, if requested.
     """
     left = {version.subject: len(state.subjects[version.subject]) for version in versions}
     parts: list[Part] = []
@@ -142,9 +142,9 @@ def settings_keys(state: State, scope: str) -> list[Key]:
 
 
 def delete_context(state: State, name: str) -> Decided[None]:
-    """Decide on deleting a context that has no schemas any more, with its settings.
+    """Decide on deleting a context without schemas, together with its settings.
 
-    Its ids are not given again. Raises `RegistryError` (40401, 42205, 42211).
+    Its ids are not reused. Raises `RegistryError` (40401, 42205, 42211).
     """
     context = check_context(name)
     if context == DEFAULT_CONTEXT:

@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 
 class RegistrySchemas(AsyncSchemas):
-    """The schemas of a registry in this process, told to who may see them all."""
+    """The schemas of a registry in this process, for a caller that may see them all."""
 
     def __init__(self, registry: Registry) -> None:
-        """Ask `registry`."""
+        """Use `registry`."""
         self._registry = registry
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
@@ -47,18 +47,18 @@ class RegistrySchemas(AsyncSchemas):
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
-        look = partial(lookup.versions, given=subject, deleted=deleted)
+        look = partial(lookup.versions, name=subject, deleted=deleted)
         return await _told(self._registry.list(look))
 
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form."""
-        look = partial(lookup.version, given=subject, token=str(version), deleted=deleted)
+        """Return a version of a subject; its text as stored, or in another form."""
+        look = partial(lookup.version, name=subject, token=str(version), deleted=deleted)
         return await _told(self._in_form(self._registry.list(look), form))
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
-        """Return the schema of an id; its text as it is kept, or in another form."""
+        """Return the schema of an id; its text as stored, or in another form."""
         look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject)
         return await _told(self._in_form(self._registry.find(look), form))
 
@@ -71,23 +71,23 @@ class RegistrySchemas(AsyncSchemas):
         return replace(told, schema=await self._registry.answer(look))
 
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
-        """Register a schema; one that is a version already is returned as that."""
+        """Register a schema; return the existing version if there is one."""
         request = SchemaToRegister(subject, submitted_in(subject, submitted))
-        told = await _told(self._registry.write(lambda known: register(known, request)))
+        told = await _told(self._registry.write(lambda knowledge: register(knowledge, request)))
         return _version(subject, told.version, told.id, told.schema)
 
     async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
-        look = partial(lookup.same, given=subject, submitted=submitted_in(subject, submitted))
+        look = partial(lookup.same, name=subject, submitted=submitted_in(subject, submitted))
         return _version_told(await _told(self._registry.examine(look)))
 
     async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
-        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        """Return why a schema does not fit a version, or all relevant ones; empty if it does."""
         look = partial(
             lookup.why_unfit,
-            given=subject,
+            name=subject,
             token=None if version is None else str(version),
             submitted=submitted_in(subject, submitted),
         )
@@ -98,35 +98,35 @@ class RegistrySchemas(AsyncSchemas):
     ) -> list[int]:
         """Delete a version or all of them; return their numbers."""
         if version is None:
-            delete = partial(deletion.delete_subject, given=subject, permanent=permanent)
-            return await _told(self._registry.delete(lambda known: delete(known.state)))
+            delete = partial(deletion.delete_subject, name=subject, permanent=permanent)
+            return await _told(self._registry.delete(lambda knowledge: delete(knowledge.state)))
         one = partial(
-            deletion.delete_version, given=subject, token=str(version), permanent=permanent
+            deletion.delete_version, name=subject, token=str(version), permanent=permanent
         )
-        return [await _told(self._registry.delete(lambda known: one(known.state)))]
+        return [await _told(self._registry.delete(lambda knowledge: one(knowledge.state)))]
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or for the default context."""
+        """Return the level in effect for a subject, or for the default context."""
         return await _told(self._registry.list(lambda state: settings.level_of(state, subject)))
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or for the default context; return it."""
-        change = partial(settings.set_config, given=subject, change={"compatibility": level})
-        config = await _told(self._registry.write(lambda known: change(known.state)))
+        change = partial(settings.set_config, name=subject, change={"compatibility": level})
+        config = await _told(self._registry.write(lambda knowledge: change(knowledge.state)))
         return config.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or for the default context."""
-        look = partial(settings.mode_of, given=subject, default_to_global=True)
+        """Return the mode in effect for a subject, or for the default context."""
+        look = partial(settings.mode_of, name=subject, default_to_global=True)
         return await _told(self._registry.list(look))
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
-        change = partial(settings.set_mode, given=subject, text=mode, force=force)
-        return await _told(self._registry.write(lambda known: change(known.state)))
+        change = partial(settings.set_mode, name=subject, text=mode, force=force)
+        return await _told(self._registry.write(lambda knowledge: change(knowledge.state)))
 
     async def status(self) -> RegistryStatus:
-        """Return how far it has read; it writes itself."""
+        """Return how far it has read; it is its own writer."""
         await _told(self._registry.log.read_to_end())
         state = self._registry.state
         return RegistryStatus(
@@ -150,7 +150,7 @@ class LocalSchemas(RegistrySchemas):
 
 
 async def _told(awaited: Awaitable[T]) -> T:
-    """Return what the registry does, whose errors are raised as a client knows them."""
+    """Return what the registry returns, and raise its errors in the form for clients."""
     try:
         return await awaited
     except RegistryError as error:

@@ -1,4 +1,4 @@
-"""Lookups of requests in the state, which they do not change. Pure; lists come in order."""
+"""Lookups in the state, which they do not change. Pure; lists are in order."""
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ from tms.registry.state.schema import Schema
 from tms.registry.state.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
 ALL_TAGS = "*"
-"""Stands for all tags where some are asked for."""
+"""Stands for all tags in a request for tags."""
 
 
 def subjects(
@@ -46,7 +46,7 @@ def subjects(
 
 
 def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
-    """Give names of one context, or of all, that begin as a prefix says; in byte order."""
+    """Yield names of one context, or of all, with a prefix; in byte order."""
     if prefix.startswith(ALL_CONTEXTS):
         wanted = prefix.removeprefix(ALL_CONTEXTS)
         yield from sorted(each for each in names if parse_subject(each).name.startswith(wanted))
@@ -60,9 +60,9 @@ def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
 def schemas(
     state: State, prefix: str, *, deleted: bool, latest_only: bool, rule_type: str = ""
 ) -> list[Version]:
-    """Return the versions of the subjects that begin with a prefix, by subject and number.
+    """Return the versions of subjects with a prefix, by subject and number.
 
-    With `rule_type` those that have a rule of that type.
+    With `rule_type`, only those with a rule of that type.
     """
     found = []
     for subject in _with_prefix(state.subjects, prefix):
@@ -72,11 +72,11 @@ def schemas(
 
 
 def aliases(state: State) -> dict[str, list[str]]:
-    """Return by subject the names that are its aliases, in order."""
+    """Return by subject the names of its aliases, in order."""
     found: dict[str, list[str]] = {}
     for name, written in sorted(state.configs.items()):
         if written.value.alias:
-            found.setdefault(state.meant(name), []).append(name)
+            found.setdefault(state.resolved(name), []).append(name)
     return found
 
 
@@ -86,46 +86,46 @@ def _has_rule(schema: Schema, rule_type: str) -> bool:
 
 
 def versions(
-    state: State, given: str, *, deleted: bool = False, deleted_only: bool = False
+    state: State, name: str, *, deleted: bool = False, deleted_only: bool = False
 ) -> list[int]:
     """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
-    all_versions = state.versions(state.meant(given), deleted=True)
+    all_versions = state.versions(state.resolved(name), deleted=True)
     if deleted_only:
         found = [each.number for each in all_versions if each.is_deleted]
     else:
         found = [each.number for each in all_versions if deleted or not each.is_deleted]
     if not found:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     return found
 
 
-def version(state: State, given: str, token: str, *, deleted: bool = False) -> Version:
+def version(state: State, name: str, token: str, *, deleted: bool = False) -> Version:
     """Return a version of a subject. Raises `RegistryError` (40401, 40402, 42202)."""
     number = parse_version(token)
-    subject = state.meant(given)
+    subject = state.resolved(name)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     found = state.latest(subject) if number == LATEST else state.version(subject, number)
     if found is None or (found.is_deleted and not deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     return found
 
 
-def referrers(state: State, given: str, token: str, *, deleted: bool = False) -> list[Version]:
+def referrers(state: State, name: str, token: str, *, deleted: bool = False) -> list[Version]:
     """Return the versions that refer to a version. Raises `RegistryError`."""
-    return state.referrers(version(state, given, token, deleted=True), deleted=deleted)
+    return state.referrers(version(state, name, token, deleted=True), deleted=deleted)
 
 
 def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
-    """Return a version that has an id: one of the subject hinted at, or else the first.
+    """Return a version with an id: one of the hinted subject, or else the first.
 
-    The hint names the context too. Raises `RegistryError` (40403).
+    The hint also determines the context. Raises `RegistryError` (40403).
     """
     uses = state.space(context_of(hint)).uses.get(schema_id)
     if not uses:
         raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id}")
-    subject = state.meant(hint)
+    subject = state.resolved(hint)
     for found in uses.values():
         if found.subject == subject:
             return found
@@ -136,9 +136,9 @@ def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
 def uses_of_id(
     state: State, schema_id: int, hint: str = "", *, deleted: bool = False
 ) -> list[Version]:
-    """Return the versions that have an id, by subject and number. Raises `RegistryError`."""
+    """Return the versions with an id, by subject and number. Raises `RegistryError`."""
     version_of_id(state, schema_id, hint)
-    wanted = state.meant(hint)
+    wanted = state.resolved(hint)
     is_of_subject = bool(parse_subject(wanted).name)
     uses = state.space(context_of(hint)).uses[schema_id].values()
     found = [
@@ -150,12 +150,12 @@ def uses_of_id(
 
 
 def all_uses_of_id(state: State, schema_id: int, hint: str = "") -> Iterable[Version]:
-    """Return all versions that have an id, those deleted softly too."""
+    """Return all versions with an id, soft-deleted ones included."""
     return state.space(context_of(hint)).uses.get(schema_id, {}).values()
 
 
 def max_id(state: State, hint: str = "") -> int:
-    """Return the greatest id that was given in a context; 0 if none was."""
+    """Return the greatest id assigned in a context; 0 if there is none."""
     return state.space(context_of(hint)).next_id - 1
 
 
@@ -171,13 +171,13 @@ def ids_of_guid(state: State, guid: str) -> list[tuple[str, int]]:
 
 
 def version_of_guid(state: State, guid: str) -> Version:
-    """Return a version that has a guid. Raises `RegistryError` (40403)."""
+    """Return a version with a guid. Raises `RegistryError` (40403)."""
     context, schema_id = ids_of_guid(state, guid)[0]
     return next(iter(state.space(context).uses[schema_id].values()))
 
 
 def all_uses_of_guid(state: State, guid: str) -> list[Version]:
-    """Return all versions that have a guid, in all contexts. Raises `RegistryError` (40403)."""
+    """Return all versions with a guid, in all contexts. Raises `RegistryError` (40403)."""
     return [
         version
         for context, schema_id in ids_of_guid(state, guid)
@@ -186,31 +186,31 @@ def all_uses_of_guid(state: State, guid: str) -> list[Version]:
 
 
 def same(
-    known: Knowledge,
-    given: str,
+    knowledge: Knowledge,
+    name: str,
     submitted: SubmittedSchema,
     *,
     deleted: bool = False,
 ) -> Version:
     """Return the version of a subject that has a schema.
 
-    Metadata and rules count if the request says them; if not, a version that has none comes first.
-    Of several it is the one that the metadata names, or the latest. Raises `RegistryError` (40401,
-    40403, 42201, 42210), `Unanswered`.
+    Metadata and rules count if the request has them; otherwise a version without any is preferred.
+    Among several, it is the one that the metadata names, or the latest. Raises `RegistryError`
+    (40401, 40403, 42201, 42210), `Unanswered`.
     """
-    state, subject = known.state, known.state.meant(given)
+    state, subject = knowledge.state, knowledge.state.resolved(name)
     said = contract_of(submitted)
     told = kept(said)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
-    schema = schema_of(known, submitted, subject)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
+    schema = schema_of(knowledge, submitted, subject)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
 
     def is_meant(version: Version) -> bool:
         return _is_meant(said, meant, version.schema)
 
-    same = versions_of_text(known, schema, shown, is_meant, submitted)
+    same = versions_of_text(knowledge, schema, shown, is_meant, submitted)
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")
     number = named_number(told)
@@ -220,71 +220,71 @@ def same(
     return same[0]
 
 
-def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool:
-    """Whether a schema has what a request says of metadata and rules, if it says any."""
+def _is_meant(contract: Contract, accepted: Iterable[Contract], schema: Schema) -> bool:
+    """Whether a schema has the request's metadata and rules, if it gives any."""
     metadata, rules = unnumbered(contract_of(schema))
     return any(
-        (told.metadata is None or each.metadata == metadata)
-        and (told.rule_set is None or each.rule_set == rules)
-        for each in meant
+        (contract.metadata is None or each.metadata == metadata)
+        and (contract.rule_set is None or each.rule_set == rules)
+        for each in accepted
     )
 
 
-def with_properties(state: State, given: str, wanted: Mapping[str, str]) -> Version:
-    """Return the latest version of a subject whose metadata has all properties of `wanted`.
+def with_properties(state: State, subject_name: str, required: Mapping[str, str]) -> Version:
+    """Return a subject's latest version whose metadata has all properties of `required`.
 
     Raises `RegistryError` (40401, 40403).
     """
-    subject = state.meant(given)
+    subject = state.resolved(subject_name)
     versions = state.versions(subject)
     if not versions:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=subject_name)
     for found in reversed(versions):
-        if all(property_of(found.schema, name) == value for name, value in wanted.items()):
+        if all(property_of(found.schema, name) == value for name, value in required.items()):
             return found
     raise RegistryError(SCHEMA_NOT_FOUND, which="")
 
 
-def text_in(known: Knowledge, schema: Schema, form: str) -> str:
-    """Return the text of a schema in a form; as it is kept if its type has no such form.
+def text_in(knowledge: Knowledge, schema: Schema, form: str) -> str:
+    """Return the text of a schema in a form; as stored if its type lacks that form.
 
     Raises `Unanswered`, `RegistryError` (42201).
     """
     if form not in type_of(schema.kind).forms:
         return schema.text
-    return known.answer_to(InForm(source_of(known, schema), form), TextInForm).text
+    return knowledge.answer_to(InForm(source_of(knowledge, schema), form), TextInForm).text
 
 
 def tags_in(
-    known: Knowledge, schema: Schema, wanted: Collection[str] = frozenset((ALL_TAGS,))
+    knowledge: Knowledge, schema: Schema, requested: Collection[str] = frozenset((ALL_TAGS,))
 ) -> Tags:
-    """Return what in a schema has one of some tags, with all the tags that it has.
+    """Return the entities of a schema with any of some tags, each with all of its tags.
 
     Raises `Unanswered`, `RegistryError`.
     """
-    tags = known.answer_to(WhichTags(source_of(known, schema)), TagsFound).tags
-    if ALL_TAGS in wanted:
+    tags = knowledge.answer_to(WhichTags(source_of(knowledge, schema)), TagsFound).tags
+    if ALL_TAGS in requested:
         return tags
-    return tuple(each for each in tags if any(tag in wanted for tag in each[1]))
+    return tuple(each for each in tags if any(tag in requested for tag in each[1]))
 
 
 def why_unfit(
-    known: Knowledge,
-    given: str,
+    knowledge: Knowledge,
+    name: str,
     token: str | None,
     submitted: SubmittedSchema,
 ) -> list[str]:
-    """Return why a schema does not fit a version, or those that the level says; [] if it does.
+    """Return why a schema does not fit a version, or those that the level requires; [] if it does.
 
     Raises `RegistryError` (40402, 42201, 42202, 42210), `Unanswered`.
     """
-    state, subject = known.state, known.state.meant(given)
+    state, subject = knowledge.state, knowledge.state.resolved(name)
     number = None if token is None else parse_version(token)
     found = None if number is None else state.version(subject, number)
     if number not in (None, LATEST) and (found is None or found.is_deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     contract = merged(contract_of(submitted), state.config(subject), state.latest(subject))
-    schema = schema_of(known, submitted, subject, contract, is_new=True)
+    schema = schema_of(knowledge, submitted, subject, contract, is_new=True)
     earlier = to_fit(state, subject, schema) if found is None else [found]
     checked = earlier[:1] if number == LATEST else earlier
-    return misfits(known, schema, checked, state.config(subject))
+    return misfits(knowledge, schema, checked, state.config(subject))

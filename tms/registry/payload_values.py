@@ -1,11 +1,11 @@
-"""Payloads and keys by the schemas of the registry (`payload_values.PayloadValues`).
+"""Checks and converts payloads and keys by the registry's schemas (`PayloadValues`).
 
-1. Which schema a payload names is looked up in memory, and if it is not there, in the log.
-2. Whatever bytes and texts say is found out by the checker, in processes of its own: a hostile one
-   holds up nobody else.
-3. A soft-deleted version counts for who reads, not for who publishes.
-4. Values are encoded and decoded for who may read the schema with all that it refers to. Payloads
-   are checked for who may read or write it; who may not read it all is not told what is wrong.
+1. The schema that a payload names is looked up in memory, and otherwise in the log.
+2. The checker decodes bytes and texts in its own processes, so hostile ones delay nobody else.
+3. A soft-deleted version counts for readers, not for publishers.
+4. A caller's values are converted only if it may read the schema and everything the schema refers
+   to. Its payloads are checked if it may read or write the schema; without permission to read all
+   of it, the error does not say what is wrong.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import TypeVar
 from cachetools import LRUCache
 
 from tms.core.errors import NotPermitted, PayloadRefused, SchemasUnavailable
-from tms.core.services.payload_values import GivenValue, ToldValue
+from tms.core.services.payload_values import DecodedValue, ValueToEncode
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.frame import encode_body, framed_of, read_frame
 from tms.core.values.message import Message
@@ -62,30 +62,30 @@ class _Part:
 
 
 class RegistryValues:
-    """Payloads and keys by one registry. Used on its event loop alone."""
+    """Payloads and keys by one registry. Used only on its event loop."""
 
     def __init__(self, registry: Registry, checker: Checker) -> None:
-        """Have `checker` find out what is in bytes."""
+        """Use `checker` for the contents of bytes."""
         self._registry = registry
         self._checker = checker
         self._names: LRUCache[Source, str] = LRUCache(_NAMES_KEPT)
 
-    # Who publishes bytes.
+    # Publishers of bytes.
 
     async def check(
         self, topic: TopicSchemas, bodies: Sequence[bytes], *, caller: Caller = ANYBODY
     ) -> None:
-        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them.
+        """Raise `PayloadRefused` unless all bodies pass the topic's `schema_check`.
 
         Raises `NotPermitted` if the caller may neither read nor write the subject.
         """
-        await asyncio.sleep(0)  # what follows asks for its task
+        await asyncio.sleep(0)  # The calls below use the caller of their task.
         for part in _parts_of(topic, bodies):
             await self._check_part(topic, part, caller)
 
     async def _check_part(self, topic: TopicSchemas, part: _Part, caller: Caller) -> None:
         reader = reader_of(caller)
-        # The name of a record is a word of its schema.
+        # The name of a record is information about its schema.
         user = reader if topic.is_by_record else reader_of(caller, READ, WRITE)
         by_id: dict[int, list[tuple[int, bytes]]] = {}
         for index, raw in part.raw:
@@ -111,9 +111,9 @@ class RegistryValues:
     async def _version_for_publisher(
         self, topic: TopicSchemas, part: str, schema_id: int, index: int, user: SchemaReader
     ) -> Version:
-        """Return the version of an id, if it is one of the topic's subject.
+        """Return the version with an id, if it belongs to the topic's subject.
 
-        Raises `PayloadRefused`, and `NotPermitted` if it is not for `user`.
+        Raises `PayloadRefused`, and `NotPermitted` if `user` may not use it.
         """
         is_by_record = part == "payload" and topic.is_by_record
         try:
@@ -124,23 +124,23 @@ class RegistryValues:
             else:
                 name = topic.value_subject if part == "payload" else topic.subject_of_key
                 subject = name("")
-            look = partial(_live, schema_id=schema_id, given=subject, user=user)
+            look = partial(_live, schema_id=schema_id, name=subject, user=user)
             return await self._found(look)
         except (RegistryError, ValueError) as error:
             raise _without_schema(topic, part, index, str(error), schema_id) from None
 
-    # Who publishes JSON.
+    # Publishers of JSON.
 
     async def encoded(
         self,
         topic: TopicSchemas,
-        values: Mapping[int, GivenValue],
+        values: Mapping[int, ValueToEncode],
         *,
         caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
-        """Return the bodies of messages that say values, by the latest schemas of the subjects.
+        """Return the bodies of messages given as values, by the latest schemas of the subjects.
 
-        Raises `PayloadRefused`, and `NotPermitted` if the caller may not read those.
+        Raises `PayloadRefused`, and `NotPermitted` if the caller may not read these schemas.
         """
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
@@ -162,7 +162,7 @@ class RegistryValues:
             return {}
         try:
             name = topic.value_subject if part.name == "payload" else topic.subject_of_key
-            version = await self._found(partial(_latest, given=name(""), reader=reader))
+            version = await self._found(partial(_latest, name=name(""), reader=reader))
             source = await self._source(version)
         except (RegistryError, ValueError) as error:
             raise _unusable(topic, part.name, str(error)) from None
@@ -179,23 +179,23 @@ class RegistryValues:
             made[index] = start + encoded
         return made
 
-    # Who reads JSON.
+    # Readers of JSON.
 
-    async def told(
+    async def decoded(
         self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
-    ) -> list[ToldValue]:
-        """Return what messages say, as far as the caller may read their schemas."""
+    ) -> list[DecodedValue]:
+        """Return the values of messages, as far as the caller may read their schemas."""
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
         payloads = [
             (index, each.payload) for index, each in enumerate(messages) if not each.is_tombstone
         ]
         values = await self._told_part(topic.subject, payloads, reader)
-        keys: dict[int, ToldValue] = {}
+        keys: dict[int, DecodedValue] = {}
         if topic.key_subject is not None:
             raw = [(index, each.key) for index, each in enumerate(messages) if each.key is not None]
             keys = await self._told_part(topic.key_subject, raw, reader)
-        nothing = ToldValue()
+        nothing = DecodedValue()
         return [
             _joined(values.get(index, nothing), keys.get(index, nothing))
             for index in range(len(messages))
@@ -203,21 +203,21 @@ class RegistryValues:
 
     async def _told_part(
         self, subject: str | None, raw: list[tuple[int, bytes]], reader: SchemaReader
-    ) -> dict[int, ToldValue]:
-        told: dict[int, ToldValue] = {}
+    ) -> dict[int, DecodedValue]:
+        told: dict[int, DecodedValue] = {}
         by_id: dict[int, list[tuple[int, bytes]]] = {}
         for index, data in raw:
             try:
                 by_id.setdefault(schema_id_of(data), []).append((index, data))
             except Undecodable as error:
-                told[index] = ToldValue(error=error.reason)
+                told[index] = DecodedValue(error=error.reason)
         for schema_id, found in by_id.items():
             parts = await self._in_json(subject, schema_id, [data for _, data in found], reader)
             for (index, _), part in zip(found, parts, strict=True):
                 if isinstance(part, bytes):
-                    told[index] = ToldValue(part, schema_id=schema_id)
+                    told[index] = DecodedValue(part, schema_id=schema_id)
                 else:
-                    told[index] = ToldValue(schema_id=schema_id, error=_shown(part))
+                    told[index] = DecodedValue(schema_id=schema_id, error=_shown(part))
         return told
 
     async def _in_json(
@@ -235,7 +235,7 @@ class RegistryValues:
         question = InJson(source, tuple(data[START_BYTES:] for data in raw))
         try:
             answer = await self._ask(question)
-        except SchemasUnavailable as error:  # hostile bytes must not stop whoever polls
+        except SchemasUnavailable as error:  # Hostile bytes must not stop the reader.
             return [Misfit(0, str(error.detail["reason"]))] * len(raw)
         if isinstance(answer, NoSchema):
             return [Misfit(0, answer.reason)] * len(raw)
@@ -245,7 +245,7 @@ class RegistryValues:
     # The registry.
 
     async def _found(self, look: Callable[[State], T]) -> T:
-        """Return what is found. Raises `RegistryError` (404…), `SchemasUnavailable`."""
+        """Return the result of a lookup. Raises `RegistryError` (404…), `SchemasUnavailable`."""
         try:
             return await self._registry.find(look)
         except RegistryError as error:
@@ -264,13 +264,13 @@ class RegistryValues:
         return name
 
     async def _ask(self, question: Question) -> Answer:
-        """Return an answer. Raises `SchemasUnavailable` if it is not found out in time."""
+        """Return an answer. Raises `SchemasUnavailable` if there is none in time."""
         [answer] = await self._checker.answers([question])
         return answer
 
 
 def _parts_of(topic: TopicSchemas, bodies: Sequence[bytes]) -> list[_Part]:
-    """Return the payloads, and the keys if they have schemas."""
+    """Return the payloads, and also the keys if they have schemas."""
     framed = frozenset(framed_of(bodies))
     payloads: list[tuple[int, bytes]] = []
     keys: list[tuple[int, bytes]] = []
@@ -310,9 +310,9 @@ def _unfit(code: str, topic: TopicSchemas, misfit: Misfit, **where: object) -> P
     return PayloadRefused(code, topic=str(topic.topic_id), **where, **named, reason=misfit.reason)
 
 
-def _joined(value: ToldValue, key: ToldValue) -> ToldValue:
+def _joined(value: DecodedValue, key: DecodedValue) -> DecodedValue:
     error = value.error or (f"the key: {key.error}" if key.error else None)
-    return ToldValue(value.value, key.value, value.schema_id, error)
+    return DecodedValue(value.value, key.value, value.schema_id, error)
 
 
 def _shown(misfit: Misfit) -> str:
@@ -320,30 +320,30 @@ def _shown(misfit: Misfit) -> str:
 
 
 def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") -> Version:
-    """Return a version that has an id and may be read. Raises `RegistryError`, `NotPermitted`."""
+    """Return a readable version with an id. Raises `RegistryError`, `NotPermitted`."""
     found = lookup.version_of_id(state, schema_id, hint)
     return reader.one_of(found, lookup.all_uses_of_id(state, schema_id, hint))
 
 
-def _live(state: State, schema_id: int, given: str, user: SchemaReader) -> Version:
+def _live(state: State, schema_id: int, name: str, user: SchemaReader) -> Version:
     """Return a version of a subject that has an id.
 
-    Raises `RegistryError` (40403), and `NotPermitted` if the subject is not for `user`.
+    Raises `RegistryError` (40403), and `NotPermitted` if `user` may not use the subject.
     """
-    subject = state.meant(given)
+    subject = state.resolved(name)
     user.check(subject)
     for version in state.space(context_of(subject)).uses.get(schema_id, {}).values():
         if version.subject == subject and not version.is_deleted:
             return version
-    raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{given}'")
+    raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{name}'")
 
 
-def _latest(state: State, given: str, reader: SchemaReader) -> Version:
+def _latest(state: State, name: str, reader: SchemaReader) -> Version:
     """Return the latest version of a subject. Raises `RegistryError` (40401), `NotPermitted`."""
-    subject = state.meant(given)
+    subject = state.resolved(name)
     reader.check(subject)
     version = state.latest(subject)
     if version is None:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     reader.check_references(state, version.schema.references)
     return version

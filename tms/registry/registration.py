@@ -1,6 +1,6 @@
-"""Decides on a registration. Pure: state, request and findings in, a decision out.
+"""Decides on a registration. Pure: state, request and findings in, decision out.
 
-The order of what is asked is Confluent's: is the subject a name, the text a schema, is it there
+The order of the checks is Confluent's: is the subject a name, the text a schema, does it exist
 already, may it be registered now, does it fit earlier versions.
 """
 
@@ -45,15 +45,15 @@ class SchemaToRegister:
     subject: str
     submitted: SubmittedSchema
     id: int | None = None
-    """The id that it is to have, where schemas are imported."""
+    """The id that it must have, if schemas are imported."""
     version: int | None = None
-    """The version that it is to be; the next one otherwise."""
+    """The version that it must be; by default the next one."""
     is_numbered: bool = False
-    """Whether the metadata of a new version gets its number, also if the request names none."""
+    """Whether a new version's metadata gets its number even if the request names none."""
 
     @property
     def names_version(self) -> bool:
-        """Whether it says which version it is to be."""
+        """Whether it names its version."""
         return self.version is not None and self.version > 0
 
 
@@ -66,20 +66,20 @@ class Registered:
     schema: Schema
 
 
-def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]:
+def register(knowledge: Knowledge, request: SchemaToRegister) -> Decided[Registered]:
     """Decide on a registration. Raises `RegistryError`, `Unanswered`, `IdsWanted`."""
-    state, limits = known.state, known.limits
+    state, limits = knowledge.state, knowledge.limits
     _check_numbers(request)
     check_rules(request.submitted.rule_set)
     subject = check_subject(request.subject)
     mode = state.mode(subject)
-    schema = _schema(known, request, subject, mode)
-    there = _same_version(known, subject, schema, request, mode)
+    schema = _schema(knowledge, request, subject, mode)
+    there = _same_version(knowledge, subject, schema, request, mode)
     if there is not None:
         return Decided(Registered(there.id, there.number, there.schema))
     _check_mode(mode, subject, request.id)
     if mode is not Mode.IMPORT:
-        check_fits(known, subject, schema)
+        check_fits(knowledge, subject, schema)
     if state.versions_count >= limits.schemas_max:
         raise RegistryError(
             TOO_LARGE, reason=f"The limit of {limits.schemas_max} versions is reached"
@@ -89,14 +89,14 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
         is_named = request.names_version or request.is_numbered
         contract = numbered(contract_of(schema), number, is_named=is_named)
         schema = replace(schema, metadata=contract.metadata)
-    schema_id = _id(known, subject, schema, request.id)
+    schema_id = _id(knowledge, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)
     gone = [Purged(key) for version in _replaced(state, record) for key in version.keys]
     return Decided(Registered(schema_id, number, schema), [[record, *gone]])
 
 
 def _check_numbers(request: SchemaToRegister) -> None:
-    """Raise `RegistryError` (42201, 42202) if an id or version can be none."""
+    """Raise `RegistryError` (42201, 42202) if an id or version is out of range."""
     if request.id is not None and not is_number(request.id):
         raise RegistryError(INVALID_SCHEMA, reason=f"An id is a number from 1 to {NUMBER_MAX}")
     wanted = request.version
@@ -105,37 +105,37 @@ def _check_numbers(request: SchemaToRegister) -> None:
 
 
 def _shown(number: int | None) -> str:
-    """Return a number as an error tells it: one of many digits takes long to write."""
+    """Return a number for an error, without writing out many digits."""
     is_short = number is not None and abs(number) <= 2 * NUMBER_MAX
     return str(number) if is_short else "out of bounds"
 
 
-def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mode) -> Schema:
-    """Return the schema that is submitted; with the latest version's text if there is none.
+def _schema(knowledge: Knowledge, request: SchemaToRegister, subject: str, mode: Mode) -> Schema:
+    """Return the submitted schema; without a text, it has the latest version's.
 
-    What is imported stays as it is; all else gets metadata and rules of the version before.
+    An imported schema stays as it is; others get metadata and rules of the version before.
     """
-    submitted, latest = request.submitted, known.state.latest(subject)
+    submitted, latest = request.submitted, knowledge.state.latest(subject)
     told = contract_of(submitted)
     if mode is Mode.IMPORT:
         contract = kept(told)
     else:
-        contract = merged(told, known.state.config(subject), latest)
+        contract = merged(told, knowledge.state.config(subject), latest)
     if submitted.text:
         is_new = mode is not Mode.IMPORT
-        return schema_of(known, submitted, subject, contract, is_new=is_new)
+        return schema_of(knowledge, submitted, subject, contract, is_new=is_new)
     if latest is None:
         raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
     return replace(latest.schema, metadata=contract.metadata, rule_set=contract.rule_set)
 
 
 def _same_version(
-    known: Knowledge, subject: str, schema: Schema, request: SchemaToRegister, mode: Mode
+    knowledge: Knowledge, subject: str, schema: Schema, request: SchemaToRegister, mode: Mode
 ) -> Version | None:
-    """Return the latest live version that has a schema, and the wanted id if one is wanted.
+    """Return the latest live version that has a schema, and the requested id if there is one.
 
-    Who sends a text and says nothing of metadata and rules, means any version of that text. Who
-    names a version too, means a new one, unless it imports.
+    A request with a text but no metadata and rules means any version of that text. One that also
+    names a version means a new one, unless it imports.
     """
     told = contract_of(request.submitted)
     says_nothing = told == NOTHING
@@ -152,8 +152,8 @@ def _same_version(
         is_version = not is_named or request.version == version.number
         return is_same and is_version and request.id in (None, version.id)
 
-    live = known.state.versions(subject)
-    same = versions_of_text(known, schema, live, is_meant, request.submitted)
+    live = knowledge.state.versions(subject)
+    same = versions_of_text(knowledge, schema, live, is_meant, request.submitted)
     return next((each for each in same if each.number == number), same[0] if same else None)
 
 
@@ -168,14 +168,14 @@ def _check_mode(mode: Mode, subject: str, wanted_id: int | None) -> None:
         raise RegistryError(NOT_PERMITTED, reason=f"{where} is not in read-write mode")
 
 
-def _number(state: State, subject: str, wanted: int | None, mode: Mode) -> int:
+def _number(state: State, subject: str, version: int | None, mode: Mode) -> int:
     """Return the number of the new version."""
     following = state.last_number(subject) + 1
-    if wanted in (None, 0, NEXT_VERSION):
+    if version in (None, 0, NEXT_VERSION):
         number = following
     elif mode is Mode.IMPORT:
-        number = _imported(state, subject, wanted)
-    elif wanted == following:
+        number = _imported(state, subject, version)
+    elif version == following:
         number = following
     else:
         raise RegistryError(INVALID_SCHEMA, reason="Version is not one more than previous version")
@@ -184,36 +184,36 @@ def _number(state: State, subject: str, wanted: int | None, mode: Mode) -> int:
     return number
 
 
-def _imported(state: State, subject: str, wanted: int | None) -> int:
-    assert wanted is not None
-    taken = state.version(subject, wanted)
+def _imported(state: State, subject: str, version: int | None) -> int:
+    assert version is not None
+    taken = state.version(subject, version)
     is_live = taken is not None and not taken.is_deleted
-    if is_live or wanted in state.lost.get(subject, ()):
+    if is_live or version in state.lost.get(subject, ()):
         raise RegistryError(
             NOT_PERMITTED,
-            reason=f"Overwrite version {wanted} of subject {subject} is not permitted.",
+            reason=f"Overwrite version {version} of subject {subject} is not permitted.",
         )
-    return wanted
+    return version
 
 
-def _id(known: Knowledge, subject: str, schema: Schema, wanted: int | None) -> int:
-    """Return the id of the new version: the schema's own in the context, or the next one."""
+def _id(knowledge: Knowledge, subject: str, schema: Schema, schema_id: int | None) -> int:
+    """Return the id of the new version: the schema's existing one in the context, or the next."""
     context = context_of(subject)
-    space = known.state.space(context)
-    if wanted is None:
+    space = knowledge.state.space(context)
+    if schema_id is None:
         ids = space.ids.get(schema.identity)
-        # The least: the order in which they were given is not in a log that was compacted.
-        return min(ids) if ids else known.next_id(context)
-    there = space.schema(wanted)
+        # The least, because a compacted log does not have the order of assignment.
+        return min(ids) if ids else knowledge.next_id(context)
+    there = space.schema(schema_id)
     if there is not None and there != schema:
         shown = context.removeprefix(".")
-        reason = f"Overwrite new schema with id {wanted} in context {shown} is not permitted."
+        reason = f"Overwrite new schema with id {schema_id} in context {shown} is not permitted."
         raise RegistryError(NOT_PERMITTED, reason=reason)
-    return wanted
+    return schema_id
 
 
 def _replaced(state: State, record: SchemaWritten) -> list[Version]:
-    """Return the soft-deleted versions that the new one stands for: those of its id or number.
+    """Return the soft-deleted versions that the new one replaces: those of its id or number.
 
     One that another version refers to stays. Raises `RegistryError` (42206) if that had another
     schema then.

@@ -1,6 +1,6 @@
 """Decides on settings: compatibility and mode, of a subject, a context or everywhere. Pure.
 
-A new record of a setting takes the place of the one before, whose tombstone goes with it.
+A new record of a setting replaces the one before, whose tombstone is written with it.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ from tms.registry.state.subjects import (
 
 _ALWAYS_SET = (DEFAULT_SCOPE, EVERYWHERE)
 Change = Mapping[str, object]
-"""The settings of a request, by the names of `Config`'s fields. None: remove the setting."""
+"""The settings of a request, by the names of `Config`'s fields. None removes a setting."""
 
 
 def changed(config: Config, change: Change) -> Config:
@@ -57,7 +57,7 @@ def changed(config: Config, change: Change) -> Config:
 
 
 def _checked(name: str, value: object) -> object:
-    """Return the value of a setting as it is kept. Raises `RegistryError`."""
+    """Return the stored value of a setting. Raises `RegistryError`."""
     if value is None:
         return None
     if name == "compatibility":
@@ -71,9 +71,9 @@ def _checked(name: str, value: object) -> object:
     return value
 
 
-def set_config(state: State, given: str, change: Change) -> Decided[Config]:
-    """Decide on a change of settings; answer all that are set then. Raises `RegistryError`."""
-    scope = check_scope(given)
+def set_config(state: State, name: str, change: Change) -> Decided[Config]:
+    """Decide on a change of settings; answer the resulting ones. Raises `RegistryError`."""
+    scope = check_scope(name)
     old = state.configs.get(scope)
     config = changed(Config() if old is None else old.value, change)
     check_writable(state, scope)
@@ -84,40 +84,39 @@ def set_config(state: State, given: str, change: Change) -> Decided[Config]:
     return Decided(config, [records] if records else [])
 
 
-def delete_config(state: State, given: str) -> Decided[Config]:
-    """Decide on giving settings up; answer what they were. Raises `RegistryError` (40401)."""
-    scope = qualified(given)
+def delete_config(state: State, name: str) -> Decided[Config]:
+    """Decide on deleting settings; answer the former ones. Raises `RegistryError` (40401)."""
+    scope = qualified(name)
     old = state.configs.get(scope)
     if old is None and scope not in _ALWAYS_SET:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     check_writable(state, scope)
     was = Config() if old is None else old.value
     shown = msgspec.structs.replace(was, compatibility=was.compatibility or state.level(scope))
     return Decided(shown, [] if old is None else [_gone(CONFIG, scope, old)])
 
 
-def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
+def config_of(state: State, name: str, *, default_to_global: bool) -> Config:
     """Return the settings of a scope. Raises `RegistryError` (40408)."""
-    scope = qualified(given)
+    scope = qualified(name)
     written = state.configs.get(scope)
     if written is None and scope not in _ALWAYS_SET and not default_to_global:
-        raise RegistryError(NO_SUBJECT_CONFIG, subject=given)
+        raise RegistryError(NO_SUBJECT_CONFIG, subject=name)
     config = state.config(scope) if default_to_global or written is None else written.value
     return msgspec.structs.replace(config, compatibility=state.level(scope))
 
 
-def level_of(state: State, given: str) -> Level:
-    """Return the level that counts for a subject."""
-    return state.level(qualified(given))
+def level_of(state: State, name: str) -> Level:
+    """Return the level in effect for a subject."""
+    return state.level(qualified(name))
 
 
-def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str]:
-    """Decide on a mode; answer its name as it was given.
+def set_mode(state: State, name: str, text: str, *, force: bool) -> Decided[str]:
+    """Decide on a mode; answer its name as it was sent.
 
-    Schemas are imported where there are none: what was soft-deleted there goes. Raises
-    `RegistryError`.
+    Imports need an empty scope, so its soft-deleted versions are removed. Raises `RegistryError`.
     """
-    scope = check_scope(given)
+    scope = check_scope(name)
     mode = parse_mode(text)
     old = state.modes.get(scope)
     if old is not None and old.value is mode:
@@ -127,7 +126,7 @@ def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str
 
 
 def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
-    """Return what takes soft-deleted versions away, but no settings.
+    """Return the parts that remove soft-deleted versions, but no settings.
 
     Raises `RegistryError` (42205).
     """
@@ -143,27 +142,27 @@ def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
     return purge(state, deleted, with_settings=False)
 
 
-def delete_mode(state: State, given: str, *, recursive: bool = False) -> Decided[str]:
-    """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401).
+def delete_mode(state: State, scope_name: str, *, recursive: bool = False) -> Decided[str]:
+    """Decide on deleting a mode; answer the former one. Raises `RegistryError` (40401).
 
-    With `recursive` the modes of all subjects in the scope go too, each in a part of its own.
+    With `recursive`, the modes of all subjects in the scope are deleted, too, each in its own part.
     """
-    scope = qualified(given)
+    scope = qualified(scope_name)
     old = state.modes.get(scope)
     within = [name for name in sorted(state.modes) if scope in scopes_of(name)[1:]]
     gone = [_gone(MODE, name, state.modes[name]) for name in within if recursive]
     if old is None and not gone and scope not in _ALWAYS_SET:
-        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=scope_name)
     if old is None:
         return Decided(state.mode(scope).value, gone)
     return Decided(old.value.value, [*gone, _gone(MODE, scope, old)])
 
 
-def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:
+def mode_of(state: State, name: str, *, default_to_global: bool) -> Mode:
     """Return the mode of a scope. Raises `RegistryError` (40409)."""
-    scope = qualified(given)
+    scope = qualified(name)
     if scope not in {*state.modes, *_ALWAYS_SET} and not default_to_global:
-        raise RegistryError(NO_SUBJECT_MODE, subject=given)
+        raise RegistryError(NO_SUBJECT_MODE, subject=name)
     return state.mode(scope)
 
 

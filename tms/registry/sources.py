@@ -1,4 +1,4 @@
-"""From a submitted text to the schema that is kept: references found, text checked. Pure."""
+"""Turns a submitted text into the stored schema: resolves references, checks the text. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tms.core.services.schemas import SchemaReference, SubmittedSchema
 from tms.core.text.credentials import shortened
 from tms.core.values.schema_types import SCHEMA_TYPES, type_of
-from tms.registry.contracts import NOTHING, Contract, told_in_order
+from tms.registry.contracts import NOTHING, Contract, contract_in_order
 from tms.registry.questions.questions import InForm, NoSchema, Parsed, Source, TextInForm
 from tms.registry.state.knowledge import Knowledge
 from tms.registry.state.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
@@ -16,24 +16,24 @@ from tms.registry.state.subjects import context_of, resolved_in
 
 LATEST = -1
 _ORDERED, _NORMALIZED = "resolved_ordered", "resolved_normalized"
-"""Forms in which a schema with references and one without are compared."""
+"""Forms that compare schemas with and without references."""
 _CHARS_SHOWN = 1_000
 
 
 def schema_of(
-    known: Knowledge,
+    knowledge: Knowledge,
     submitted: SubmittedSchema,
     subject: str,
     contract: Contract = NOTHING,
     *,
     is_new: bool = False,
 ) -> Schema:
-    """Return the schema of a submitted text, as it would be kept under a subject.
+    """Return the stored schema of a submitted text under a subject.
 
-    `contract` goes with it. A new one has what schemas of its type must have to be normalized, if
-    it is. Raises `RegistryError` (42201, 42209), `Unanswered`.
+    It gets `contract`. A new one must meet its type's conditions for normalized schemas, if it is
+    one. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
-    state, limits = known.state, known.limits
+    state, limits = knowledge.state, knowledge.limits
     if submitted.kind not in SCHEMA_TYPES:
         raise RegistryError(INVALID_SCHEMA, reason=f"Invalid schema type {submitted.kind}")
     if not submitted.text:
@@ -42,15 +42,15 @@ def schema_of(
     if size > limits.schema_bytes_max:
         reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
-    references = found_references(state, submitted.references)
+    references = resolved_references(state, submitted.references)
     normalize = _normalizes(state, subject, submitted)
     if normalize:
         references = tuple(sorted(set(references), key=_in_order))
     kept = Schema(submitted.kind, submitted.text, references, *contract)
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
         return kept
-    texts = texts_of(known, references)
-    answer = known.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
+    texts = texts_of(knowledge, references)
+    answer = knowledge.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer.reason))
     if is_new and normalize and answer.problem_if_normalized:
@@ -73,19 +73,19 @@ def _told(submitted: SubmittedSchema, reason: str) -> str:
 
 
 def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
-    """Return a schema as a subject means it: references in its context, in full; all in order."""
+    """Return a schema with references resolved in a subject's context, in order."""
     context = context_of(subject)
     references = tuple(
         replace(each, subject=resolved_in(each.subject, context)) for each in submitted.references
     )
-    metadata, rules = told_in_order(submitted.metadata, submitted.rule_set)
+    metadata, rules = contract_in_order(submitted.metadata, submitted.rule_set)
     return replace(submitted, references=references, metadata=metadata, rule_set=rules)
 
 
-def found_references(
+def resolved_references(
     state: State, references: tuple[SchemaReference, ...]
 ) -> tuple[SchemaReference, ...]:
-    """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
+    """Return references with their present versions. Raises `RegistryError` (42201)."""
     found = []
     for each in references:
         version = _live(state, each.subject, each.version)
@@ -109,14 +109,14 @@ def _live(state: State, subject: str, number: int) -> Version | None:
 
 
 def texts_of(
-    known: Knowledge, references: tuple[SchemaReference, ...]
+    knowledge: Knowledge, references: tuple[SchemaReference, ...]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the names and texts that references lead to, each behind those that it needs.
+    """Return the names and texts that references lead to, each after those it needs.
 
-    A name means what it was given for first. Raises `RegistryError` (42201) if they lead too far.
+    The first meaning of a name counts. Raises `RegistryError` (42201) if the chain is too long.
     """
     texts: dict[str, str] = {}
-    _Walk(known, texts, set()).collect(references, 1)
+    _Walk(knowledge, texts, set()).collect(references, 1)
     return tuple(texts.items())
 
 
@@ -126,11 +126,11 @@ class _Walk:
 
     known: Knowledge
     texts: dict[str, str]
-    """The texts of the references that were found, by name."""
+    """The texts of resolved references, by name."""
     met: set[tuple[str, int]]
 
     def collect(self, references: tuple[SchemaReference, ...], depth: int) -> None:
-        """Add the texts that references lead to. Raises `RegistryError` (42201)."""
+        """Collect the texts that references lead to. Raises `RegistryError` (42201)."""
         limits = self.known.limits
         if references and depth > limits.references_depth_max:
             reason = f"References are nested more than {limits.references_depth_max} levels deep"
@@ -148,23 +148,23 @@ class _Walk:
                 raise RegistryError(INVALID_SCHEMA, reason=reason)
 
 
-def source_of(known: Knowledge, schema: Schema) -> Source:
-    """Return a schema as it is asked about. Raises `RegistryError` (42201)."""
-    return Source(schema.kind, schema.text, texts_of(known, schema.references))
+def source_of(knowledge: Knowledge, schema: Schema) -> Source:
+    """Return a schema as a question's source. Raises `RegistryError` (42201)."""
+    return Source(schema.kind, schema.text, texts_of(knowledge, schema.references))
 
 
 def versions_of_text(
-    known: Knowledge,
+    knowledge: Knowledge,
     schema: Schema,
     versions: Sequence[Version],
     is_meant: Callable[[Version], bool],
     submitted: SubmittedSchema,
 ) -> list[Version]:
-    """Return those of a subject's versions that have a schema's text and references, latest first.
+    """Return a subject's versions with a schema's text and references, latest first.
 
-    Only versions that are meant count. If there are none, those that have the text if their
-    references are written out in it, as Java's generated classes send it; but only if the caller
-    may read these. Raises `Unanswered`.
+    Only versions that `is_meant` accepts count. If there are none, those count whose text with
+    written-out references is the same, as Java's generated classes send it, if the caller may read
+    the references. Raises `Unanswered`.
     """
     latest_first = versions[::-1]
     same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]
@@ -176,15 +176,15 @@ def versions_of_text(
         if each.schema.kind == schema.kind
         and each.schema.references
         and is_meant(each)
-        and (source := _source(known, each))
+        and (source := _source(knowledge, each))
     ]
     if not others:
         return []
-    state = known.state
+    state = knowledge.state
     form = _NORMALIZED if _normalizes(state, versions[0].subject, submitted) else _ORDERED
     questions = [InForm(source, form) for _, source in others]
     asked = InForm(Source(schema.kind, schema.text), form)
-    found = known.findings.answers_to([asked, *questions], TextInForm)
+    found = knowledge.findings.answers_to([asked, *questions], TextInForm)
     return [
         version
         for (version, _), question in zip(others, questions, strict=True)
@@ -192,12 +192,12 @@ def versions_of_text(
     ]
 
 
-def _source(known: Knowledge, version: Version) -> Source | None:
-    """Return a version as it is asked about; None if its references may not be read."""
+def _source(knowledge: Knowledge, version: Version) -> Source | None:
+    """Return a version as a question's source; None if its references may not be read."""
     schema = version.schema
-    if known.reader.refused_in(known.state, schema.references) is not None:
+    if knowledge.reader.refused_in(knowledge.state, schema.references) is not None:
         return None
     try:
-        return source_of(known, schema)
+        return source_of(knowledge, schema)
     except RegistryError:
         return None

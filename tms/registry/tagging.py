@@ -1,4 +1,4 @@
-"""Decides on tags within the texts of schemas: sent with a registration, or for a version. Pure."""
+"""Decides on tags within schemas: sent with a registration, or for a version. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -17,73 +17,73 @@ from tms.registry.state.subjects import check_subject
 
 @dataclass(frozen=True, slots=True)
 class TagChange:
-    """Tags to write into a schema, and to take out."""
+    """Tags to add to a schema, and to remove."""
 
     added: Tags = ()
     removed: Tags = ()
     from_latest: bool = False
-    """Whether those of the latest version are written too."""
+    """Whether to add those of the latest version, too."""
     if_there: Tags = ()
-    """Tags that are written where the schema has their entities."""
+    """Tags to add if the schema has their entities."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagsToWrite:
-    """A request for a version that is an earlier one with other tags."""
+    """A request for a new version: an earlier one with other tags."""
 
     subject: str
     token: str
     """The earlier version: a number, or `latest`."""
     change: TagChange
     told: Contract
-    """Metadata and rules; what is None is the earlier version's."""
+    """Metadata and rules; None for the earlier version's."""
     rules_to_merge: SchemaRuleSet | None = None
     rules_to_remove: tuple[str, ...] = ()
     new_version: int | None = None
 
 
 def register_tagged(
-    known: Knowledge, request: SchemaToRegister, change: TagChange
+    knowledge: Knowledge, request: SchemaToRegister, change: TagChange
 ) -> Decided[Registered]:
-    """Decide on a registration with tags. Raises as `register`, 42201 if an entity is not there."""
+    """Decide on a registration with tags. Raises as `register`, 42201 if an entity is missing."""
     subject, submitted = check_subject(request.subject), request.submitted
-    latest = known.state.latest(subject)
+    latest = knowledge.state.latest(subject)
     if submitted.text or latest is None:
-        schema = schema_of(known, replace(submitted, normalize=False), subject)
+        schema = schema_of(knowledge, replace(submitted, normalize=False), subject)
     else:
         schema = latest.schema
     if change.from_latest and latest is not None:
-        change = replace(change, if_there=lookup.tags_in(known, latest.schema))
+        change = replace(change, if_there=lookup.tags_in(knowledge, latest.schema))
     submitted = replace(
         submitted,
-        text=_tagged(known, schema, change),
+        text=_tagged(knowledge, schema, change),
         kind=schema.kind,
         references=schema.references,
     )
     is_numbered = bool(change.added or change.removed)
-    return register(known, replace(request, submitted=submitted, is_numbered=is_numbered))
+    return register(knowledge, replace(request, submitted=submitted, is_numbered=is_numbered))
 
 
-def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
-    source = source_of(known, schema)
+def _tagged(knowledge: Knowledge, schema: Schema, change: TagChange) -> str:
+    source = source_of(knowledge, schema)
     question = Tagged(source, change.added, change.removed, change.if_there)
-    return known.answer_to(question, TextInForm).text
+    return knowledge.answer_to(question, TextInForm).text
 
 
-def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
-    """Decide on a version that is an earlier one with other tags. Raises as `register`."""
-    found = lookup.version(known.state, request.subject, request.token)
+def write_tags(knowledge: Knowledge, request: TagsToWrite) -> Decided[Registered]:
+    """Decide on a new version: an earlier one with other tags. Raises as `register`."""
+    found = lookup.version(knowledge.state, request.subject, request.token)
     schema, before = found.schema, contract_of(found.schema)
     rules = before.rule_set if request.told.rule_set is None else request.told.rule_set
     rules = merged_rules(rules, request.rules_to_merge)
     if rules is not None and request.rules_to_remove:
         rules = without_rules(rules, request.rules_to_remove)
     metadata = before.metadata if request.told.metadata is None else request.told.metadata
-    text = _tagged(known, schema, request.change)
+    text = _tagged(knowledge, schema, request.change)
     submitted = SubmittedSchema(
         text, schema.kind, schema.references, metadata=metadata, rule_set=rules
     )
     registration = SchemaToRegister(
         found.subject, submitted, version=request.new_version, is_numbered=True
     )
-    return register(known, registration)
+    return register(knowledge, registration)

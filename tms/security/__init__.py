@@ -1,1 +1,1 @@
-"""The mechanisms of authentication, rules, and limits of principals, without HTTP."""
+"""Authentication, rules, and limits of principals, independent of HTTP."""

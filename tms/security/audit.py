@@ -1,13 +1,12 @@
 """The audit of refusals, changes and first uses: one line of JSON for each.
 
 1. Denials to authenticated callers, and each `manage`, `operate`, `grant` and `transact-any`, are
-   always recorded; so are operations that drop what nobody can bring back, such as a seek of a
-   group. The first refusal of a stranger is told at once, later ones are counted
-   (`audit_refusals.py`). All else is told as a principal does it to a resource for the first time
-   in a minute.
-2. Requests never wait for the audit: lines wait in bounded queues until they are written. A line
-   without room is lost; losses are counted, and logged once a minute.
-3. A line has no credentials, and is ASCII: no name in it can end it (`audit_record.py`).
+   always recorded; so are operations that cannot be undone, such as a seek of a group. The first
+   refusal of a stranger is recorded at once, later ones are counted (`audit_refusals.py`). Anything
+   else is recorded the first time in a minute that a principal does it to a resource.
+2. Requests never wait for the audit: lines wait in bounded queues until they are written. If a
+   queue is full, the line is lost; losses are counted, and logged once a minute.
+3. A line has no credentials, and is ASCII, so no name in it can end it (`audit_record.py`).
 """
 
 import logging
@@ -23,21 +22,21 @@ from tms.security.resources import Action
 from tms.security.rules import Effect
 
 AUTHENTICATE = "authenticate"
-"""The action of who could not be authenticated."""
+"""The action for callers that could not be authenticated."""
 ALWAYS = frozenset((Action.MANAGE, Action.OPERATE, Action.GRANT, Action.TRANSACT_ANY))
 USES_MAX = 10_000
-"""First uses of one minute that are remembered; then some are told again."""
+"""How many first uses of a minute are remembered; beyond it, some are recorded again."""
 QUEUE_MAX = 10_000
-"""Lines that wait to be written."""
+"""How many lines may wait to be written."""
 _KEPT_CHARS_MAX = 512
-"""The characters of a resource by which its first use is known: no valid name is longer."""
+"""The characters of a resource that identify its first use; no valid name is longer."""
 _MINUTE_MS = 60 * MS_PER_S
 
 _log = logging.getLogger(__name__)
 
 
 class Drops:
-    """Counts lines that were lost. Used from any thread."""
+    """Counts lost lines. Used from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self.count = 0
@@ -46,7 +45,7 @@ class Drops:
         self._turn = threading.Lock()
 
     def add(self, lines: int, reason: str) -> None:
-        """Count so many, and tell it unless that was told within a minute."""
+        """Add to the count, and log it unless that was done within a minute."""
         now_ms = self._clock.steady_ms()
         with self._turn:
             self.count += lines
@@ -64,15 +63,15 @@ class Destination(Protocol):
         ...
 
     async def close(self) -> None:
-        """Write what was taken, within a bounded time, and take no more."""
+        """Write the accepted lines within a bounded time, and accept no more."""
         ...
 
 
 class Audit:
-    """Decides what is told, and hands it on. Used from the event loop's thread alone."""
+    """Decides what is recorded, and passes it on. Used only from the event loop's thread."""
 
     def __init__(self, destinations: Sequence[Destination], clock: Clock, drops: Drops) -> None:
-        """Tell all `destinations`, which `close` closes; they count in `drops` what they lose."""
+        """Write to all `destinations`, which `close` closes; they count lost lines in `drops`."""
         self._destinations = destinations
         self._clock = clock
         self._drops = drops
@@ -82,11 +81,11 @@ class Audit:
 
     @property
     def dropped(self) -> int:
-        """How many lines were lost, at all destinations together."""
+        """How many lines were lost at all destinations."""
         return self._drops.count
 
     def is_wanted(self, principal: str | None, action: str, resource: str, effect: Effect) -> bool:
-        """Whether to `add` a record of this; if it is a first use, not again in this minute."""
+        """Whether to `add` a record of this; for a first use, False for the rest of the minute."""
         if effect is Effect.DENY or action in ALWAYS:
             return True
         minute = self._clock.now_ms() // _MINUTE_MS
@@ -100,22 +99,22 @@ class Audit:
         return True
 
     def add(self, record: AuditRecord) -> None:
-        """Tell a record, be it wanted or not."""
+        """Write a record, whether or not it is due."""
         line = record.line()
         for destination in self._destinations:
             destination.put(line)
 
     def refuse(self, record: AuditRecord) -> None:
-        """Tell what a stranger was refused, or count it if that was told of late."""
+        """Record the refusal of a stranger, or count it if one was recorded recently."""
         self._refusals.add(record)
 
     def note(self, record: AuditRecord) -> None:
-        """Tell a record if it is wanted."""
+        """Write a record if it is due."""
         if self.is_wanted(record.principal, record.action, record.resource, record.effect):
             self.add(record)
 
     async def close(self) -> None:
-        """Have everything written, within a bounded time."""
+        """Write all accepted lines, within a bounded time."""
         self._refusals.tell_counts()
         for destination in self._destinations:
             await destination.close()

@@ -1,7 +1,7 @@
-"""Where lines of the audit go: by a thread to a file or the log, by a task to a topic.
+"""The destinations of audit lines: a thread writes to a file or the log, a task to a topic.
 
 Each has its own queue, so one that hangs does not delay the others. Lines that cannot be written
-are lost and counted; the server continues.
+are lost and counted, and the server continues.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Publish = Callable[[list[bytes]], Awaitable[None]]
 
 
 def open_audit(file: str, clock: Clock, publish: Publish | None = None) -> Audit:
-    """Return an audit to a file, or to the log if there is none, and by `publish` to a topic.
+    """Return an audit to a file, or to the log by default, and to a topic by `publish`.
 
     It is called in the event loop that uses it. Raises `OSError` if the file cannot be opened.
     """
@@ -40,7 +40,7 @@ def open_audit(file: str, clock: Clock, publish: Publish | None = None) -> Audit
 
 
 class AuditLog(logging.Handler):
-    """Hands lines to the logger `tms.audit`."""
+    """Passes lines to the logger `tms.audit`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log a line as information."""
@@ -49,21 +49,21 @@ class AuditLog(logging.Handler):
 
 
 class WriterThread:
-    """Writes lines by a handler in a thread of its own, so that a slow disk holds up nobody."""
+    """Writes lines by a handler in a separate thread, so that a slow disk delays nothing else."""
 
     def __init__(self, handler: logging.Handler, drops: Drops) -> None:
-        """Write by `handler`, which it closes; what that raises is told, and its line is lost."""
+        """Write by `handler`, which it closes; an error is logged, and its line is lost."""
         self._handler = handler
         self._drops = drops
         self._queue: Queue[logging.LogRecord] = Queue(QUEUE_MAX)
         self._entrance = _Entrance(self._queue, drops)
-        # Its thread is a daemon: the program ends although a disk hangs.
+        # Its thread is a daemon, so the program ends even if a disk hangs.
         self._listener = _Listener(self._queue, handler, drops)
         self._listener.start()
         self._is_closing = False
 
     def put(self, line: bytes) -> None:
-        """Take a line; if there is no room it is lost."""
+        """Accept a line; if there is no room, it is lost."""
         told = {"name": audit_log.name, "levelno": logging.INFO, "levelname": "INFO"}
         record = logging.makeLogRecord({**told, "msg": line.decode("ascii").rstrip("\n")})
         if self._is_closing:
@@ -72,7 +72,7 @@ class WriterThread:
             self._entrance.handle(record)
 
     async def close(self) -> None:
-        """Write what was taken; what takes over `CLOSE_S_MAX` seconds is lost."""
+        """Write the accepted lines; those that take over `CLOSE_S_MAX` seconds are lost."""
         self._is_closing = True
         if await asyncio.to_thread(self._wait_written):
             self._listener.stop()
@@ -93,7 +93,7 @@ class WriterThread:
 
 
 class _Entrance(QueueHandler):
-    """Puts lines into the queue, and counts those that find no room."""
+    """Puts lines into the queue, and counts those that do not fit."""
 
     def __init__(self, queue: "Queue[logging.LogRecord]", drops: Drops) -> None:
         super().__init__(queue)
@@ -104,7 +104,7 @@ class _Entrance(QueueHandler):
 
 
 class _Listener(QueueListener):
-    """Has lines written, and counts those that could not be."""
+    """Writes lines, and counts those that could not be written."""
 
     def __init__(
         self, queue: "Queue[logging.LogRecord]", handler: logging.Handler, drops: Drops
@@ -113,19 +113,19 @@ class _Listener(QueueListener):
         self._drops = drops
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Write a line without the handler's lock: if a disk hangs, the program's end needs it."""
+        """Write a line without the handler's lock, which a hanging disk would hold at exit."""
         for handler in self.handlers:
             try:
                 handler.emit(record)
-            except Exception as error:  # whatever it is, the server goes on without the line
+            except Exception as error:  # Whatever the error, the server continues without the line.
                 self._drops.add(1, f"{type(error).__name__}: {error}")
 
 
 class Publisher:
-    """Publishes lines, by a task of the event loop that it is made in."""
+    """Publishes lines in a task of the event loop that creates it."""
 
     def __init__(self, publish: Publish, drops: Drops) -> None:
-        """Publish by `publish`. If it raises `Unavailable` it is called again, later."""
+        """Publish by `publish`. After `Unavailable` it is called again, later."""
         self._publish = publish
         self._drops = drops
         self._lines: deque[bytes] = deque()
@@ -134,7 +134,7 @@ class Publisher:
         self._task = supervised("publishing the audit", self._run)
 
     def put(self, line: bytes) -> None:
-        """Take a line; if there is no room it is lost."""
+        """Accept a line; if there is no room, it is lost."""
         if len(self._lines) >= QUEUE_MAX or self._is_closing:
             self._drops.add(1, f"{_FULL} to the topic")
             return
@@ -142,7 +142,7 @@ class Publisher:
         self._has_news.set()
 
     async def close(self) -> None:
-        """Publish what was taken; what takes over `CLOSE_S_MAX` seconds is lost."""
+        """Publish the accepted lines; those that take over `CLOSE_S_MAX` seconds are lost."""
         self._is_closing = True
         self._has_news.set()
         await asyncio.wait([self._task], timeout=CLOSE_S_MAX)
@@ -168,7 +168,7 @@ class Publisher:
         except Unavailable:
             await asyncio.sleep(RETRY_S)
             return
-        except Exception as error:  # whatever it is, the server goes on without them
+        except Exception as error:  # Whatever the error, the server continues without them.
             self._drops.add(len(lines), f"the topic: {type(error).__name__}: {error}")
         for _ in lines:
             self._lines.popleft()

@@ -1,9 +1,9 @@
-"""A file that lines are added to, and that may be moved away while it is (as logrotate does).
+"""A file to which lines are appended, and which may be moved away in the meantime (logrotate).
 
-1. It is made for its owner alone (0600), and is never another's: a symbolic link, or what is not a
-   regular file, is not written to.
-2. Before each line it is looked for: it is opened anew if it was moved away.
-3. If a line was written in part, as on a full disk, the next one begins a line of its own.
+1. It is created for its owner only (0600), and is never another's: nothing is written to a symbolic
+   link, or to anything but a regular file.
+2. Before each line it is checked, and opened again if it was moved away.
+3. If a line was written in part, as on a full disk, the next one starts on a new line.
 """
 
 import logging
@@ -19,14 +19,14 @@ class AuditFile(WatchedFileHandler):
     """One file. `emit` is called from one thread."""
 
     _is_torn = False
-    """Whether what is in the file ends within a line of ours."""
+    """Whether the file ends within one of our lines."""
 
     def __init__(self, path: str) -> None:
-        """Open it, so that it is known at the start whether that can be. Raises `OSError`."""
+        """Open it, so that problems show at the start. Raises `OSError`."""
         super().__init__(path, "ab")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add a line. Raises `OSError`: then it may be there in part."""
+        """Append a line. After an `OSError`, part of it may be written."""
         self.reopenIfNeeded()
         file: Any = self.stream
         if file is None:
@@ -43,7 +43,7 @@ class AuditFile(WatchedFileHandler):
 
 
 def _opened(path: str, flags: int) -> int:
-    # Opening a pipe that nobody reads fails with O_NONBLOCK, instead of waiting for somebody.
+    # With O_NONBLOCK, opening a pipe that nobody reads fails instead of waiting.
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)

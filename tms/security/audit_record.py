@@ -1,4 +1,4 @@
-"""One line of the audit: ASCII, so that no name in it can end it, and without credentials."""
+"""One audit line: ASCII, so that no name in it can end it, and without credentials."""
 
 import json
 from dataclasses import dataclass, fields
@@ -14,44 +14,43 @@ _OF_SOME: Final = {"operation": None, "about": None, "reason": None, "tried": No
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One thing that somebody did or could not do."""
+    """One action, done or refused."""
 
     time_ms: int
     """In ms since 1970."""
     principal: str | None
-    """None if it is not known."""
+    """None if unknown."""
     mechanism: Scheme | None
     address: str
     via: str | None
-    """The instance id of the server that passed it on; None if it came straight."""
+    """The instance id of the server that forwarded it; None if it came directly."""
     action: str
     """An `Action`, or `AUTHENTICATE`."""
     resource: str
-    """As it is told."""
+    """In its printed form."""
     effect: Effect
     rule: str | None
-    """The id of the rule that decided; None if there was none."""
+    """The id of the rule that decided; None without one."""
     status: int | None
     """The HTTP status of the answer; None if it is not known yet."""
     operation: str | None = None
-    """The operation, by its name in the OpenAPI document; None if there is none."""
+    """The operation, by its name in the OpenAPI document; None without one."""
     about: str | None = None
-    """The thing that it was done to or with, if the resource does not say it: a rule, a
-    subscription."""
+    """The object of the action, if it is not the resource itself: a rule, a subscription."""
     reason: str | None = None
-    """Why a stranger was refused, or the code of what the service itself refuses; else None."""
+    """Why a stranger was refused, or the code of the service's own refusal; else None."""
     tried: str | None = None
-    """Whom a stranger claimed to be: a token's id, or a digest of a name (`tried_by`)."""
+    """The principal that a stranger claimed: a token's id, or a digest of a name (`tried_by`)."""
     count: int = 1
-    """How many times it happened since it was told last; over 1, this is the last time."""
+    """How often it happened since the last record; if over 1, this is the last occurrence."""
 
     def line(self) -> bytes:
         """Return it as one line of JSON, with its end. Long texts are cut.
 
-        Fields that only some records have are left out of others.
+        Optional fields are left out if unset.
         """
         told = {}
-        for name in _NAMES:  # not by `asdict`, which copies each value deeply
+        for name in _NAMES:  # `asdict` would copy each value deeply.
             value = getattr(self, name)
             if name not in _OF_SOME or value != _OF_SOME[name]:
                 told[name] = shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value

@@ -1,8 +1,8 @@
-"""Tells what strangers were refused: the first of each kind at once, then how many, once a minute.
+"""Records refusals of strangers: the first of each kind at once, then a count once a minute.
 
-A kind is an address, an action, a reason and the principal that was tried. Strangers choose these,
-so what is kept of them is bounded: of one address `KINDS_OF_ADDRESS_MAX` kinds, and its others are
-one more; of all addresses `KINDS_MAX`, and all others are one more. So strangers fill no disk.
+A kind is an address, an action, a reason and the claimed principal. Strangers choose these, so the
+number of kinds is bounded: `KINDS_OF_ADDRESS_MAX` for one address and `KINDS_MAX` for all, each
+with one more kind for all others. So strangers cannot fill a disk.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ Kind = tuple[str, str, str | None, str | None]
 
 @dataclass(slots=True)
 class _Seen:
-    """One kind, since its first refusal was told."""
+    """One kind, since its first refusal was recorded."""
 
     last: AuditRecord
     untold: int = 0
 
 
 class Refusals:
-    """Counts refusals by their kind. Used from the event loop's thread alone."""
+    """Counts refusals by kind. Used only from the event loop's thread."""
 
     def __init__(self, tell: Callable[[AuditRecord], None], clock: Clock) -> None:
-        """Hand on to `tell` what is to be told now."""
+        """Call `tell` with what to record now."""
         self._tell = tell
         self._clock = clock
         self._seen: dict[Kind, _Seen] = {}
@@ -45,7 +45,7 @@ class Refusals:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, record: AuditRecord) -> None:
-        """Take a refusal."""
+        """Add a refusal."""
         if self._clock.steady_ms() - self._began_ms >= PERIOD_S * 1000:
             self.tell_counts()
         kind, record = self._kind_of(record)
@@ -60,9 +60,9 @@ class Refusals:
             self._start_timer()
 
     def tell_counts(self) -> None:
-        """Tell how many of each kind came since it was told last; forget those that came no more.
+        """Record how many of each kind came since the last record; forget kinds without any.
 
-        The next count tells of a kind that goes on.
+        A kind that continues is in the next count.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -92,6 +92,6 @@ class Refusals:
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            with contextlib.suppress(RuntimeError):  # without a loop, the next refusal tells
+            with contextlib.suppress(RuntimeError):  # the next refusal counts
                 loop = asyncio.get_running_loop()
                 self._timer = loop.call_later(PERIOD_S, self.tell_counts)

@@ -1,7 +1,7 @@
-"""An authority of one's own: a certificate that signs those of servers and clients.
+"""A private authority: a certificate that signs those of servers and clients.
 
-For those who have no other, and to try things out. Keys are P-256; what an authority of here signs
-is for servers or for clients, never for other authorities. Nothing is written here.
+For users without another authority, and for trying things out. Keys are P-256; such an authority
+signs for servers or clients, never for other authorities. Nothing is written to disk here.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from tms.security.principals import reason_against
 AUTHORITY_DAYS = 3650
 ISSUED_DAYS = 730
 _EARLIER = timedelta(minutes=5)
-"""For machines whose clocks are behind."""
+"""For machines whose clocks are slow."""
 _COMMON_NAME_CHARS_MAX = 64
 _HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 _FOR_SERVERS = ExtendedKeyUsageOID.SERVER_AUTH
@@ -29,14 +29,14 @@ _FOR_CLIENTS = ExtendedKeyUsageOID.CLIENT_AUTH
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A certificate and its key, both in PEM form."""
+    """A certificate and its key, both in PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
 
 def new_authority(name: str, now: datetime) -> Signed:
-    """Return an authority that holds for ten years from `now`."""
+    """Return an authority that is valid for ten years from `now`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named(name)
     builder = _begun(subject, subject, key.public_key(), now, AUTHORITY_DAYS)
@@ -50,16 +50,17 @@ def new_authority(name: str, now: datetime) -> Signed:
 
 
 def issue_for_server(authority: Signed, hosts: Sequence[str], now: datetime) -> Signed:
-    """Return a certificate for a server of these names and IP addresses.
+    """Return a certificate for a server with these names and IP addresses.
 
-    It shows it to other servers too. Raises `ValueError` if a name is not a valid host name.
+    The server also presents it to other servers. Raises `ValueError` if a name is not a valid host
+    name.
     """
     alternatives = x509.SubjectAlternativeName([_host(each) for each in hosts])
     return _issue(authority, hosts[0], now, (_FOR_SERVERS, _FOR_CLIENTS), alternatives)
 
 
 def issue_for_client(authority: Signed, principal: str, now: datetime) -> Signed:
-    """Return a certificate that names a principal. Raises `ValueError` if it is nobody's name."""
+    """Return a certificate that names a principal. Raises `ValueError` if the name is not valid."""
     reason = reason_against(principal)
     if reason is not None:
         raise ValueError(reason)
@@ -129,7 +130,7 @@ def _begun(
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """Return what a key is for: to sign certificates, or to prove who one is."""
+    """Return the usage of a key: to sign certificates, or to authenticate."""
     return x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,

@@ -1,8 +1,8 @@
-"""Whom a client's certificate names.
+"""The principal in a client's certificate.
 
-Guarantees that no certificate names a group, everybody, a server of the cluster, or nobody: rules
-are for those too, and who may sign certificates is not who grants. It relies on the certificate
-having been verified; the names in it are not looked up anywhere.
+Guarantees that no certificate names a group, everybody, a server of the cluster, or anonymous
+callers, because rules apply to those names, and signing certificates is not granting rights. The
+certificate must be verified; the names in it are not looked up anywhere.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,10 @@ from tms.security.principals import reason_against
 
 
 def principal_of_certificate(peercert: Mapping[str, Any]) -> str | None:
-    """Return the principal of a verified certificate, as `SSLSocket.getpeercert` tells it.
+    """Return the principal of a verified certificate, from `SSLSocket.getpeercert`.
 
-    That is the URI of its subject's alternative names, else its common name. None if it has
-    neither, several of one kind, or one that nobody may have.
+    It is the URI among its subject's alternative names, or else its common name. None if it has
+    neither, several of one kind, or a name that is not allowed.
     """
     uris = [value for kind, value in peercert.get("subjectAltName", ()) if kind == "URI"]
     if uris:

@@ -1,8 +1,8 @@
-"""The credentials of a caller in the field Authorization, and the verified identity.
+"""The credentials of a caller in the header Authorization, and the verified identity.
 
     Authorization := "Bearer" spaces token | "Basic" spaces base64
 
-The scheme may be in capitals or not. Errors do not contain any part of the credentials.
+The scheme is case-insensitive. Errors do not contain any part of the credentials.
 """
 
 import base64
@@ -19,7 +19,7 @@ from tms.security.rules import Identity
 from tms.security.tokens import token_id_of
 
 HEADER_BYTES_MAX = 16 * 1024
-"""The most that the field may have."""
+"""The most characters of the header."""
 _NAMES_KEY = secrets.token_bytes(32)
 _DIGITS_TOLD = 12
 _TOKEN_PREFIX = "tms_"  # noqa: S105  # how tokens begin
@@ -29,23 +29,23 @@ _BASIC = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
 
 
 class Scheme(StrEnum):
-    """How somebody says who it is."""
+    """How a caller authenticates."""
 
     TOKEN = "token"  # noqa: S105  # a name
-    """A token of ours: `Bearer tms_…`."""
+    """One of our tokens: `Bearer tms_…`."""
     JWT = "jwt"
     """A JSON Web Token: any other `Bearer`."""
     BASIC = "basic"
     """A name and a password."""
     CERTIFICATE = "certificate"
-    """A client's certificate, which TLS has checked."""
+    """A client's certificate, verified by TLS."""
     FORWARD = "forward"
-    """Another server of the cluster said so."""
+    """Another server of the cluster vouches for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Credentials that are not verified."""
+    """Credentials that are not verified yet."""
 
     scheme: Scheme
     value: str = field(repr=False)
@@ -54,16 +54,16 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Somebody, who was verified."""
+    """A verified caller."""
 
     identity: Identity
     ends_ms: int | None
-    """When it has to be verified anew, in ms since 1970; None: never."""
+    """When it must be verified again, in ms since 1970; None for never."""
     mechanism: Scheme
 
 
 def credential_of(header: bytes) -> Credential:
-    """Return what the value of the field Authorization says.
+    """Return the credential in the value of the header Authorization.
 
     Raises `NotAuthenticated` (credentials_invalid).
     """
@@ -86,9 +86,9 @@ def credential_of(header: bytes) -> Credential:
 
 
 def header_of(credential: Credential) -> bytes:
-    """Return the value of Authorization that says a credential, in the one way of saying it."""
+    """Return the canonical value of Authorization for a credential."""
     if credential.scheme is Scheme.BASIC:
-        with suppress(ValueError):  # the last bits may say nothing, and be anything
+        with suppress(ValueError):  # The last bits may be unused and have any value.
             plain = base64.b64decode(credential.value, validate=True)
             return b"Basic " + base64.b64encode(plain)
         return b"Basic " + credential.value.encode()
@@ -96,10 +96,10 @@ def header_of(credential: Credential) -> bytes:
 
 
 def tried_by(header: bytes) -> str | None:
-    """Return a key of the claimed principal, which is not verified; None if there is none.
+    """Return a key of the claimed principal, which is not verified; None without one.
 
-    It is a token's id, or a digest of a name, by a key of this process: people type passwords where
-    names belong.
+    It is a token's id, or a digest of a name with a key of this process, because people may type a
+    password as the name.
     """
     try:
         credential = credential_of(header)

@@ -1,4 +1,4 @@
-"""Why somebody may do something or may not, in words."""
+"""Explains in words why a caller may do something or not."""
 
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ class Explanation(NamedTuple):
 
 
 def resource_of(action: Action, namespace: str, topic: str | None, subject: str | None) -> Resource:
-    """Return what an action would be done to, by the names of which it needs some.
+    """Return the resource of an action, given the names that it needs.
 
-    No topic means all of the namespace, no subject all of them.
+    Without a topic it is all of the namespace, without a subject all subjects.
     """
     if action in ACTIONS_OF[Kind.SERVER]:
         return SERVER
@@ -41,7 +41,7 @@ def explained(
     resource: Resource,
     subscription: str | None = None,
 ) -> Explanation:
-    """Return whether somebody may do something by a book, and why."""
+    """Return whether an identity may do something by a rule book, and why."""
     ruling = book.decide(identity, action, resource, subscription)
     may = f"may {'' if ruling.is_allowed else 'not '}{action}"
     told = f"{identity.principal} {may} on {resource}"

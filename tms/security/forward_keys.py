@@ -3,11 +3,11 @@
 They are one value at `/auth/forward_keys`: a JSON list, newest first, of `id`, `secret` (32 random
 bytes in base64) and `made_ms`. Anybody who can read the metadata store can forward any name.
 
-1. The server that finds none makes the first one. One that finds the newest older than 24 h puts
-   another before it; if two do so, the second one takes what the first has put.
-2. The last three hold. One is sealed with when it is 60 s old: by then all have heard of it.
-3. A change elsewhere is known as the store tells of it, or after a connection was lost, as it comes
-   back. While the store is not reached, what was known last holds.
+1. A server that finds no key creates the first one. One that finds the newest older than 24 h adds
+   another before it; if two do so, the second uses the key of the first.
+2. The last three are valid. A key seals forwards once it is 60 s old, when all servers know it.
+3. The store reports changes made elsewhere, after a lost connection when it is restored. While the
+   store cannot be reached, the last known keys stay valid.
 """
 
 import logging
@@ -27,7 +27,7 @@ PATH = "/auth/forward_keys"
 KEPT = 3
 OLD_MS = 24 * 3600 * 1000
 HEARD_MS = 60_000
-"""After which each server knows a key."""
+"""The age at which each server knows a key."""
 _SECRET_BYTES = 32
 _ID = re.compile(r"[0-9a-z]{1,32}", re.ASCII)
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Key(msgspec.Struct, frozen=True):
-    """One key as it is kept. Its secret is never shown."""
+    """One stored key. Its secret is never shown."""
 
     id: str
     secret: bytes
@@ -50,14 +50,14 @@ class ForwardKeys:
     """The keys of a cluster, as one server has them. Used from one event loop."""
 
     def __init__(self, store: MetadataStore, clock: Clock) -> None:
-        """Have them in `store`, which stays open; `open` first."""
+        """Use the keys in `store`, which stays open; call `open` first."""
         self._store = store
         self._clock = clock
         self._keys: Sequence[_Key] = ()
         self._following = Following(store, PATH, "renewing the keys of forwards", self._renew)
 
     async def open(self) -> None:
-        """Have the keys, and follow them; waits for a store that is away.
+        """Read the keys, and follow changes; waits for a store that is away.
 
         Raises `ValueUnreadable`.
         """
@@ -65,7 +65,7 @@ class ForwardKeys:
         self._following.start()
 
     def sealing(self) -> tuple[str, bytes]:
-        """Return the id and the secret of the key to seal with; have an old one replaced."""
+        """Return the id and secret of the key to seal with; start the replacement of an old one."""
         now_ms = self._clock.now_ms()
         if _is_due(self._keys, now_ms):
             self._following.wake()
@@ -74,21 +74,21 @@ class ForwardKeys:
         return key.id, key.secret
 
     def valid(self, key_id: str) -> bytes | None:
-        """Return the secret of a key that holds; None if there is none of this id."""
+        """Return the secret of a valid key; None if there is none with this id."""
         return next((key.secret for key in self._keys if key.id == key_id), None)
 
     async def close(self) -> None:
-        """Follow them no more."""
+        """Stop following changes."""
         await self._following.close()
 
     async def _renew(self) -> None:
         try:
             await self._bring_up_to_date()
-        except ValueUnreadable as error:  # until it is changed it stays so
+        except ValueUnreadable as error:  # it is read again after a change
             _log.warning("cannot renew the keys for forwarded requests: %s", error)
 
     async def _bring_up_to_date(self) -> None:
-        """Read the keys, and put another before them if that is due."""
+        """Read the keys, and add another before them if that is due."""
         while True:
             found = await self._store.get(PATH)
             keys = () if found is None else _decoded(found.value)
@@ -102,13 +102,13 @@ class ForwardKeys:
                 version = NEW if found is None else found.stat.version
                 await self._store.put(PATH, msgspec.json.encode(keys), version)
             except BadVersion:
-                continue  # another server was quicker: its keys are taken
+                continue  # Another server was faster: use its keys.
             self._keys = keys
             return
 
 
 def _is_due(keys: Sequence[_Key], now_ms: int) -> bool:
-    """Whether there is to be a newer key. One of the future, by a clock that was wrong, stays."""
+    """Whether a newer key is due. A key from the future, made by a wrong clock, stays."""
     return not keys or now_ms - keys[0].made_ms >= OLD_MS
 
 

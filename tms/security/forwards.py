@@ -1,23 +1,22 @@
-"""How a server of a cluster passes on who asked, so that nobody else can say it. Pure.
+"""How a server of a cluster forwards the caller's name, so that nobody else can claim it. Pure.
 
     TMS-Principal := v1;key=ID;from=INSTANCE;boot=HEX[;for=HEX];n=COUNTER;t=MS[;w=MS];who=NAME;
                      groups=NAME,NAME;body=BODY;sig=HMAC-SHA256 in base64url
     BODY          := SHA-256 of the whole body in hex | "len:" its announced length | "chunked"
 
-1. Signed is all before `sig`, the method, the path and query as they are sent, and the address of
-   the server that it is for: so it is good for one request to one server.
-2. A server takes each one once, and only if its time is within 30 s of the server's own. Each
-   process of a server has a boot of its own, which is told with its address. A seal names the boot
-   that it is for, so one for an earlier process is refused, whatever clocks say: it may have been
-   taken then. One that names none (the boot was not known) is refused if its time is before the
-   process started. A refused sender gets the boot, and may seal again: nothing was done.
-3. The memory for that is bounded: a window of 65,536 counters for each sender (as in IPsec), and
-   1,000 senders. If there are more, the one that was silent for longest makes way, after 60 s.
-4. A body that is streamed is covered by its announced length alone, one that is chunked not at all:
-   who can change what travels between servers can change it. TLS keeps them from that.
+1. The signature covers everything before `sig`, the method, the path and query as sent, and the
+   address of the target server, so a seal is valid for one request to one server.
+2. A server accepts each seal once, and only if its time is within 30 s of its own. Each process of
+   a server has its own boot id, published with its address. A seal names the boot that it is for,
+   so one for an earlier process is refused, whatever the clocks say, because that process may have
+   accepted it. A seal that names none (the boot was unknown) is refused if its time is before the
+   process started. A refused sender gets the boot id, and may seal again: nothing was done.
+3. The memory for this is bounded: a window of 65,536 counters for each sender (as in IPsec), and
+   1,000 senders. Beyond that, the sender that was silent for longest, at least 60 s, is dropped.
+4. Of a streamed body only the announced length is covered, of a chunked one nothing: an attacker
+   between servers could change it. TLS prevents that.
 
-Clocks of servers must agree within 30 s, whenever they started. All of it is used from one event
-loop.
+Clocks of servers must agree within 30 s. All of this is used from one event loop.
 """
 
 import base64
@@ -39,7 +38,7 @@ from tms.security.rules import Identity
 
 HEADER = "TMS-Principal"
 BOOT_HEADER = "TMS-Boot"
-"""In the answer to a seal that is refused: which boot seals have to be for."""
+"""In the answer to a refused seal: the boot that seals must name."""
 HEADER_BYTES_MAX = 16 * 1024
 SKEW_MS_MAX = 30_000
 _CHUNKED = "chunked"
@@ -55,14 +54,14 @@ _HEADER = re.compile(
 
 
 class SealingKeys(Protocol):
-    """Keys that all servers of a cluster have."""
+    """Keys shared by all servers of a cluster."""
 
     def sealing(self) -> tuple[str, bytes]:
         """Return the id and the secret of the key to seal with."""
         ...
 
     def valid(self, key_id: str) -> bytes | None:
-        """Return the secret of a key that may be opened with; None if there is none."""
+        """Return the secret of a valid key; None if there is none with this id."""
         ...
 
 
@@ -73,25 +72,25 @@ class Opened:
     identity: Identity | None
     """The principal of the caller."""
     sender: str
-    """The instance id of the server that passed it on."""
+    """The instance id of the server that forwarded it."""
     body: str
     """The claim about the body; `body_fits` and `length_fits` compare it."""
 
 
 def server_identity(instance_id: str) -> Identity:
-    """Return the identity of a server itself, for the calls that it makes of its own."""
+    """Return the identity of a server itself, for calls of its own."""
     return Identity(f"{SERVER}{instance_id}")
 
 
 def body_claim(body: bytes | int | None) -> str:
-    """Return what is said of a body: of a whole one, of an announced length, or None if chunked."""
+    """Return the claim about a body: its digest, its announced length, or that it is chunked."""
     if body is None:
         return _CHUNKED
     return f"{_LENGTH}{body}" if isinstance(body, int) else hashlib.sha256(body).hexdigest()
 
 
 def body_fits(claim: str, body: bytes) -> bool:
-    """Whether a whole body is the one that was claimed, as far as that is covered."""
+    """Whether a whole body matches a claim, as far as the claim covers it."""
     if claim == _CHUNKED:
         return True
     if claim.startswith(_LENGTH):
@@ -100,32 +99,32 @@ def body_fits(claim: str, body: bytes) -> bool:
 
 
 def is_digest(claim: str) -> bool:
-    """Whether a claim covers all of a body."""
+    """Whether a claim covers the whole body."""
     return bool(claim) and claim != _CHUNKED and not claim.startswith(_LENGTH)
 
 
 def length_fits(claim: str, length: int | None) -> bool:
-    """Whether a request may announce this length in bytes (None: chunked); a whole body, any."""
+    """Whether a claim allows this announced length (None if chunked); a digest allows any."""
     if claim == _CHUNKED:
         return length is None
     return claim == body_claim(length) if claim.startswith(_LENGTH) else True
 
 
 def new_boot() -> str:
-    """Return the name of a process that no other has."""
+    """Return a unique name of a process."""
     return secrets.token_hex(8)
 
 
 def refused_seal(boot: str, reason: str) -> NotAuthenticated:
-    """Return the error that says why what a server has sealed is not taken by the process `boot`.
+    """Return the error for a seal that the process `boot` does not accept.
 
-    It is for that server, and never says anything of the credentials of a client.
+    It is meant for that server, and says nothing about the credentials of a client.
     """
     return NotAuthenticated("credentials_invalid", reason=f"{HEADER}: {reason}", boot=boot)
 
 
 class Sealer:
-    """Seals what this server passes on to others."""
+    """Seals what this server forwards to others."""
 
     def __init__(self, keys: SealingKeys, instance_id: str, clock: Clock) -> None:
         self._keys = keys
@@ -147,9 +146,9 @@ class Sealer:
     ) -> bytes:
         """Return the header's value for one request.
 
-        `path` and `query` as they are sent. `target`: the address of the server that it is for, as
-        that knows it, and `boot` which process of it, empty if that is not known. `body`: all of
-        it, its announced length in bytes, or None if it is chunked.
+        `path` and `query` are as sent. `target` is the address of the target server, as it knows
+        it, and `boot` its process, empty if unknown. `body` is the whole body, its announced length
+        in bytes, or None if it is chunked.
         """
         key_id, secret = self._keys.sealing()
         who = "" if identity is None else _told(identity.principal)
@@ -165,25 +164,25 @@ class Sealer:
 
 
 class Opener:
-    """Opens what others passed on to this server."""
+    """Opens what others forwarded to this server."""
 
     def __init__(
         self, keys: SealingKeys, own_address: str, clock: Clock, boot: str | None = None
     ) -> None:
-        """Take what is for `own_address`, as other servers have it, from now on.
+        """Accept seals for `own_address`, as other servers know it, from now on.
 
-        `boot` names this process; None: it has a name of which nobody was told.
+        `boot` names this process; if None, it has a name that was not published.
         """
         self._keys = keys
         self.boot = boot or new_boot()
-        """Which process this is."""
+        """Identifies this process."""
         self._own_address = own_address
         self._clock = clock
         self._started_ms = clock.steady_ms()
         self._replays = Replays(clock.steady_ms)
 
     def open(self, header: bytes, method: str, path: str, query: bytes) -> Opened:
-        """Return who asked, of a header's value. The request is as it came.
+        """Return the caller in a header's value. The request is as received.
 
         Raises `NotAuthenticated` (credentials_invalid).
         """
@@ -208,9 +207,9 @@ class Opener:
         )
 
     def _check_time(self, sealed: Sequence[int], *, is_for_this: bool) -> None:
-        """Refuse what was sealed at another time than now.
+        """Refuse seals with another time than now.
 
-        If it does not say that it is for this process, also what was sealed before that started.
+        If a seal does not name this process, also refuse one from before its start.
 
         While a clock is in doubt, here or there, it has two times; one pair must agree.
         """
@@ -227,16 +226,16 @@ class Opener:
         raise refused_seal(self.boot, reason)
 
 
-def _identity(who: str, groups: str) -> Identity | None:
-    if not who:
+def _identity(name: str, groups: str) -> Identity | None:
+    if not name:
         return None
-    return Identity(unquote(who), frozenset(map(unquote, filter(None, groups.split(",")))))
+    return Identity(unquote(name), frozenset(map(unquote, filter(None, groups.split(",")))))
 
 
 def _signature(secret: bytes, *parts: str | bytes) -> str:
     mac = hmac.new(secret, digestmod=hashlib.sha256)
     for part in (each.encode() if isinstance(each, str) else each for each in parts):
-        # With its length before it, no part can be taken for the end of another.
+        # With its length before it, no part can be mistaken for the end of another.
         mac.update(len(part).to_bytes(8, "big") + part)
     return base64.urlsafe_b64encode(mac.digest()).rstrip(b"=").decode("ascii")
 

@@ -1,14 +1,13 @@
-"""The rules and tokens that are in force, live from the metadata store.
+"""The rules and tokens in effect, live from the metadata store.
 
-    /auth/rules/ID    a rule, as JSON            /auth/tokens/ID    what is kept of a token
+    /auth/rules/ID    a rule, as JSON            /auth/tokens/ID    the entry of a token
 
-1. A change made here is in force when the call returns; one made at another server as soon as the
-   store tells of it.
-2. `epoch` grows with every change, so that what was decided before can be told from what is
-   decided now.
-3. The known rules and tokens are valid for `stale_s_max` after the last sign of the store; then
-   `is_stale`. So no rule holds for longer than that after it was taken away elsewhere.
-4. Without a metadata store there are the superusers and the tokens of the settings alone.
+1. A change made here is in effect when the call returns; one made at another server as soon as the
+   store reports it.
+2. `epoch` grows with every change, which distinguishes earlier decisions from present ones.
+3. The known rules and tokens are valid for `stale_s_max` after the last contact with the store;
+   then `is_stale`. So no rule outlives its removal elsewhere for longer than that.
+4. Without a metadata store there are only the superusers and the tokens of the settings.
 """
 
 import hashlib
@@ -39,18 +38,18 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantOptions:
-    """The grants besides those in the metadata store."""
+    """The grants outside the metadata store."""
 
     superusers: frozenset[str] = frozenset()
     tokens: tuple[KeptToken, ...] = ()
-    """Those of the settings."""
+    """The tokens of the settings."""
     rules_max: int = 10_000
     tokens_max: int = 100_000
     stale_s_max: float = 60.0
 
 
 def with_id(rule: Rule) -> Rule:
-    """Return a rule with the id that follows from what it says: to add it twice changes nothing."""
+    """Return a rule with an id derived from its content, so adding it twice changes nothing."""
     told = msgspec.json.encode(replace(rule, id=""), order="deterministic")
     return replace(rule, id=hashlib.sha256(told).hexdigest()[:_ID_CHARS])
 
@@ -59,25 +58,25 @@ class Grants:
     """The rules and the tokens."""
 
     def __init__(self, options: GrantOptions, clock: Clock) -> None:
-        """Have what the options say; `open` first."""
+        """Hold the grants of the options; call `open` first."""
         self.book = RuleBook((), options.superusers)
         self.epoch = 0
         self.on_change: list[Callable[[], None]] = []
-        """Called behind every change."""
+        """Called after every change."""
         self._options = options
         self._clock = clock
         self._given = {token.id: token for token in options.tokens}
         self._known: dict[str, Rule] = {}
-        """The rules that the book was made of."""
+        """The rules in the book."""
         self._of_who: dict[str, dict[str, Rule]] = {}
         self._rules: LiveValues[Rule] | None = None
         self._tokens: LiveValues[KeptToken] | None = None
         self._stale_ms = int(options.stale_s_max * MS_PER_S)
         self._fresh_until_ms = 0
-        """Until when what is known is not too old at any rate, by `steady_ms`."""
+        """Until when the known grants are surely not too old, by `steady_ms`."""
 
     async def open(self, store: MetadataStore | None) -> None:
-        """Read all there is in a store, which stays open, and follow it from now on.
+        """Read everything in a store, which stays open, and follow it from now on.
 
         Waits for a store that is away.
         """
@@ -90,14 +89,14 @@ class Grants:
         await once_reached(self._tokens.open)
 
     async def close(self) -> None:
-        """Follow the store no more."""
+        """Stop following the store."""
         for each in (self._rules, self._tokens):
             if each is not None:
                 await each.close()
 
     @property
     def is_stale(self) -> bool:
-        """Whether too much may have changed since the store was heard of last."""
+        """Whether too much time has passed since the last contact with the store."""
         if self._rules is None or self._tokens is None:
             return False
         now_ms = self._clock.steady_ms()
@@ -120,11 +119,11 @@ class Grants:
         return self._known.values()
 
     def rule(self, rule_id: str) -> Rule | None:
-        """Return the rule of an id, None if there is none."""
+        """Return the rule with an id, None if there is none."""
         return self._known.get(rule_id)
 
     async def add_rule(self, rule: Rule) -> Rule:
-        """Have a rule in force, and return it with its id.
+        """Put a rule into effect, and return it with its id.
 
         Raises `TooLarge` (too_many_rules), `NoMetadataStore`, `MetadataUnavailable`,
         `OutcomeUnknown`.
@@ -132,12 +131,12 @@ class Grants:
         rule = with_id(rule)
         if rule.id not in self._known and len(self._known) >= self._options.rules_max:
             raise TooLarge("too_many_rules", auth_rules_max=self._options.rules_max)
-        # Also if it is known: it may have been removed just now at another server.
+        # Even if it is known: another server may just have removed it.
         await _needed(self._rules).put(rule.id, rule)
         return rule
 
     async def remove_rule(self, rule_id: str) -> None:
-        """Have a rule in force no more. Raises `GrantNotFound`, and as `add_rule`."""
+        """Remove a rule. Raises `GrantNotFound`, and as `add_rule`."""
         if not await _deleted(self._rules, rule_id):
             raise GrantNotFound("rule_not_found", id=rule_id)
 
@@ -162,14 +161,14 @@ class Grants:
     # Tokens.
 
     def token(self, token_id: str) -> KeptToken | None:
-        """Return what is kept of a token, None if there is none of that id."""
+        """Return the entry of a token, None if there is none with that id."""
         given = self._given.get(token_id)
         if given is not None or self._tokens is None:
             return given
         return self._tokens.values.get(token_id)
 
     async def token_now(self, token_id: str) -> KeptToken | None:
-        """Return what is kept of a token, also if another server has made it just now.
+        """Return the entry of a token, even if another server has just created it.
 
         Raises `MetadataUnavailable`.
         """
@@ -180,7 +179,7 @@ class Grants:
         return token
 
     def is_setting(self, token_id: str) -> bool:
-        """Whether a token stands in the settings, where alone it can be taken out."""
+        """Whether a token comes from the settings, where alone it can be removed."""
         return token_id in self._given
 
     @property
@@ -190,14 +189,14 @@ class Grants:
         return {**kept, **self._given}
 
     async def add_token(self, token: KeptToken) -> None:
-        """Let a token in. Raises `TooLarge` (too_many_tokens), and as `add_rule`."""
+        """Add a token. Raises `TooLarge` (too_many_tokens), and as `add_rule`."""
         tokens = _needed(self._tokens)
         if len(tokens.values) >= self._options.tokens_max:
             raise TooLarge("too_many_tokens", auth_tokens_max=self._options.tokens_max)
         await tokens.put(token.id, token)
 
     async def remove_token(self, token_id: str) -> None:
-        """Let a token in no more. Raises `GrantNotFound`, and as `add_rule`."""
+        """Remove a token. Raises `GrantNotFound`, and as `add_rule`."""
         if not await _deleted(self._tokens, token_id):
             raise GrantNotFound("token_not_found", id=token_id)
 
@@ -207,7 +206,7 @@ class Grants:
 
 
 async def _deleted(values: LiveValues[T] | None, name: str) -> bool:
-    """Delete a value, of which this server may not have heard yet. Return whether there was one."""
+    """Delete a value, which this server may not know yet. Return whether it existed."""
     needed = _needed(values)
     if not _ID.fullmatch(name):
         return False

@@ -1,10 +1,11 @@
-"""The keys that others sign JSON Web Tokens with: of a file, or of an https:// URL.
+"""The keys with which others sign JSON Web Tokens: from a file, or from an https:// URL.
 
-1. A key is for one algorithm, by what it is: RSA of 2048 bits and more RS256, P-256 ES256, Ed25519
-   EdDSA. Others are passed over, symmetric ones too: nobody can sign with what everybody can read.
-2. An URL is asked every 10 minutes, and for a key id that is not known, at most once in 30 s;
-   whoever needs that key waits for the answer. A file is read anew if it was changed.
-3. If that fails, the keys from before go on, and the log says so once.
+1. A key's type determines its algorithm: RSA of at least 2048 bits RS256, P-256 ES256, Ed25519
+   EdDSA. Others are ignored, also symmetric ones, because a key that everybody can read proves
+   nothing.
+2. A URL is fetched every 10 minutes, and for an unknown key id at most once in 30 s; callers that
+   need that key wait for the answer. A file is read again after a change.
+3. If that fails, the earlier keys stay valid, and the log says so once.
 4. The answer of a URL is bounded in bytes, keys and time, and may only be redirected to https://.
 """
 
@@ -40,7 +41,7 @@ UNKNOWN_EVERY_MS = 30_000
 _REDIRECTS_MAX = 3
 _OK, _REDIRECTED = 200, (301, 302, 303, 307, 308)
 _FIELDS = b"accept: application/json\r\naccept-encoding: identity\r\n"
-"""Without compression: a body is as long as it looks."""
+"""No compression, so that a body is as long as its bytes."""
 _RSA_BITS_MIN = 2048
 _HTTPS = "https://"
 _OLDEST = float("-inf")
@@ -54,11 +55,11 @@ class KeysUnreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WebKey:
-    """One key that checks signatures."""
+    """One key that verifies signatures."""
 
     id: str | None
     algorithm: str
-    """The only one that it is for."""
+    """Its only algorithm."""
     key: RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey = field(repr=False)
 
 
@@ -84,32 +85,32 @@ def keys_of(data: bytes) -> Sequence[WebKey]:
     return keys
 
 
-def _key_of(given: Any) -> WebKey | None:
-    """Return a key, None if it is for nothing here."""
-    if not isinstance(given, dict) or given.get("kty") not in ("RSA", "EC", "OKP"):
+def _key_of(entry: Any) -> WebKey | None:
+    """Return a key, None if it is not usable."""
+    if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP"):
         return None
-    name, uses = given.get("kid"), given.get("key_ops", ["verify"])
-    if given.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
+    name, uses = entry.get("kid"), entry.get("key_ops", ["verify"])
+    if entry.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
         return None
     if not isinstance(name, str | None):
         return None
-    public = {part: value for part, value in given.items() if part not in _PRIVATE}
+    public = {part: value for part, value in entry.items() if part not in _PRIVATE}
     try:
         key = jwt.PyJWK.from_dict({**public, "alg": _algorithm_of(public)}).key
-    except Exception:  # whatever it is that this key is wrong in, others may be right
+    except Exception:  # Whatever is wrong with this key, others may be valid.
         return None
     algorithm = _fitting(key)
-    if algorithm is None or given.get("alg", algorithm) != algorithm:
+    if algorithm is None or entry.get("alg", algorithm) != algorithm:
         return None
     return WebKey(name, algorithm, key)
 
 
 _PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
-"""Parts of a private key. Nobody should give us one; if somebody does, it is not held."""
+"""Parts of a private key. Nobody should publish one; if somebody does, it is not stored."""
 
 
-def _algorithm_of(given: dict[str, Any]) -> str:
-    return {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}[given["kty"]]
+def _algorithm_of(entry: dict[str, Any]) -> str:
+    return {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}[entry["kty"]]
 
 
 def _fitting(key: object) -> str | None:
@@ -126,9 +127,10 @@ class WebKeys:
     def __init__(
         self, source: str, clock: Clock, ca_file: str = "", every_s: float = EVERY_S
     ) -> None:
-        """Have the keys of a file, or of an https:// URL.
+        """Use the keys in a file, or at an https:// URL.
 
-        `ca_file` has the certificates to trust by, for the machine's own; `every_s` is in seconds.
+        `ca_file` has the trusted certificates, in place of the machine's own; `every_s` is in
+        seconds.
         """
         if "://" in source and not source.startswith(_HTTPS):
             raise ValueError(f"keys are taken from a file, or an {_HTTPS} URL")
@@ -146,7 +148,7 @@ class WebKeys:
             self._tls = ssl.create_default_context(cafile=ca_file or None)
 
     async def open(self) -> None:
-        """Have the keys. Raises `KeysUnreadable` and `OSError` for a file, not for an URL."""
+        """Read the keys. Raises `KeysUnreadable` and `OSError` for a file, not for a URL."""
         if self._tls is None:
             self._keys = keys_of(self._file.read())
             return
@@ -161,13 +163,13 @@ class WebKeys:
             return self._known(name)
         key = self._known(name)
         if key is None and (name is not None or not self._keys) and self._may_ask():
-            # Shielded: one who stops waiting stops nothing for others.
+            # Shielded, so a caller that stops waiting does not stop the fetch for others.
             await shared(self._fetched())
             key = self._known(name)
         return key
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop fetching."""
         tasks = [task for task in (self._following, self._fetching) if task is not None]
         for task in tasks:
             task.cancel()
@@ -183,7 +185,7 @@ class WebKeys:
         return self._fetching is not None or since_ms >= UNKNOWN_EVERY_MS
 
     def _fetched(self) -> "asyncio.Task[None]":
-        """Return the fetch under way, or a new one."""
+        """Return the fetch in progress, or a new one."""
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._fetch())
             self._fetching.add_done_callback(self._end_fetch)
@@ -204,7 +206,7 @@ class WebKeys:
             async with asyncio.timeout(FETCH_S_MAX):
                 data = await _answer(self._source, self._tls)
             self._keys = keys_of(data)
-        except Exception as error:  # whatever keeps them from us: those from before hold
+        except Exception as error:  # Whatever the error, the earlier keys stay valid.
             self._failed(error)
         else:
             self._is_failing = False

@@ -1,8 +1,8 @@
-"""JSON Web Tokens of others: who they are for, until when, and whether the issuer signed them.
+"""Verifies JSON Web Tokens of other issuers: principal, expiry and signature.
 
-1. The algorithm is what the key is for (`json_web_keys`): what the token says of it must agree, and
-   chooses nothing. There is no `none`, and there are no shared secrets.
-2. Issuer, audience, end (exp) and start (nbf) are required. Times are by the given clock.
+1. The key determines the algorithm (`json_web_keys`); the token must name the same and cannot
+   choose another. `none` and shared secrets are not supported.
+2. Issuer, audience, end (exp) and start (nbf) are required. Times are by the server's clock.
 3. Errors do not contain any part of the token.
 """
 
@@ -38,7 +38,7 @@ class WebTokenVerifier:
         clock: Clock,
         leeway_s: int = LEEWAY_S,
     ) -> None:
-        """Take tokens signed by `keys`. `leeway_s`: by how much clocks may differ, in seconds."""
+        """Accept tokens signed by `keys`. `leeway_s` is how much clocks may differ, in seconds."""
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
@@ -48,7 +48,7 @@ class WebTokenVerifier:
         self._leeway_ms = leeway_s * MS_PER_S
 
     async def verify(self, token: str) -> Verified:
-        """Return who a token is of. Raises `NotAuthenticated` (credentials_invalid)."""
+        """Return the caller in a token. Raises `NotAuthenticated` (credentials_invalid)."""
         if len(token) > HEADER_BYTES_MAX:
             _refuse(f"the token is over {HEADER_BYTES_MAX} bytes")
         key = await self._key_of(token)
@@ -58,7 +58,7 @@ class WebTokenVerifier:
         return Verified(identity, ends_ms, Scheme.JWT)
 
     async def _key_of(self, token: str) -> WebKey:
-        """Return the key that a token names, which fits the algorithm that it says."""
+        """Return the key that a token names, which must fit the token's algorithm."""
         try:
             head = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
@@ -79,7 +79,7 @@ class WebTokenVerifier:
         return key
 
     def _claims(self, token: str, key: WebKey) -> Mapping[str, Any]:
-        """Return what a token claims, which its signature and its issuer stand for."""
+        """Return a token's claims, after checking its signature and issuer."""
         required = ["iss", "aud", "exp", "nbf"]
         try:
             claims: Mapping[str, Any] = jwt.decode(
@@ -88,7 +88,7 @@ class WebTokenVerifier:
                 algorithms=[key.algorithm],
                 issuer=self._issuer,
                 audience=self._audience,
-                # Times are by our clock, and who it is is checked as all are.
+                # Our own code checks the times, by our clock, and the name.
                 options={
                     "require": required,
                     "verify_exp": False,
@@ -111,7 +111,7 @@ class WebTokenVerifier:
         return claims
 
     def _end_ms(self, claims: Mapping[str, Any]) -> int:
-        """Return when a token that holds now ends, in ms since 1970; the leeway is in it."""
+        """Return when a valid token ends, in ms since 1970, including the leeway."""
         starts_ms = _time_ms(claims["nbf"], "nbf") - self._leeway_ms
         ends_ms = _time_ms(claims["exp"], "exp") + self._leeway_ms
         if self._clock.keys_ms() >= ends_ms:
@@ -134,7 +134,7 @@ class WebTokenVerifier:
 
 
 def _time_ms(value: Any, claim: str) -> int:
-    """Return a time of a token in ms since 1970."""
+    """Return a time in a token in ms since 1970."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= _TIME_S_MAX:
         _refuse(f"the token's claim {claim} is not a time in seconds since 1970")

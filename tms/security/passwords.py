@@ -1,16 +1,17 @@
-"""Names and passwords, for Basic: a file of argon2id hashes, and who they let in.
+"""Names and passwords for Basic authentication, from a file of argon2id hashes.
 
     line := NAME ":" HASH [":" GROUP ("," GROUP)*] | "#" comment
 
-1. The file is read anew if it was changed. If it is wrong then, what was in it before holds.
-2. Verifying takes a tenth of a second and 64 MiB of memory, so two are verified at a time, in
-   threads of their own. A right password is remembered for 60 s, by a keyed hash.
-3. An unknown name takes as long as a wrong password, and is told the same.
-4. From one address, 10 wrong passwords a minute are verified; more are refused unread. Addresses of
-   IPv6 count by their network (/64). One stranger is verified at a time, and eight wait.
-5. A password that was right within a day is never behind strangers: it has the second thread, waits
-   in no line of theirs, and is verified whatever its address did. Nobody without the password can
-   use that.
+1. The file is read again after a change. If it is invalid then, the former content stays in effect.
+2. Verifying takes a tenth of a second and 64 MiB of memory, so two are verified at a time, in their
+   own threads. A correct password is remembered for 60 s, as a keyed hash.
+3. An unknown name takes as long as a wrong password, and gets the same answer.
+4. From one address, 10 wrong passwords a minute are verified; further ones are refused without a
+   check. IPv6 addresses count by their network (/64). One stranger is verified at a time, and eight
+   may wait.
+5. A password that was correct within a day never waits for strangers: it uses the second thread,
+   has its own queue, and is verified even if its address is blocked. Nobody without the password
+   can use that.
 """
 
 import asyncio
@@ -57,26 +58,26 @@ _log = logging.getLogger(__name__)
 
 
 class PasswordsUnreadable(ValueError):
-    """Raised for a file of passwords that is wrong; it names the line."""
+    """Raised for an invalid file of passwords; it names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownName:
-    """The entry of one name, which does not have the password."""
+    """The entry of one name, without the password."""
 
     identity: Identity
     hash: str = field(repr=False)
 
 
 def hash_password(password: str) -> str:
-    """Return what is kept of a password. Raises `ValueError` if it is none."""
+    """Return the stored hash of a password. Raises `ValueError` if it is not valid."""
     if not 0 < len(password.encode()) <= PASSWORD_BYTES_MAX:
         raise ValueError(f"a password has 1 to {PASSWORD_BYTES_MAX} bytes")
     return _hasher.hash(password)
 
 
 def names_of(data: bytes) -> Mapping[str, KnownName]:
-    """Return what a file says, by name. Raises `PasswordsUnreadable`."""
+    """Return the entries of a file, by name. Raises `PasswordsUnreadable`."""
     if len(data) > FILE_BYTES_MAX:
         raise PasswordsUnreadable(f"over {FILE_BYTES_MAX} bytes")
     names: dict[str, KnownName] = {}
@@ -96,7 +97,7 @@ def names_of(data: bytes) -> Mapping[str, KnownName]:
 
 
 def _known(line: str) -> KnownName:
-    """Return what one line says. Raises `ValueError`, `NotAuthenticated`."""
+    """Return the entry in one line. Raises `ValueError`, `NotAuthenticated`."""
     name, *others = line.split(":")
     if len(others) not in (1, 2):
         raise ValueError("write NAME:HASH or NAME:HASH:GROUP,GROUP")
@@ -111,7 +112,7 @@ def _known(line: str) -> KnownName:
 
 
 class PasswordVerifier:
-    """Verifies names and passwords by a file. Used from one event loop; `close` it."""
+    """Verifies names and passwords from a file. Used from one event loop; `close` it."""
 
     def __init__(self, file: str, clock: Clock) -> None:
         """Read the file. Raises `PasswordsUnreadable`, `OSError`."""
@@ -129,13 +130,13 @@ class PasswordVerifier:
         self._failures: LRUCache[str, Rate] = LRUCache(ADDRESSES_MAX)
         self._verifying: dict[bytes, asyncio.Task[Verified]] = {}
         self._strangers = 0
-        """The number of verifications, running or waiting, of callers who were not right lately."""
+        """How many verifications run or wait for callers without a recent correct password."""
         self._strangers_turn = asyncio.Semaphore(STRANGERS_AT_ONCE)
 
     async def verify(self, basic_value: str, address: str) -> Verified:
-        """Return who it is, of what stands behind Basic; `address` is the caller's IP address.
+        """Return the caller in the text after Basic; `address` is the caller's IP address.
 
-        It has to be verified anew when that ends, within 60 s. Raises `NotAuthenticated`
+        The result ends within 60 s and must then be verified again. Raises `NotAuthenticated`
         (credentials_invalid), and `RateExceeded` (principal_rate_exceeded).
         """
         self._read_changed()
@@ -153,19 +154,19 @@ class PasswordVerifier:
                 verifying = self._verify_stranger(key, name, password, self._take_failure(address))
                 self._strangers += 1
             task = self._verifying[key] = asyncio.create_task(verifying)
-            task.add_done_callback(lambda done: self._end(key, done))
-        # Shielded: a thread works on even if nobody waits, and others may wait for the same.
+            task.add_done_callback(lambda ended: self._end(key, ended))
+        # Shielded: the thread continues without waiters, and others may wait for the same.
         return await shared(task)
 
     async def close(self) -> None:
-        """Verify no more."""
+        """Stop verifying."""
         await asyncio.gather(*self._verifying.values(), return_exceptions=True)
         self._pool.shutdown()
 
     def _end(self, key: bytes, task: "asyncio.Task[Verified]") -> None:
         self._verifying.pop(key, None)
         if not task.cancelled():
-            task.exception()  # whoever waits is told
+            task.exception()  # The waiters get the error.
 
     async def _verify_stranger(
         self, key: bytes, name: str, password: bytes, failures: Rate
@@ -180,7 +181,7 @@ class PasswordVerifier:
 
     async def _verify(self, key: bytes, name: str, password: bytes) -> Verified:
         names = self._names
-        # An unknown name is verified by another's hash, so that it takes as long.
+        # An unknown name is verified by another's hash, so it takes as long.
         known = names.get(name)
         verified_by = known or next(iter(names.values()), None)
         if verified_by is None:
@@ -205,7 +206,7 @@ class PasswordVerifier:
             )
 
     def _take_failure(self, address: str) -> Rate:
-        """Take a failure of an address, to be given back if it was none."""
+        """Count a failure of an address in advance; it is undone on success."""
         network, now_ms = network_of(address), self._clock.steady_ms()
         failures = self._failures.get(network)
         if failures is None:
@@ -236,7 +237,7 @@ class PasswordVerifier:
 
 
 def _name_and_password(basic_value: str) -> tuple[str, bytes]:
-    """Return the name and the password of what stands behind Basic."""
+    """Return the name and the password in the text after Basic."""
     try:
         data = base64.b64decode(basic_value, validate=True)
         name, colon, password = data.partition(b":")
@@ -251,7 +252,7 @@ def _name_and_password(basic_value: str) -> tuple[str, bytes]:
 
 
 def _is_right(hashed: str, password: bytes) -> bool:
-    """Whether a password is the hashed one. It runs in a thread."""
+    """Whether a password matches a hash. It runs in a thread."""
     try:
         return _hasher.verify(hashed, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHash):

@@ -1,9 +1,9 @@
-"""The names that somebody may be authenticated under, and the groups; every mechanism asks here.
+"""The allowed names of principals and groups, for every mechanism of authentication.
 
-1. A name that means something else is nobody's: `*`, `group:…` (rules are for them), `anonymous`
-   (those who did not say who they are), and `server:…` (a server of the cluster itself).
-2. Names are shown in logs and rules, so they are one line of text that can be seen.
-3. Groups are few and short enough to be passed on in a header.
+1. Reserved names are not allowed: `*` and `group:…` (in rules), `anonymous` (callers without
+   credentials), and `server:…` (a server of the cluster itself).
+2. Names are shown in logs and rules, so they are one line of visible text.
+3. Groups are few and short enough to be forwarded in a header.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,15 @@ from tms.core.errors import NotAuthenticated
 from tms.security.rules import ANONYMOUS, EVERYBODY, GROUP, Identity
 
 SERVER = "server:"
-"""With an instance's id behind it: that server by itself. Only a sealed forward says so."""
+"""A prefix of an instance's id: that server itself. Only a sealed forward may claim it."""
 NAME_CHARS_MAX = 255
 GROUPS_MAX = 100
 GROUPS_BYTES_MAX = 4096
-"""The most that the groups of one principal may have together, in UTF-8."""
+"""The most bytes of UTF-8 of all groups of one principal."""
 
 
 def reason_against(name: str) -> str | None:
-    """Return why nobody may be authenticated under a name; None if somebody may."""
+    """Return why a name is not allowed; None if it is."""
     reason = _reason_against_text(name)
     if reason is not None:
         return f"a principal {reason}"
@@ -31,7 +31,7 @@ def reason_against(name: str) -> str | None:
 
 
 def check_principal(name: str) -> str:
-    """Return the name. Raises `NotAuthenticated` if nobody may be authenticated under it."""
+    """Return the name. Raises `NotAuthenticated` if it is not allowed."""
     reason = reason_against(name)
     if reason is not None:
         raise NotAuthenticated("credentials_invalid", reason=reason)
@@ -39,7 +39,7 @@ def check_principal(name: str) -> str:
 
 
 def reason_against_groups(groups: Iterable[str]) -> str | None:
-    """Return why nobody may be in all of these groups; None if somebody may."""
+    """Return why these groups are not allowed; None if they are."""
     names = frozenset(groups)
     if len(names) > GROUPS_MAX:
         return f"a principal must not be in more than {GROUPS_MAX} groups"
@@ -55,7 +55,7 @@ def reason_against_groups(groups: Iterable[str]) -> str | None:
 
 
 def checked_identity(principal: str, groups: Iterable[str] = ()) -> Identity:
-    """Return who it is. Raises `NotAuthenticated` if the name or a group is none."""
+    """Return the identity. Raises `NotAuthenticated` if the name or a group is not allowed."""
     names = frozenset(groups)
     reason = reason_against_groups(names)
     if reason is not None:

@@ -1,17 +1,17 @@
 """The limits of one principal: rates, and things at one moment. Pure.
 
-1. Rates (`tms.core.runtime.rates`): requests, messages and bytes published, topics created. The
-   amount of a whole second may be used at once; for topics, that of a whole hour.
+1. Rates (`tms.core.runtime.rates`): requests, messages and bytes published, topics created. A whole
+   second's amount may be used at once; for topics, a whole hour's.
 2. At one moment: connections, waiting polls, bytes of arriving bodies. A single body over the limit
    may arrive if no other body does. If no number is set, each principal has its share
    (`tms.core.runtime.shares`). Transactions in progress, and requests that wait to be written, are
    counted in `tms.transactions` and `tms.messaging`.
 3. A refused request costs nothing. A rate of 0 means no limit, and nothing is counted for it.
-4. The rates of `PRINCIPALS_MAX` principals are remembered. When full, first drop principals with
-   full budgets, then the least recently used ones. Open things are counted separately, as long as
-   they are open.
+4. The rates of `PRINCIPALS_MAX` principals are remembered. Beyond that, principals with full
+   budgets are dropped first, then the least recently used ones. Open things are counted separately
+   while they are open.
 
-It is for one server: in a cluster, for the leader. It is only used from the event loop's thread.
+Quotas apply to one server: in a cluster, to the leader. Used only from the event loop's thread.
 """
 
 from collections import OrderedDict
@@ -28,24 +28,24 @@ from tms.core.runtime.shares import Shares
 
 PRINCIPALS_MAX = 10_000
 RETRY_AFTER_S = 1
-"""After which to ask again for what is limited at once."""
+"""The seconds after which to try a limit of concurrent use again."""
 _LIMITS = Limits()
 _HOUR_MS = 3600 * 1000
 _LOOKED_AT = 50
-"""How many are looked at to make room for one."""
+"""How many candidates are inspected to make room for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBounds:
-    """The bounds of all principals together."""
+    """The limits for all principals together."""
 
     connections_max: int = _LIMITS.connections_max
-    """Polls that wait too: each has a connection."""
+    """Includes waiting polls, because each has a connection."""
     arriving_bytes_max: int = _LIMITS.queue_bytes_max
 
 
 class OpenCount:
-    """How much of something is open at once, of one principal."""
+    """One principal's concurrent use of something."""
 
     __slots__ = ("_setting", "_shares", "principal")
 
@@ -56,29 +56,29 @@ class OpenCount:
 
     @property
     def count(self) -> int:
-        """How much is open."""
+        """The present use."""
         return self._shares.used_by(self.principal)
 
     def enter(self, amount: int = 1) -> None:
-        """Count so much as open. Raises `RateExceeded` if that is too much beside what is."""
+        """Add to the use. Raises `RateExceeded` if it would exceed the limit."""
         room, count = self._shares.room(self.principal), self.count
-        # By itself it may be over what one may have, not over what there is.
+        # Alone it may exceed the principal's limit, but not the total.
         if amount > room and (count or self._shares.used + amount > self._shares.bound):
             limit = self._shares.each_max or count + room
             raise _exceeded(self._setting, limit, RETRY_AFTER_S)
         self._shares.add(self.principal, amount)
 
     def enter_anyway(self, amount: int = 1) -> None:
-        """Count so much as open, whatever the limit: what was so before it was counted."""
+        """Add to the use whatever the limit: for uses that began before they were counted."""
         self._shares.add(self.principal, amount)
 
     def leave(self, amount: int = 1) -> None:
-        """Count so much as open no more."""
+        """Subtract from the use."""
         self._shares.add(self.principal, -amount)
 
     @contextmanager
     def held(self, amount: int = 1) -> Iterator[None]:
-        """Count so much as open inside. Raises as `enter`."""
+        """Add to the use inside the block. Raises as `enter`."""
         self.enter(amount)
         try:
             yield
@@ -121,7 +121,7 @@ class PrincipalUse:
             self._requests.take(1, now_ms)
 
     def take_publish(self, messages: int, payload_bytes: int) -> None:
-        """Take the publishing of so many messages, of so many bytes. Raises `RateExceeded`."""
+        """Take the publishing of messages with a number of bytes. Raises `RateExceeded`."""
         if self._publish_messages is None and self._publish_bytes is None:
             return
         now_ms = self._clock.steady_ms()
@@ -143,7 +143,7 @@ class PrincipalUse:
 
     @property
     def is_as_new(self) -> bool:
-        """Whether there is nothing to know of it but what is open."""
+        """Whether only its open uses need to be remembered."""
         now_ms = self._clock.steady_ms()
         rates = (self._requests, self._publish_messages, self._publish_bytes, self._topics)
         return all(each is None or each.is_paid(now_ms) for each in rates)
@@ -159,7 +159,7 @@ class Quotas:
         bounds: SharedBounds | None = None,
         principals_max: int = PRINCIPALS_MAX,
     ) -> None:
-        """Allow each principal `limits`, and all together `bounds`; keep so many at most."""
+        """Limit each principal to `limits`, all to `bounds`; remember `principals_max`."""
         bounds = bounds or SharedBounds()
         self.limits = limits
         self.connections = Shares(bounds.connections_max, limits.connections_max)
@@ -168,13 +168,13 @@ class Quotas:
         self._clock = clock
         self._principals_max = principals_max
         self._uses: OrderedDict[str, PrincipalUse] = OrderedDict()
-        """Whoever was asked for last is last."""
+        """The most recently used principal is last."""
 
     def __len__(self) -> int:
         return len(self._uses)
 
     def of(self, principal: str) -> PrincipalUse:
-        """Return what a principal uses. Ask again for each request, as it may be forgotten."""
+        """Return a principal's use. Call it for each request, because it may be dropped."""
         use = self._uses.get(principal)
         if use is None:
             if len(self._uses) >= self._principals_max:
@@ -185,7 +185,7 @@ class Quotas:
         return use
 
     def _least_known(self) -> str:
-        """Return the principal whom to forget."""
+        """Return the principal to drop."""
         longest_ago = list(islice(self._uses.items(), _LOOKED_AT))
         as_new = (name for name, use in longest_ago if use.is_as_new)
         return next(as_new, longest_ago[0][0])

@@ -1,11 +1,10 @@
-"""Numbers of senders, each taken once: a sliding window for each sender, as IPsec has. Pure.
+"""Accepts each number of a sender once, with a sliding window as in IPsec. Pure.
 
-A sender counts up. A number is taken if it is over the highest one, or at most `WINDOW` below it
-and was not taken. So those that overtake each other come through, and what is kept is bounded: one
-bit for each number of a window, and `SENDERS_MAX` windows. A window makes way for that of another
-sender if it is the one that was used longest ago, and not for `SILENCE_MS`; whoever asks has to see
-to it that older numbers are refused by then. No window goes just because time passes: a clock that
-is set back would let its numbers be taken again.
+A sender counts up. A number is accepted if it is above the highest one, or at most `WINDOW` below
+it and new. So numbers may overtake each other, and the memory is bounded: one bit for each number
+of a window, and `SENDERS_MAX` windows. The least recently used window is dropped for another
+sender, once it was silent for `SILENCE_MS`; the caller must refuse older numbers by then. No window
+is dropped just because time passes: after a clock is set back, its numbers would be accepted again.
 """
 
 from collections import OrderedDict
@@ -23,10 +22,10 @@ class _Window:
         self.at_ms = 0
         self._highest = -1
         self._taken = 0
-        """Bit i: whether the highest less i was taken."""
+        """Bit i: whether the highest less i was accepted."""
 
     def take(self, number: int) -> bool:
-        """Take a number; return whether it could be."""
+        """Accept a number; return whether it was new."""
         behind = self._highest - number
         if behind < 0:
             shifted = self._taken << -behind if -behind < WINDOW else 0
@@ -46,16 +45,16 @@ class Replays:
     """The numbers of all senders."""
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
-        """Go by a steady time in milliseconds."""
+        """Use a steady time in milliseconds."""
         self._steady_ms = steady_ms
         self._windows: OrderedDict[str, _Window] = OrderedDict()
-        """Whoever was heard last is last."""
+        """The most recent sender is last."""
 
     def __len__(self) -> int:
         return len(self._windows)
 
     def take(self, sender: str, number: int) -> str | None:
-        """Take a number of a sender once. Return why it cannot be taken; None if it was."""
+        """Accept a number of a sender once. Return why it is refused; None if it was accepted."""
         now_ms = self._steady_ms()
         window = self._windows.get(sender)
         if window is None:
@@ -69,7 +68,7 @@ class Replays:
         return None
 
     def _makes_way(self, now_ms: int) -> bool:
-        """Forget the sender that was heard longest ago; return whether that could be done."""
+        """Drop the least recent sender; return whether that was possible."""
         sender, window = next(iter(self._windows.items()))
         if now_ms - window.at_ms <= SILENCE_MS:
             return False

@@ -24,23 +24,23 @@ class Action(StrEnum):
     """An action that rules may allow or deny."""
 
     PUBLISH = "publish"
-    """Publish, store, and roll back one's own."""
+    """Publish, store, and roll back own publishes."""
     CONSUME = "consume"
-    """Poll, and ask for positions and parts."""
+    """Poll, and request positions and parts."""
     SUBSCRIBE = "subscribe"
-    """Make, move and delete subscriptions."""
+    """Create, move and delete subscriptions."""
     TAKE = "take"
-    """Take and settle messages of groups, which gives their payloads."""
+    """Take and settle messages of groups, which returns their payloads."""
     MANAGE = "manage"
     """Create, delete and trim topics, and set properties and settings."""
     DESCRIBE = "describe"
-    """See that it is there, and its properties."""
+    """See that it exists, and its properties."""
     TRANSACT = "transact"
-    """Start transactions, and end one's own."""
+    """Start transactions, and end own ones."""
     TRANSACT_ANY = "transact-any"
-    """End those of others too."""
+    """End transactions of others, too."""
     OPERATE = "operate"
-    """Look after the server: cleanup, debug, metrics, the cluster."""
+    """Operate the server: cleanup, debug, metrics, the cluster."""
     GRANT = "grant"
     """Change rules and tokens."""
     READ = "read"
@@ -68,16 +68,16 @@ ACTIONS_OF: Mapping[Kind, frozenset[Action]] = {
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One thing that somebody would do something to."""
+    """The object of an action."""
 
     kind: Kind
     namespace: str = ""
     """The namespace of a topic; empty for other kinds."""
     name: str | None = ""
-    """The name of a topic or subject. None: all of them (in the namespace), also later ones."""
+    """The name of a topic or subject. None for all of them (in the namespace), future ones too."""
 
     def __str__(self) -> str:
-        """Return how it is told."""
+        """Return its printed form."""
         if self.kind is Kind.SERVER:
             return "the server"
         if self.kind is Kind.SUBJECT:
@@ -91,10 +91,10 @@ SERVER = Resource(Kind.SERVER)
 
 
 def topic_resource(namespace: str, name: str | None) -> Resource:
-    """Return a topic, or all of a namespace if there is no name."""
+    """Return a topic, or all of a namespace without a name."""
     return Resource(Kind.TOPIC, namespace, name)
 
 
 def subject_resource(name: str | None) -> Resource:
-    """Return a subject of the schema registry, or all of them if there is no name."""
+    """Return a subject of the schema registry, or all of them without a name."""
     return Resource(Kind.SUBJECT, name=name)

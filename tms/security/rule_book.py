@@ -1,7 +1,7 @@
-"""All rules together, and what they decide.
+"""All rules together, and their decisions.
 
-A decision costs a look or two for each pattern of namespaces that matches, not for each rule: for
-each pattern of names, those rules are kept together that decide on what it matches.
+A decision costs one or two lookups for each matching pattern of namespaces, not for each rule: the
+rules that decide for a pattern of names are kept together.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,7 +14,7 @@ from tms.security.resources import ACTIONS_OF, Action, Kind, Resource
 from tms.security.rules import ANY, OWN, Effect, Identity, Rule, is_topic_of_service
 
 SOME = "*"
-"""In place of a subscription's name: whether there could be one."""
+"""Stands for a subscription's name if the question is whether any one is allowed."""
 
 _by_id = attrgetter("id")
 
@@ -25,13 +25,13 @@ class Ruling:
 
     is_allowed: bool
     rule: Rule | None
-    """The rule that decided; None if no rule applies, or if it is a superuser."""
+    """The rule that decided; None if no rule applies, or for a superuser."""
     is_visible: bool
-    """Whether somebody may know that the resource is there: some action on it is allowed."""
+    """Whether the caller may know that the resource exists: some action on it is allowed."""
 
 
 class _Patterns:
-    """Patterns, found by the names that they match."""
+    """Patterns, indexed by the names that they match."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._there = there = frozenset(patterns)
@@ -39,7 +39,7 @@ class _Patterns:
         self.literals = frozenset(each for each in there if not each.endswith(ANY))
         self.prefixes = sorted(each[:-1] for each in there - self.literals if each != ANY)
         self.parents: list[int] = []
-        """For each prefix, the place of the longest other prefix of it; -1 if there is none."""
+        """For each prefix, the index of its longest shorter prefix; -1 if there is none."""
         for at, prefix in enumerate(self.prefixes):
             self.parents.append(self._first_of(at - 1, prefix))
 
@@ -49,11 +49,11 @@ class _Patterns:
         return at
 
     def longest(self, name: str) -> int:
-        """Return the place of the longest prefix that a name begins with, -1 if there is none."""
+        """Return the index of the longest prefix of a name, -1 if there is none."""
         return self._first_of(bisect_right(self.prefixes, name) - 1, name)
 
     def of(self, name: str) -> Iterator[str]:
-        """Give those that match a name."""
+        """Yield the patterns that match a name."""
         if name in self.literals:
             yield name
         if self.has_any:
@@ -64,11 +64,11 @@ class _Patterns:
             at = self.parents[at]
 
     def take_in(self, pattern: str) -> bool:
-        """Whether one of them matches all that a pattern matches."""
+        """Whether one of them matches everything that a pattern matches."""
         return pattern in self._there or self.have_wider(pattern)
 
     def have_wider(self, pattern: str) -> bool:
-        """Whether another one matches all that a pattern matches."""
+        """Whether another one matches everything that a pattern matches."""
         if self.has_any:
             return pattern != ANY
         if not pattern.endswith(ANY):
@@ -78,13 +78,13 @@ class _Patterns:
 
 
 class _Deciding:
-    """The rules that decide for a name, among those with a pattern of some field."""
+    """The deciding rules for a name, among those with a pattern in some field."""
 
     def __init__(self, rules: Iterable[Rule], field: str = "name") -> None:
         by_pattern = _by_field(rules, field)
         self._patterns = _Patterns(by_pattern)
         self.of_any = _deciding(by_pattern.get(ANY, ()))
-        """Those on all names."""
+        """The rules for all names."""
         self._of_prefixes: list[tuple[Rule, ...]] = []
         for prefix, parent in zip(self._patterns.prefixes, self._patterns.parents, strict=True):
             of_parent = self._of_prefixes[parent] if parent >= 0 else ()
@@ -95,7 +95,7 @@ class _Deciding:
         }
 
     def of(self, name: str) -> tuple[Rule, ...]:
-        """Return those on a name, less those on all names."""
+        """Return the rules for a name, without those for all names."""
         found = self._of_literals.get(name)
         return self._by_prefix(name) if found is None else found
 
@@ -105,7 +105,7 @@ class _Deciding:
 
 
 class _Limited:
-    """Rules that are for some subscriptions, of topics whose names match one pattern."""
+    """Rules for some subscriptions, for topics that match one pattern."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         rules = list(rules)
@@ -119,19 +119,19 @@ class _Limited:
             for at, rule in allowed.items()
             if not self.denies_all(at) and not patterns.have_wider(at)
         ]
-        """The widest that allow, but those whose subscriptions are all denied here."""
+        """The widest rules that allow, except those whose subscriptions are all denied here."""
 
     def denies_all(self, pattern: str) -> bool:
-        """Whether a rule denies each subscription that a pattern matches.
+        """Whether a rule denies every subscription that a pattern matches.
 
-        Denials of narrower patterns are not added up: it takes one for each character to take in
-        all of a wider pattern.
+        Denials with narrower patterns are not combined: covering a wider pattern would take one for
+        each character.
         """
         return self._denied.take_in(pattern)
 
 
 class _LimitedByName:
-    """Rules that are for some subscriptions, by the patterns of their topics' names."""
+    """Rules for some subscriptions, by the patterns of their topics' names."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         by_name = _by_field(rules, "name")
@@ -139,7 +139,7 @@ class _LimitedByName:
         self._by_name = {name: _Limited(found) for name, found in by_name.items()}
 
     def of(self, name: str | None, *, is_own: bool) -> Iterator[_Limited]:
-        """Give those about a topic; `None`: about all topics."""
+        """Yield those for a topic; for all topics if `None`."""
         for pattern in (ANY,) if name is None else self._names.of(name):
             if pattern in self._by_name and (not is_own or pattern.startswith(OWN)):
                 yield self._by_name[pattern]
@@ -167,7 +167,7 @@ class _RulesOfOne:
         self._allowed = {action: _Patterns(found) for action, found in allowed.items()}
 
     def about(self, resource: Resource) -> Iterator[Rule]:
-        """Give the rules that decide on a resource, whatever subscription is named."""
+        """Yield the rules that decide on a resource, whatever the subscription."""
         kind, name = resource.kind, resource.name
         if kind is Kind.SERVER:
             deciding = self._plain.get((kind, ""))
@@ -189,7 +189,7 @@ class _RulesOfOne:
         return self._namespaces.of(resource.namespace) if is_topic else ("",)
 
     def limited(self, resource: Resource) -> Iterator[_Limited]:
-        """Give the rules on a topic that are for some subscriptions."""
+        """Yield the rules on a topic that are for some subscriptions."""
         if not self._limited or resource.kind is not Kind.TOPIC:
             return
         is_own = is_topic_of_service(resource)
@@ -199,7 +199,7 @@ class _RulesOfOne:
                 yield from self._limited[namespace].of(resource.name, is_own=is_own)
 
     def may_within(self, action: Action, namespace: str) -> bool:
-        """Whether an action is allowed on a topic of a namespace, whichever that is."""
+        """Whether an action is allowed on any topic of a namespace."""
         allowed = self._allowed.get(action)
         return allowed is not None and any(True for _ in allowed.of(namespace))
 
@@ -212,7 +212,7 @@ def _by_field(rules: Iterable[Rule], field: str) -> dict[str, list[Rule]]:
 
 
 def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return those of some rules that decide: of each action, the first of either effect."""
+    """Return the deciding rules: for each action, the first of either effect."""
     first: dict[tuple[Action, Effect], Rule] = {}
     for rule in sorted(rules, key=_by_id):
         for action in rule.actions:
@@ -221,10 +221,10 @@ def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 class RuleBook:
-    """All rules, by the name that they are for. Names without a rule are not kept."""
+    """All rules, by the names they are for. Names without a rule are not stored."""
 
     def __init__(self, rules: Iterable[Rule], superusers: Iterable[str] = ()) -> None:
-        """Hold rules; a superuser may do everything."""
+        """Hold rules; superusers may do everything."""
         self._superusers = frozenset(superusers)
         by_name: dict[str, list[Rule]] = {}
         for rule in sorted(rules, key=_by_id):
@@ -232,7 +232,7 @@ class RuleBook:
         self._by_name = {who: _RulesOfOne(found) for who, found in by_name.items()}
 
     def replace_rules_of(self, changed: Mapping[str, Iterable[Rule]]) -> None:
-        """Have some names have these rules and no others."""
+        """Replace the rules of some names."""
         for who, rules in changed.items():
             found = sorted(rules, key=_by_id)
             if found:
@@ -241,7 +241,7 @@ class RuleBook:
                 self._by_name.pop(who, None)
 
     def is_superuser(self, identity: Identity) -> bool:
-        """Whether somebody may do everything."""
+        """Whether an identity may do everything."""
         return identity.principal in self._superusers
 
     def decide(
@@ -277,7 +277,7 @@ class RuleBook:
         return _allowing_any(of_some, ACTIONS_OF[resource.kind]) is not None
 
     def may_within(self, identity: Identity, action: Action, namespace: str) -> bool:
-        """Whether somebody may do an action to a topic of a namespace, whichever that is."""
+        """Whether an identity may do an action to any topic of a namespace."""
         return self.is_superuser(identity) or any(
             self._by_name[name].may_within(action, namespace)
             for name in identity.names
@@ -286,14 +286,14 @@ class RuleBook:
 
 
 def _decisive(rules: Iterable[Rule], action: Action) -> Rule | None:
-    """Return the rule that decides: one that denies, or else one that allows."""
+    """Return the deciding rule: one that denies, or else one that allows."""
     found = [rule for rule in rules if action in rule.actions]
     denying = [rule for rule in found if rule.effect is Effect.DENY]
     return min(denying or found, default=None, key=_by_id)
 
 
 def _of_some_subscription(limited: Iterable[_Limited]) -> list[Rule]:
-    """Return a rule that allows a subscription which none denies, if there is one."""
+    """Return a rule that allows a subscription that none denies, if there is one."""
     limited = list(limited)
     for each in limited:
         for rule in each.allowing:
@@ -303,7 +303,7 @@ def _of_some_subscription(limited: Iterable[_Limited]) -> list[Rule]:
 
 
 def _allowing_any(rules: Iterable[Rule], actions: Iterable[Action]) -> Rule | None:
-    """Return a rule by which one of the actions is allowed; None if none is."""
+    """Return a rule that allows one of the actions; None if there is none."""
     deciding = (_decisive(rules, action) for action in actions)
     allowing = (rule for rule in deciding if rule is not None and rule.effect is Effect.ALLOW)
     return min(allowing, default=None, key=_by_id)

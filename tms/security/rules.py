@@ -1,15 +1,15 @@
-"""Rules, each of which allows or denies somebody actions on some resources.
+"""Rules, each of which allows or denies actions on resources to a principal.
 
     rule     := principal | group:NAME | *,  allow | deny,  actions,  what
     what     := namespace pattern, topic pattern [, subscription pattern] | subject pattern | server
     pattern  := literal | prefix* | *
 
-1. Deny beats allow, and what no rule allows is denied. The order of rules means nothing.
-2. A rule with a subscription pattern is for subscriptions of such names alone.
+1. Deny beats allow, and anything that no rule allows is denied. The order of rules is irrelevant.
+2. A rule with a subscription pattern applies only to matching subscriptions.
 3. All of a namespace, or all subjects, are matched by the pattern `*` only.
-4. A caller that may do anything with a topic may also describe it, unless a rule denies that.
-5. The service's own topics, `system:_…`, are matched only by rules that name `system` and begin
-   with `_`: no wider pattern takes them in.
+4. A caller with any permission on a topic may also describe it, unless a rule denies that.
+5. Only rules that name `system` and whose topic pattern begins with `_` match the service's own
+   topics, `system:_…`; wider patterns do not.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ EVERYBODY = "*"
 GROUP = "group:"
 ANY = "*"
 ANONYMOUS = "anonymous"
-"""The principal of those who do not say who they are. Rules for everybody are not for it."""
+"""The principal of callers without credentials. Rules for everybody do not apply to it."""
 _NAME_CHARS_MAX = 255
 OWN = "_"
 """The first character of the names of the service's own topics."""
 
 
 class InvalidRule(ValueError):
-    """Raised for a rule that means nothing; it says what is expected."""
+    """Raised for an invalid rule; it says what is expected."""
 
 
 class Effect(StrEnum):
@@ -41,14 +41,14 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody who was authenticated."""
+    """An authenticated caller."""
 
     principal: str
     groups: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names under which rules may be for it."""
+        """The names whose rules may apply to it."""
         if self.principal == ANONYMOUS:
             return (ANONYMOUS,)
         return (self.principal, *(f"{GROUP}{each}" for each in sorted(self.groups)), EVERYBODY)
@@ -56,11 +56,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. Making one raises `InvalidRule` if it means nothing."""
+    """One rule. Making one raises `InvalidRule` if it is not valid."""
 
     id: str
     who: str
-    """A principal, `group:NAME`, or `*` for everybody who was authenticated."""
+    """A principal, `group:NAME`, or `*` for every authenticated caller."""
     effect: Effect
     actions: frozenset[Action]
     kind: Kind
@@ -72,7 +72,7 @@ class Rule:
     """A pattern, for `subscribe`."""
 
     def __post_init__(self) -> None:
-        """Check that it can be about something."""
+        """Check that the fields fit together."""
         if not self.who or self.who == GROUP or len(self.who) > _NAME_CHARS_MAX:
             raise _wrong(self, who=self.who, expected="a principal, group:NAME or *")
         may_be = ACTIONS_OF[self.kind]
@@ -97,7 +97,7 @@ class Rule:
             )
 
     def __str__(self) -> str:
-        """Return what it says, in a line."""
+        """Return it as one line."""
         on = {Kind.TOPIC: f"{self.namespace}:{self.name}", Kind.SUBJECT: f"subject {self.name}"}
         told = f"{self.effect} {self.who} {','.join(sorted(self.actions))} on "
         told += on.get(self.kind, "the server")

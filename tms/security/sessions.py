@@ -1,12 +1,13 @@
-"""Keeps the verified identities of callers by their credentials, so each is verified once.
+"""Caches the verified identities of callers by their credentials, so each is verified once.
 
-1. What was verified holds until it ends: a token's or password's own end, or until what is kept of
-   the token is gone or changed, whichever comes first. A session finds that out whenever it is
-   asked (`is_over`), whether it is still kept here or not.
-2. A bad credential is `NotAuthenticated`, never taken for none; it is not kept.
-3. A credential is kept once, however its header is spelled, and by a digest if it is long.
-4. At most `SESSIONS_MAX` are kept, and `SESSIONS_OF_ONE_MAX` of one principal: whoever has more
-   gives up the oldest of its own. One that is not kept is verified anew by the next request.
+1. A verified identity is valid until the token or password ends, or until the token's entry is
+   deleted or changed, whichever comes first. A session checks that on each use (`is_over`), whether
+   it is still cached here or not.
+2. A bad credential raises `NotAuthenticated`, and is never treated as no credential; it is not
+   cached.
+3. A credential is cached once, however its header is spelled, and by a digest if it is long.
+4. At most `SESSIONS_MAX` are cached, and `SESSIONS_OF_ONE_MAX` of one principal, which then loses
+   its oldest. The next request verifies again what is not cached.
 
 Used on one event loop.
 """
@@ -25,17 +26,17 @@ from tms.security.tokens import KeptToken, is_token, token_id_of
 SESSIONS_MAX = 16_384
 SESSIONS_OF_ONE_MAX = 256
 KEY_BYTES_MAX = 128
-"""Headers with more bytes are known by their SHA-256."""
+"""Longer headers are represented by their SHA-256."""
 NEVER_MS = 2**63
-"""An end that does not come."""
+"""The end of what never ends."""
 
 VerifyWebToken = Callable[[str], Awaitable[Verified]]
 VerifyPassword = Callable[[str, str], Awaitable[Verified]]
-"""Is given what stands behind Basic, and the address that it comes from."""
+"""Called with the text after Basic, and the caller's address."""
 
 
 class Session:
-    """Somebody who was verified, and until when that holds."""
+    """A verified caller, and how long that is valid."""
 
     __slots__ = ("ends_ms", "identity", "key", "mechanism", "token")
 
@@ -47,18 +48,18 @@ class Session:
         token: KeptToken | None = None,
         key: bytes = b"",
     ) -> None:
-        """Hold until `ends_ms`, in ms since 1970; None: for ever."""
+        """Be valid until `ends_ms`, in ms since 1970; None for ever."""
         self.identity = identity
         self.mechanism = mechanism
-        """None if nobody has said who it is."""
+        """None for an anonymous caller."""
         self.ends_ms = NEVER_MS if ends_ms is None else ends_ms
         self.token = token
-        """The entry of a token of ours; otherwise None."""
+        """The entry of one of our tokens; otherwise None."""
         self.key = key
-        """By which its credential is known; empty if it is not by Authorization."""
+        """Identifies its credential; empty if it did not come by Authorization."""
 
     def is_over(self, grants: Grants, now_ms: int) -> bool:
-        """Whether it holds no more: its time is over, or its token was revoked or changed."""
+        """Whether it is no longer valid: it expired, or its token was revoked or changed."""
         token = self.token
         if token is None or now_ms >= self.ends_ms:
             return now_ms >= self.ends_ms
@@ -67,7 +68,7 @@ class Session:
 
 
 def key_of(header: bytes) -> bytes:
-    """Return by what a value of Authorization is known, without reading it."""
+    """Return what identifies a value of Authorization, without parsing it."""
     return header if len(header) <= KEY_BYTES_MAX else hashlib.sha256(header).digest()
 
 
@@ -82,35 +83,35 @@ class Sessions:
         web_tokens: VerifyWebToken | None = None,
         passwords: VerifyPassword | None = None,
     ) -> None:
-        """Verify tokens by `grants`, and the rest by what is given; None if it is not taken."""
+        """Verify tokens by `grants`, and other credentials by these; None refuses them."""
         self._grants = grants
         self._clock = clock
         self._web_tokens = web_tokens
         self._passwords = passwords
         self._by_key: dict[bytes, Session] = {}
         self._of_principal: dict[str, dict[bytes, None]] = {}
-        """The keys of each, the oldest first."""
+        """The keys of each principal, the oldest first."""
         self._by_certificate: dict[str, Session] = {}
         self.anonymous = Session(Identity(ANONYMOUS), None)
 
     def __len__(self) -> int:
         return len(self._by_key) + len(self._by_certificate)
 
-    def known(self, header: bytes) -> Session | None:
-        """Return the session of a value of Authorization if it was verified before and holds."""
+    def cached(self, header: bytes) -> Session | None:
+        """Return the cached session of a value of Authorization if it is still valid."""
         session = self._by_key.get(key_of(header))
         if session is None or session.is_over(self._grants, self._clock.keys_ms()):
             return None
         return session
 
     async def of_header(self, header: bytes, address: str) -> Session:
-        """Return the session of a value of Authorization, verified now unless it is known.
+        """Return the session of a value of Authorization, verified now unless it is cached.
 
         Raises `NotAuthenticated` (credentials_invalid), `RateExceeded`.
         """
         credential = credential_of(header)
         spelled = header_of(credential)
-        known = self.known(spelled)
+        known = self.cached(spelled)
         if known is not None:
             return known
         key = key_of(spelled)
@@ -124,8 +125,8 @@ class Sessions:
         return session
 
     def _keep(self, session: Session) -> None:
-        """Keep a session; of too many the oldest goes, of one principal's its own."""
-        self._drop(session.key)  # another request may have verified the same meanwhile
+        """Cache a session; beyond the limit the oldest goes, or the principal's own oldest."""
+        self._drop(session.key)  # another request may have verified it, too
         own = self._of_principal.get(session.identity.principal)
         if own is not None and len(own) >= SESSIONS_OF_ONE_MAX:
             self._drop(next(iter(own)))
@@ -172,14 +173,14 @@ class Sessions:
         return session
 
     def of_forward(self, identity: Identity) -> Session:
-        """Return the session of a principal that another server has verified, or of that server."""
+        """Return the session of a principal that another server verified, or of that server."""
         if identity.principal == ANONYMOUS:
             return self.anonymous
         return Session(identity, Scheme.FORWARD)
 
 
-def _reason(kept: KeptToken | None, now_ms: int) -> str:
-    if kept is not None and kept.expires_ms is not None and now_ms >= kept.expires_ms:
+def _reason(entry: KeptToken | None, now_ms: int) -> str:
+    if entry is not None and entry.expires_ms is not None and now_ms >= entry.expires_ms:
         return "the token has expired: ask for a new one"
     return "the token is not known: it is wrong, or it was revoked"
 

@@ -1,4 +1,4 @@
-"""Static tokens: made, and known again by a hash.
+"""Static tokens: created here, and recognized by a hash.
 
     token := "tms_", id, "_", secret
     id: 12 of a-z and 0-9; secret: 32 random bytes in base64url
@@ -22,51 +22,51 @@ _NEVER_MATCHES = bytes(hashlib.sha256().digest_size)
 
 @dataclass(frozen=True, slots=True)
 class KeptToken:
-    """The entry of a token, which does not have the token."""
+    """The entry of a token, without the token itself."""
 
     id: str
     sha256: bytes
-    """The hash of its secret as it is written."""
+    """The hash of the secret in its written form."""
     principal: str
     groups: frozenset[str] = frozenset()
     expires_ms: int | None = None
-    """In ms since 1970; None: never."""
+    """In ms since 1970; None for never."""
 
 
 def new_token(
     principal: str, groups: frozenset[str] = frozenset(), expires_ms: int | None = None
 ) -> tuple[str, KeptToken]:
-    """Return a token, which is told once, and what is kept of it."""
+    """Return a token, which is shown once, and its entry."""
     token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     kept = KeptToken(token_id, _hashed(secret), principal, groups, expires_ms)
     return f"tms_{token_id}_{secret}", kept
 
 
-def kept_of_setting(text: str) -> KeptToken:
-    """Return what a setting keeps of a token, ID:SHA256:PRINCIPAL."""
+def entry_of_setting(text: str) -> KeptToken:
+    """Return the entry of a token in the settings, ID:SHA256:PRINCIPAL."""
     token_id, hashed, principal = text.split(":", 2)
     return KeptToken(token_id, bytes.fromhex(hashed), principal)
 
 
 def token_id_of(token: str) -> str | None:
-    """Return the id of a token, None if it has not the form of one."""
+    """Return the id of a token, None if it does not have the form of one."""
     found = _TOKEN.fullmatch(token)
     return None if found is None else found[1]
 
 
-def is_token(token: str, kept: KeptToken | None, now_ms: int) -> bool:
-    """Whether a token is the one of which something is kept, and has not ended at `now_ms`.
+def is_token(token: str, entry: KeptToken | None, now_ms: int) -> bool:
+    """Whether a token matches an entry, and has not ended at `now_ms`.
 
-    It takes as long if nothing is kept.
+    It takes as long without an entry.
     """
     found = _TOKEN.fullmatch(token)
     secret = "" if found is None else found[2]
-    wanted = _NEVER_MATCHES if kept is None else kept.sha256
+    wanted = _NEVER_MATCHES if entry is None else entry.sha256
     is_same = hmac.compare_digest(_hashed(secret), wanted)
-    if kept is None or found is None or found[1] != kept.id or not is_same:
+    if entry is None or found is None or found[1] != entry.id or not is_same:
         return False
-    return kept.expires_ms is None or now_ms < kept.expires_ms
+    return entry.expires_ms is None or now_ms < entry.expires_ms
 
 
 def _hashed(secret: str) -> bytes:

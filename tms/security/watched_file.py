@@ -1,10 +1,10 @@
-"""A file that is read anew if it was changed: another size, time or inode."""
+"""A file that is read again after a change of its size, time or inode."""
 
 from pathlib import Path
 
 
 class WatchedFile:
-    """One file, of which it is known how it was when it was read."""
+    """One file, and its state when it was last read."""
 
     def __init__(self, path: str, bytes_max: int) -> None:
         self.path = path
@@ -12,11 +12,11 @@ class WatchedFile:
         self._read_at = self._state()
 
     def has_changed(self) -> bool:
-        """Whether it is another one than was read last."""
+        """Whether it has changed since it was last read."""
         return self._state() != self._read_at
 
     def read(self) -> bytes:
-        """Return what is in it, at most one byte more than it may have. Raises `OSError`."""
+        """Return its content, at most one byte over the limit. Raises `OSError`."""
         self._read_at = self._state()
         with Path(self.path).open("rb") as file:
             return file.read(self._bytes_max + 1)

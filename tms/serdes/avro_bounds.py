@@ -1,9 +1,8 @@
-"""Bounds that fastavro does not have, so that no bytes take long to read.
+"""Bounds that fastavro lacks, so that no bytes take long to read.
 
-1. A number ends after ten bytes. fastavro's Python reads on, each byte at the cost of all before.
-2. A decimal has at most `DECIMAL_BYTES_MAX`: the time it takes grows with the square of them, a
-   megabyte takes minutes. This holds for all who use fastavro in the process, as its table of
-   logical types is one.
+1. A number ends after ten bytes. fastavro's Python reads on, in quadratic time.
+2. A decimal has at most `DECIMAL_BYTES_MAX`: its time is quadratic, and a megabyte takes minutes.
+   This applies to all uses of fastavro in the process, because it has one table of logical types.
 """
 
 from decimal import Decimal
@@ -22,7 +21,7 @@ _decimal_of = LOGICAL_READERS["bytes-decimal"]
 
 
 class _Decoder(BinaryDecoder):
-    """fastavro's, with numbers that end."""
+    """fastavro's decoder, with bounded numbers."""
 
     def read_long(self) -> int:
         zigzag = 0
@@ -41,7 +40,7 @@ class _Decoder(BinaryDecoder):
 
 
 def read_nested(stream: Any, writer: Any, reader: Any) -> Any:
-    """Return a value, as fastavro's `schemaless_reader` does, by its Python."""
+    """Return a value, as fastavro's `schemaless_reader` in Python does."""
     named: dict[str, dict[str, Any]] = {"writer": {}, "reader": {}}
     writer = fastavro.parse_schema(writer, named["writer"])
     if reader is not None:

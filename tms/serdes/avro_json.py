@@ -1,8 +1,8 @@
-"""Avro's JSON encoding, and the defaults that a schema says in JSON. Pure.
+"""Avro's JSON encoding, and the defaults that a schema has in JSON. Pure.
 
 A value of a union that is not null is an object with the type's name. Bytes are text of code points
-up to 255, and logical types are what stands below them. fastavro's own JSON cannot be used: it
-fails for values nested in themselves, takes values of other types, and passes unknown fields over.
+up to 255, and logical types are their underlying values. fastavro's own JSON cannot be used: it
+fails for recursive values, accepts values of other types, and ignores unknown fields.
 """
 
 import math
@@ -18,9 +18,9 @@ from tms.serdes.serde import Undecodable, Unencodable, shown_value
 
 _NUMBERS = ("float", "double")
 _BEYOND_JSON = ("NaN", "Infinity", "-Infinity")
-"""Numbers that are texts in defaults."""
+"""Numbers that defaults may write as text."""
 FLOAT_END = 2.0**128 - 2.0**103
-"""From here on, a number is infinity if it is rounded to a float of 32 bits."""
+"""The least number that becomes infinity when rounded to a float of 32 bits."""
 _PAIR = 2
 """The length of a pair: the type's name and a value."""
 _Known = dict[tuple[int, int], Any]
@@ -33,7 +33,7 @@ class AvroJson:
     def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
         """Take a schema as fastavro parsed it, with all named types in it.
 
-        The defaults in it become values, as far as they are right.
+        Its valid defaults become values.
         """
         self._schema = schema
         self._named = named
@@ -49,23 +49,23 @@ class AvroJson:
             field["default"] = value
         self._has_raw_defaults = False
         self.has_shared_defaults = any(isinstance(value, dict | list) for value in values)
-        """Whether a default may be changed by who has a value in which it is."""
+        """Whether callers may change a default within a value that they get."""
 
-    def value(self, given: Any) -> Any:
-        """Return the value that JSON, parsed, says. Raises `Unencodable`.
+    def value(self, parsed: Any) -> Any:
+        """Return the value of parsed JSON. Raises `Unencodable`.
 
-        Where another branch of a union might be taken for it, it is a pair with the branch's name.
+        If it could be mistaken for another branch of a union, it is a pair with the branch's name.
         """
-        return self._value(given, self._schema, "")
+        return self._value(parsed, self._schema, "")
 
-    def told(self, value: Any) -> Any:
-        """Return a value as JSON has it. Raises `Undecodable`."""
-        return self._told(value, self._schema, "", {})
+    def json_of(self, value: Any) -> Any:
+        """Return a value as JSON. Raises `Undecodable`."""
+        return self._json(value, self._schema, "", {})
 
     def _default_of(self, field: Any) -> Any:
-        """Return the value of a field's default; as it is if it is ill-typed.
+        """Return the value of a field's default, unchanged if it has a wrong type.
 
-        The registry takes such a one, as Confluent's does.
+        The registry accepts such defaults, as Confluent's does.
         """
         try:
             return self._value(field["default"], field["type"], "")
@@ -83,36 +83,36 @@ class AvroJson:
 
     # From JSON.
 
-    def _value(self, given: Any, schema: Any, field: str) -> Any:
+    def _value(self, parsed: Any, schema: Any, field: str) -> Any:
         if isinstance(schema, list):
             in_union = self._default_in_union if self._has_raw_defaults else self._value_in_union
-            return in_union(given, schema, field)
+            return in_union(parsed, schema, field)
         described = self._described(schema)
         kind = described["type"]
-        if kind == "array" and isinstance(given, list):
-            return [self._value(each, described["items"], field) for each in given]
-        if kind == "map" and isinstance(given, dict):
+        if kind == "array" and isinstance(parsed, list):
+            return [self._value(each, described["items"], field) for each in parsed]
+        if kind == "map" and isinstance(parsed, dict):
             values = described["values"]
-            return {key: self._value(each, values, field) for key, each in given.items()}
-        if kind in RECORDS and isinstance(given, dict):
-            return self._record(given, described)
-        is_beyond = self._has_raw_defaults and kind in _NUMBERS and given in _BEYOND_JSON
-        raw = float(given) if is_beyond else _raw_of(given, kind)
+            return {key: self._value(each, values, field) for key, each in parsed.items()}
+        if kind in RECORDS and isinstance(parsed, dict):
+            return self._record(parsed, described)
+        is_beyond = self._has_raw_defaults and kind in _NUMBERS and parsed in _BEYOND_JSON
+        raw = float(parsed) if is_beyond else _raw_of(parsed, kind)
         if _fits(raw, described):
             read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
-            with suppress(Exception):  # they raise what Python does with a wrong value
+            with suppress(Exception):  # Python raises these for wrong values.
                 return raw if read is None else read(raw, described, None)
-        raise Unencodable(f"{shown_value(given)} is not of type {_shown(described)}", field)
+        raise Unencodable(f"{shown_value(parsed)} is not of type {_shown(described)}", field)
 
-    def _value_in_union(self, given: Any, schema: list[Any], field: str) -> Any:
-        if given is None and "null" in map(self._name, schema):
+    def _value_in_union(self, parsed: Any, schema: list[Any], field: str) -> Any:
+        if parsed is None and "null" in map(self._name, schema):
             return None
-        if not isinstance(given, dict) or len(given) != 1:
+        if not isinstance(parsed, dict) or len(parsed) != 1:
             reason = (
-                f"{shown_value(given)} is not an object with the name of one of the union's types"
+                f"{shown_value(parsed)} is not an object with the name of one of the union's types"
             )
             raise Unencodable(reason, field)
-        [(name, inner)] = given.items()
+        [(name, inner)] = parsed.items()
         chosen = next((each for each in schema if self._name(each) == name), None)
         if chosen is None or name == "null":
             raise Unencodable(f"its union does not have {name:.100}", field)
@@ -123,15 +123,15 @@ class AvroJson:
             return (name, value)
         return value
 
-    def _record(self, given: dict[str, Any], described: Any) -> dict[str, Any]:
+    def _record(self, parsed: dict[str, Any], described: Any) -> dict[str, Any]:
         fields = {field["name"]: field for field in described["fields"]}
-        unknown = next((name for name in given if name not in fields), None)
+        unknown = next((name for name in parsed if name not in fields), None)
         if unknown is not None:
             raise Unencodable("the schema has no such field", unknown)
         value = {}
         for name, field in fields.items():
-            if name in given:
-                value[name] = self._value(given[name], field["type"], name)
+            if name in parsed:
+                value[name] = self._value(parsed[name], field["type"], name)
             elif "default" not in field:
                 raise Unencodable("it is missing", name)
             else:
@@ -144,39 +144,39 @@ class AvroJson:
             return self._value(default, field["type"], field["name"])
         return copied(default)
 
-    def _default_in_union(self, given: Any, schema: list[Any], field: str) -> Any:
-        """Return the value of a default, which is no object with a type's name."""
+    def _default_in_union(self, default: Any, schema: list[Any], field: str) -> Any:
+        """Return the value of a default, which is not an object with a type's name."""
         for branch in schema:
             try:
-                return self._value(given, branch, field)
+                return self._value(default, branch, field)
             except Unencodable:
                 continue
-        raise Unencodable(f"{shown_value(given)} does not have a type of its union", field)
+        raise Unencodable(f"{shown_value(default)} does not have a type of its union", field)
 
     # To JSON.
 
-    def _told(self, value: Any, schema: Any, field: str, known: _Known) -> Any:
+    def _json(self, value: Any, schema: Any, field: str, cached: _Known) -> Any:
         if isinstance(schema, list):
-            return self._told_in_union(value, schema, field, known)
+            return self._json_in_union(value, schema, field, cached)
         described = self._described(schema)
         kind = described["type"]
         write = LOGICAL_WRITERS.get(f"{kind}-{described.get('logicalType')}")
         try:
             raw = value if write is None else write(value, described)
-        except Exception:  # as of the readers
+        except Exception:  # like the reader's
             raw = None
         if not _fits(raw, described):
             raise Undecodable(f"{shown_value(value)} is not of type {_shown(described)}", field)
         if kind == "array":
-            return [self._told(each, described["items"], field, known) for each in raw]
+            return [self._json(each, described["items"], field, cached) for each in raw]
         if kind == "map":
             values = described["values"]
-            return {key: self._told(each, values, field, known) for key, each in raw.items()}
+            return {key: self._json(each, values, field, cached) for key, each in raw.items()}
         if kind in RECORDS:
             return {
-                each["name"]: self._told(
+                each["name"]: self._json(
                     raw[each["name"]] if each["name"] in raw else each["default"],
-                    *(each["type"], each["name"], known),
+                    *(each["type"], each["name"], cached),
                 )
                 for each in described["fields"]
             }
@@ -184,51 +184,51 @@ class AvroJson:
             return float(raw) if math.isfinite(raw) else None
         return raw.decode("latin-1") if kind in ("bytes", "fixed") else raw
 
-    def _told_in_union(self, value: Any, schema: list[Any], field: str, known: _Known) -> Any:
-        """Return a value by the first branch that it fits; what was found out is `known`."""
+    def _json_in_union(self, value: Any, schema: list[Any], field: str, cached: _Known) -> Any:
+        """Return a value by the first branch that it fits; `cached` has earlier results."""
         if isinstance(value, tuple) and len(value) == _PAIR:
             schema = [each for each in schema if self._name(each) == value[0]]
             value = value[1]
         for branch in schema:
             place = id(value), id(branch)
-            if place not in known:
+            if place not in cached:
                 try:
-                    known[place] = self._told(value, branch, field, known)
+                    cached[place] = self._json(value, branch, field, cached)
                 except Undecodable as error:
-                    known[place] = error
-            told = known[place]
+                    cached[place] = error
+            told = cached[place]
             if not isinstance(told, Undecodable):
                 return None if value is None else {self._name(branch): told}
         raise Undecodable(f"{shown_value(value)} does not have a type of its union", field)
 
 
 def copied(value: Any) -> Any:
-    """Return a value that shares no list and no mapping with another."""
+    """Return a copy of a value that shares no list or mapping with it."""
     if isinstance(value, dict):
         return {key: copied(each) for key, each in value.items()}
     return [copied(each) for each in value] if isinstance(value, list) else value
 
 
-def _raw_of(given: Any, kind: str) -> Any:
-    """Return what stands in bytes for what is given in JSON, None if nothing does."""
+def _raw_of(value: Any, kind: str) -> Any:
+    """Return the stored value of a JSON value, None if there is none."""
     try:
         if kind in ("bytes", "fixed"):
-            return given.encode("latin-1") if isinstance(given, str) else None
-        if kind in _NUMBERS and _is_number(given):
-            return _finite(float(given), kind)
+            return value.encode("latin-1") if isinstance(value, str) else None
+        if kind in _NUMBERS and _is_number(value):
+            return _finite(float(value), kind)
     except (UnicodeEncodeError, OverflowError):
         return None
-    return given
+    return value
 
 
 def _finite(number: float, kind: str) -> float | None:
-    """Return a number that can be stored, None if infinity would be stored instead."""
+    """Return a number that can be stored, None if it would become infinity."""
     is_stored = abs(number) < FLOAT_END if kind == "float" else math.isfinite(number)
     return number if is_stored else None
 
 
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_whole(value: Any, bits: int) -> bool:
@@ -260,7 +260,7 @@ _FITS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def _fits(value: Any, described: Any) -> bool:
-    """Return whether a value looks like one of a type; what is in it is not looked at."""
+    """Return whether a value looks like one of a type; its parts are not checked."""
     return _FITS.get(described["type"], _looks_like_record)(value, described)
 
 

@@ -1,10 +1,10 @@
 """Avro's values, by fastavro.
 
-1. A schema that contains itself is read and written by fastavro's Python, because its C crashes the
-   process if values are nested deeply; Python's own limit, about 180 levels, is an error.
-2. A schema that has arrays whose items take no bytes is not used, because a few bytes could say
-   that there are billions of items.
-3. A field that the schema does not have is an error when a value is encoded, not passed over.
+1. fastavro's Python reads and writes a schema that contains itself, because its C code crashes the
+   process if values are nested deeply; Python's own limit, about 180 levels, raises an error.
+2. A schema with arrays whose items take no bytes is refused, because a few bytes could announce
+   billions of items.
+3. Encoding a value with a field that the schema lacks is an error.
 4. Numbers and decimals are bounded (`avro_bounds`), and JSON is not fastavro's (`avro_json`).
 """
 
@@ -56,7 +56,7 @@ class AvroSerde(Serde):
     has_readers = True
 
     def __init__(self, source: SchemaSource, reader: "AvroSerde | None" = None) -> None:
-        """Compile a schema. Values are given as `reader` has them, if there is one.
+        """Compile a schema. With a `reader`, values have the form of that schema.
 
         Raises `UnusableSchema`.
         """
@@ -84,11 +84,11 @@ class AvroSerde(Serde):
         self.record_name = record_name(self._tree.top)
 
     def read_as(self, reader: "AvroSerde") -> "AvroSerde":
-        """Return a serde whose values have the form that `reader` gives them."""
+        """Return a serde whose values have the form of the schema `reader`."""
         return AvroSerde(self._source, reader)
 
     def encode(self, value: Any) -> bytes:
-        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        """Return the bytes of a payload after the id. Raises `Unencodable`."""
         out = io.BytesIO()
         try:
             self._validate(value, self.schema, raise_errors=True, strict=True)
@@ -97,18 +97,18 @@ class AvroSerde(Serde):
             raise _misfit(error) from None
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
-        except Exception as error:  # fastavro raises what Python does with a wrong value
+        except Exception as error:  # fastavro raises Python's errors for a wrong value.
             raise Unencodable(_told(error)) from None
         return out.getvalue()
 
     def decode(self, data: bytes, at: int) -> Any:
-        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        """Return the value from `at` to the end. Raises `Undecodable`."""
         stream = io.BytesIO(data)
         stream.seek(at)
         reader = self._reader
         try:
             value = self._read(stream, self.schema, reader and reader.schema)
-        except Exception as error:  # damaged bytes raise what Python does with them
+        except Exception as error:  # Damaged bytes cause various errors of Python.
             raise self._undecodable(data, at, error) from None
         if stream.tell() != len(data):
             raise Undecodable(f"bytes left after the value: {len(data) - stream.tell()}")
@@ -124,20 +124,20 @@ class AvroSerde(Serde):
         return Undecodable(_told(error), self._damaged_field(data, at))
 
     def _damaged_field(self, data: bytes, at: int) -> str:
-        """Return the first field at the top that cannot be read, empty if that is not found."""
+        """Return the first top-level field that cannot be read, empty if unknown."""
         top = self._tree.top
         if kind_of(top) not in RECORDS:
             return ""
         fields = top["fields"]
 
         def fails(count: int) -> bool:
-            """Return whether a record of the fields up to one cannot be read."""
+            """Return whether a record of the fields up to a given one cannot be read."""
             beginning = {**top, "fields": fields[:count]}
             stream = io.BytesIO(data)
             stream.seek(at)
             try:
                 self._read(stream, _parsed(beginning)[0], None)
-            except Exception:  # as where it failed before
+            except Exception:  # the errors that it raised before
                 return True
             return False
 
@@ -145,7 +145,7 @@ class AvroSerde(Serde):
         return str(fields[first]["name"]) if first < len(fields) else ""
 
     def from_json(self, text: bytes) -> Any:
-        """Return the value that Avro's JSON encoding says. Raises `Unencodable`."""
+        """Return the value of Avro's JSON encoding. Raises `Unencodable`."""
         try:
             given = json.loads(text)
         except RecursionError:
@@ -158,9 +158,9 @@ class AvroSerde(Serde):
             raise Unencodable("it is nested too deeply") from None
 
     def to_json(self, value: Any) -> bytes:
-        """Return Avro's JSON encoding of a value; null for a number that JSON does not have."""
+        """Return Avro's JSON encoding of a value; null for a number that JSON lacks."""
         try:
-            return msgspec.json.encode((self._reader or self).json_form.told(value))
+            return msgspec.json.encode((self._reader or self).json_form.json_of(value))
         except RecursionError:
             raise Undecodable("it is nested too deeply") from None
         except UnicodeError as error:
@@ -172,7 +172,7 @@ def _told(error: Exception) -> str:
 
 
 def _misfit(error: ValidationError) -> Unencodable:
-    """Return what is wrong with a value, with the name of the innermost field that is known."""
+    """Return what is wrong with a value, with the innermost field that is known."""
     datum, schema, path = error.errors[0]
     field = (path or "").rpartition(".")[2]
     if isinstance(datum, Mapping) and isinstance(schema, dict) and schema.get("type") in RECORDS:
@@ -190,13 +190,13 @@ def _shown(schema: Any) -> str:
 
 
 def _parsed(top: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a tree's schema as fastavro wants it, and its named types.
+    """Return a tree's schema for fastavro, and its named types.
 
     Raises `UnusableSchema`, `RecursionError`.
     """
     named: dict[str, Any] = {}
     try:
-        # An ill-typed default is taken by the registry, as Confluent's does.
+        # The registry accepts a default of a wrong type, as Confluent's does.
         parsed = fastavro.parse_schema(_unmarked(top), named, _ignore_default_error=True)
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
         raise UnusableSchema(_told(error)) from None
@@ -205,7 +205,7 @@ def _parsed(top: Any) -> tuple[Any, dict[str, Any]]:
         described = named.pop(name)
         described["name"] = name.removeprefix(".")
         named[described["name"]] = described
-    # By these fastavro knows that a schema is parsed; it sets them in records alone.
+    # These tell fastavro that a schema is parsed; it sets them in records only.
     for each in parsed if isinstance(parsed, list) else [parsed]:
         if isinstance(each, dict):
             each.update(__fastavro_parsed=True, __named_schemas=named)
@@ -213,7 +213,7 @@ def _parsed(top: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _unmarked(top: Any) -> Any:
-    """Return a tree's JSON, without the marks by which fastavro takes a schema as parsed."""
+    """Return a tree's JSON without fastavro's marks of a parsed schema."""
     if isinstance(top, list):
         return [_unmarked(branch) for branch in top]
     made = spelled(top)
@@ -223,7 +223,7 @@ def _unmarked(top: Any) -> Any:
 
 
 def _undotted(parsed: Any) -> Any:
-    """Return a parsed schema whose names have no dots before them (`spelled`); it is changed."""
+    """Return a parsed schema, changed, whose names have no leading dots (`spelled`)."""
     if isinstance(parsed, str):
         return parsed.removeprefix(".")
     if isinstance(parsed, list):

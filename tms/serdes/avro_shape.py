@@ -9,11 +9,11 @@ class AvroShape:
     """Whether a schema contains itself, and whether it has arrays whose items take no bytes."""
 
     def __init__(self, tree: AvroTree) -> None:
-        """Look at a schema that is right, and has all that it refers to."""
+        """Inspect a valid schema with all that it refers to."""
         self.is_recursive = False
         self.has_empty_items = False
         self._least: dict[str, int] = {}
-        """By the full name of a type how few bytes its value takes; 0, or 1 for more."""
+        """By a type's full name, how few bytes a value takes: 0, or 1 for more."""
         self._within: list[str] = []
         self._look(tree.top)
 

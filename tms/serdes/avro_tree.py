@@ -1,13 +1,13 @@
-"""An Avro schema as JSON, in which each name is written in full. Pure.
+"""An Avro schema as JSON with all names in full. Pure.
 
-Avro's names depend on where they stand. Here they are found once, as Avro's Java library finds
-them; whoever works on a schema works on its *tree* and needs no namespaces. In a tree
+Avro's names depend on their context. They are resolved once, here, as in Avro's Java library; all
+other code works on a schema's *tree* and needs no namespaces. In a tree
 
     a union is a list, and a primitive type without attributes is its name
-    a type that was defined before, here or in what is known, is its full name
-    all else is an object with its attributes as they were given
+    a type that was defined before, here or in a known type, is its full name
+    anything else is an object with its original attributes
 
-The name of a type is its last part, of Latin letters, digits and `_`. Its namespace is any text.
+A type's name is its last part, of Latin letters, digits and `_`. The namespace is any text.
 """
 
 import json
@@ -23,7 +23,7 @@ PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "by
 RECORDS = ("record", "error")
 NAMED = (*RECORDS, "enum", "fixed")
 INNER = {"array": "items", "map": "values"}
-"""By the type of a container the attribute that has the type of what is in it."""
+"""For each container type, the attribute with the type of its contents."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
@@ -40,13 +40,13 @@ class AvroTree:
 
     top: Json
     types: dict[str, dict[str, Json]] = field(default_factory=dict)
-    """The types that it defines, in its order, by their full names."""
+    """The types that it defines, in order, by full name."""
 
 
 def loaded(text: str) -> Json:
-    """Return what a text says in the JSON that Java's Avro takes: it may have comments.
+    """Return the JSON of a text, with comments, as Java's Avro accepts it.
 
-    A number that is too great is the text "Infinity". Raises `WrongSchema`, `RecursionError`.
+    A number that is too large is the text "Infinity". Raises `WrongSchema`, `RecursionError`.
     """
     if "//" in text or "/*" in text:
         text = _COMMENT.sub(_without_comment, text)
@@ -56,16 +56,16 @@ def loaded(text: str) -> Json:
         raise WrongSchema(str(error)) from None
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    if found[0].startswith('"'):
-        return found[0]
-    if found[0].startswith("/*") and (len(found[0]) < len("/**/") or found[0][-2:] != "*/"):
+def _without_comment(match: re.Match[str]) -> str:
+    if match[0].startswith('"'):
+        return match[0]
+    if match[0].startswith("/*") and (len(match[0]) < len("/**/") or match[0][-2:] != "*/"):
         raise WrongSchema("a comment does not end")
     return " "
 
 
 def number_of(text: str) -> float | str:
-    """Return the number that a text says; `Infinity` as a text, with a sign, if it is too great."""
+    """Return a number in a text; `Infinity` as text, with a sign, if it is too large."""
     value = float(text)
     if math.isfinite(value):
         return value
@@ -77,7 +77,7 @@ def _not_json(text: str) -> Never:
 
 
 def full_name(name: str, namespace: str) -> str:
-    """Return the full name that a name means within a namespace, which may be empty."""
+    """Return the full name of a name within a namespace, which may be empty."""
     if "." not in name:
         return f"{namespace}.{name}" if namespace else name
     own, last = split(name)
@@ -85,16 +85,16 @@ def full_name(name: str, namespace: str) -> str:
 
 
 def split(full: str) -> tuple[str, str]:
-    """Return the namespace of a full name, which may be empty, and its last part."""
+    """Return the namespace of a full name, which may be empty, and the last part."""
     namespace, _, last = full.rpartition(".")
     return namespace, last
 
 
 def tree_of(schema: Json, known: Collection[str] = ()) -> AvroTree:
-    """Return the tree of a schema, as `loaded` gave it.
+    """Return the tree of a schema, as `loaded` returned it.
 
-    `known` are the full names of types that it may refer to besides its own. Raises
-    `WrongSchema`, and `RecursionError` if it is nested too deeply.
+    `known` are the full names of further types that it may refer to. Raises `WrongSchema`, and
+    `RecursionError` if it is nested too deeply.
     """
     builder = _Builder(known)
     top = builder.tree(schema, "")
@@ -130,10 +130,10 @@ class _Builder:
         return self._defined(kind, namespace)
 
     def _defined(self, name: str, namespace: str) -> str:
-        """Return the full name of a type that was defined before, or the name of a primitive."""
+        """Return the full name of a type defined before, or the name of a primitive."""
         if name in PRIMITIVES:
             return name
-        # Java looks for a name without a namespace too.
+        # Java also looks for a name without a namespace.
         for full in (full_name(name, namespace), split(name)[1]):
             if full in self.types or full in self._known:
                 return full
@@ -164,18 +164,18 @@ class _Builder:
             made["fields"] = [self._field(each, own) for each in fields]
         return made
 
-    def _field(self, given: Json, namespace: str) -> dict[str, Json]:
-        if not isinstance(given, Mapping) or "type" not in given:
-            raise WrongSchema(f"A field is an object with a type, not {json.dumps(given):.200}")
-        name = given.get("name")
+    def _field(self, field: Json, namespace: str) -> dict[str, Json]:
+        if not isinstance(field, Mapping) or "type" not in field:
+            raise WrongSchema(f"A field is an object with a type, not {json.dumps(field):.200}")
+        name = field.get("name")
         if not isinstance(name, str):
             raise WrongSchema("The name of a field must be a text")
         _check_name(name)
-        made = {**given, "type": self.tree(given["type"], namespace)}
+        made = {**field, "type": self.tree(field["type"], namespace)}
         if "aliases" in made:
             made["aliases"] = list(dict.fromkeys(_texts(made["aliases"], "aliases")))
         default = made.get("default")
-        # Java's parser takes numbers that are written as texts, for these types.
+        # Java's parser accepts numbers as text for these types.
         if isinstance(default, str) and kind_of(made["type"]) in ("float", "double"):
             made["default"] = number_of(default) if _NUMBER.fullmatch(default) else default
         return made
@@ -186,21 +186,21 @@ def _check_name(name: str) -> None:
         raise WrongSchema(f"Illegal character in: {name}" if name else "Empty name")
 
 
-def _texts(given: Json, what: str) -> list[str]:
-    if isinstance(given, list) and all(isinstance(each, str) for each in given):
-        return given
-    raise WrongSchema(f"{what} must be a list of texts")
+def _texts(value: Json, attribute: str) -> list[str]:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return value
+    raise WrongSchema(f"{attribute} must be a list of texts")
 
 
 def kind_of(node: Json) -> str:
-    """Return the type that a part of a tree says: of what was defined before its name."""
+    """Return the kind of a part of a tree, also if it is only a name."""
     if isinstance(node, list):
         return "union"
     return str(node["type"]) if isinstance(node, Mapping) else str(node)
 
 
 def parts_of(node: Json) -> Iterator[Json]:
-    """Give the parts of a tree right below one: branches, items, values, the types of fields."""
+    """Yield the direct parts of a tree: branches, items, values, types of fields."""
     if isinstance(node, list):
         yield from node
     elif isinstance(node, Mapping):
@@ -212,16 +212,16 @@ def parts_of(node: Json) -> Iterator[Json]:
 
 
 def record_name(node: Json) -> str:
-    """Return the full name of a record, empty for all else."""
+    """Return the full name of a record, empty for anything else."""
     is_record = isinstance(node, Mapping) and node["type"] in RECORDS
     return str(node["name"]) if is_record else ""
 
 
 def spelled(node: Json, *, plain: bool = False) -> Json:
-    """Return a tree as JSON that means the same by the rules of every Avro library.
+    """Return a tree as JSON that means the same to every Avro library.
 
-    A name or alias without a namespace gets a dot before it, so that nobody looks for it elsewhere.
-    With `plain` an error is a record, and there are no logical types.
+    A name or alias without a namespace gets a leading dot, so no library looks for it elsewhere.
+    With `plain`, errors become records, and logical types are dropped.
     """
 
     def spell(node: Json) -> Json:

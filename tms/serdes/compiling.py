@@ -1,6 +1,6 @@
-"""The serdes by the type of a schema: a row for each type.
+"""The serdes by type of schema, one row each.
 
-The library of a type is loaded when it is used for the first time.
+The library of a type is loaded on its first use.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ _SERDES: Mapping[str, Callable[[SchemaSource], Serde]] = {
 
 
 def compiled(source: SchemaSource) -> Serde:
-    """Return what encodes and decodes by a schema. Raises `UnusableSchema`."""
+    """Return the serde of a schema. Raises `UnusableSchema`."""
     made = _SERDES.get(source.kind)
     if made is None:
         raise UnusableSchema(f"its type is {source.kind!r}")

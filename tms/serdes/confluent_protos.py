@@ -1,7 +1,7 @@
-"""The Protobuf files that Confluent's clients have and import without a reference, as descriptors.
+"""Descriptors of the Protobuf files that Confluent's clients import without a reference.
 
 `confluent/meta.proto` has the options for tags, docs and rules, the others types of values. They
-are written here because no package has them but Confluent's client, which is more than is needed.
+are written here because the only package with them, Confluent's client, has much more.
 """
 
 from google.protobuf import text_format
@@ -85,4 +85,4 @@ def _parsed(text: str) -> FileDescriptorProto:
 
 
 CONFLUENT_FILES = (_meta(), *map(_parsed, (_DECIMAL, _VARIANT, _OLD_DECIMAL)))
-"""Each behind those of them that it imports."""
+"""Each comes after those of them that it imports."""

@@ -1,7 +1,7 @@
-"""How a JSON Schema names the schemas that it refers to. Pure.
+"""Resolves the references of a JSON Schema. Pure.
 
-A `$ref` that is the name of a reference, to the letter, means that reference, whatever the schema's
-`$id` is. Any other `$ref` is resolved against `$id`, and then may be a name too.
+A `$ref` that equals the name of a reference means that reference, whatever the schema's `$id`. Any
+other `$ref` is first resolved against `$id`, and may then equal a name.
 """
 
 import copy
@@ -14,20 +14,20 @@ Json = Any
 _URN = "urn:tms:reference:"
 _URI = re.compile(r"(?:[\w\-.~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+", re.ASCII)
 _OF_NO_SCHEMA = frozenset(("enum", "const", "default", "examples"))
-"""Keywords whose values are not schemas, even if they look like schemas."""
+"""Keywords whose values are not schemas, even if they look like them."""
 _OF_NAMED = frozenset(
     (
         *("properties", "patternProperties", "definitions", "$defs"),
         *("dependencies", "dependentSchemas"),
     )
 )
-"""Keywords whose values have schemas by names, which are not keywords."""
+"""Keywords whose values map names, which are not keywords, to schemas."""
 
 
 def resources_of(
     schema: Json, references: Iterable[tuple[str, Json]]
 ) -> tuple[Json, list[tuple[str, Json]]]:
-    """Return a schema whose `$ref`s find its references, and these by the URIs that they have."""
+    """Return a schema whose `$ref`s resolve to its references, and these by their URIs."""
     named = dict(references)
     if not named:
         return schema, []
@@ -38,7 +38,7 @@ def resources_of(
 
 
 def referring(tree: Json, *, is_named: bool = False) -> Iterator[Json]:
-    """Give the schemas within a schema that refer to others; `is_named` if it has them by names."""
+    """Yield the schemas in a value that have references; `is_named` for a map of schemas."""
     if isinstance(tree, list):
         for each in tree:
             yield from referring(each)
@@ -55,7 +55,7 @@ def _uri(name: str) -> str:
 
 
 def _finding(schema: Json, names: Collection[str]) -> Json:
-    """Return a schema in which names of references are their URIs."""
+    """Return a schema in which URIs replace the names of references."""
     made = copy.deepcopy(schema)
     for each in referring(made):
         target = each["$ref"]

@@ -1,4 +1,4 @@
-"""JSON values, checked by jsonschema-rs, whose patterns cannot take for ever.
+"""JSON values, checked by jsonschema-rs, whose patterns run in linear time.
 
 A value is checked when it is encoded and when it is decoded.
 """
@@ -31,16 +31,16 @@ class JsonSerde(Serde):
         except RecursionError:
             raise UnusableSchema("it is nested too deeply") from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            reason = getattr(error, "message", str(error))  # the rest repeats the schema
+            reason = getattr(error, "message", str(error))  # The rest repeats the schema.
             raise UnusableSchema(shortened(reason, _REASON_CHARS)) from None
         title = schema.get("title", "") if isinstance(schema, dict) else ""
         self.record_name = title if isinstance(title, str) else ""
 
     def encode(self, value: Any) -> bytes:
-        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        """Return the bytes of a payload after the id. Raises `Unencodable`."""
         try:
             encoded = msgspec.json.encode(value)
-            # As it will be read: a tuple is an array, a date text.
+            # In the form in which it will be read: a tuple is an array, a date is text.
             plain = msgspec.json.decode(encoded)
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
@@ -52,7 +52,7 @@ class JsonSerde(Serde):
         return encoded
 
     def decode(self, data: bytes, at: int) -> Any:
-        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        """Return the value from `at` to the end. Raises `Undecodable`."""
         try:
             value = msgspec.json.decode(data[at:])
         except RecursionError:
@@ -71,12 +71,12 @@ class JsonSerde(Serde):
         except jsonschema_rs.ValidationError as error:
             path = ".".join(map(str, error.instance_path))
             return shortened(error.message, _REASON_CHARS), path
-        except ValueError as error:  # numbers that it does not take
+        except ValueError as error:  # numbers that the library does not accept
             return shortened(str(error), _REASON_CHARS), ""
         return None
 
     def from_json(self, text: bytes) -> Any:
-        """Return the value that JSON says. Raises `Unencodable`."""
+        """Return the value of JSON. Raises `Unencodable`."""
         try:
             return msgspec.json.decode(text)
         except RecursionError:
@@ -85,12 +85,12 @@ class JsonSerde(Serde):
             raise Unencodable(str(error)) from None
 
     def to_json(self, value: Any) -> bytes:
-        """Return JSON that says a value."""
+        """Return the JSON of a value."""
         return msgspec.json.encode(value)
 
 
 def _validator(schema: Any, named: list[tuple[str, Any]]) -> Any:
-    """Return what checks values by a schema; without `$schema` it is one of draft 7."""
+    """Return a validator for a schema, of draft 7 if it has no `$schema`."""
     schema, resources = resources_of(schema, named)
     registry = jsonschema_rs.Registry(resources, draft=jsonschema_rs.Draft7, retriever=_not_there)
     has_draft = isinstance(schema, dict) and "$schema" in schema
@@ -99,5 +99,5 @@ def _validator(schema: Any, named: list[tuple[str, Any]]) -> Any:
 
 
 def _not_there(uri: str) -> Any:
-    """Find nothing: a schema must not have files read, or anything asked of other servers."""
+    """Find nothing: a schema must not read files or contact other servers."""
     raise ValueError(f"it is not a reference of the schema: {uri}")

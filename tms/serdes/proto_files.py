@@ -1,6 +1,6 @@
-"""The file of a Protobuf class as a schema, with the files that it imports as references.
+"""The file of a Protobuf class as a schema, whose imports are references.
 
-As Confluent's serializers do it: a file is registered under the name by which it is imported.
+As in Confluent's serializers, a file is registered under the name by which it is imported.
 """
 
 import base64
@@ -18,7 +18,7 @@ from tms.serdes.standard_protos import STANDARD_FILES
 async def registered_file(
     schemas: AsyncSchemas, message: type[Message], *, register: bool
 ) -> SchemaText:
-    """Return the schema of a class's file; what that imports is registered, or found."""
+    """Return the schema of a class's file, after finding or registering its imports."""
     file: Any = message.DESCRIPTOR.file
     references = await _references(schemas, file, register=register)
     return SchemaText(_text(file), PROTOBUF, references, message.DESCRIPTOR.full_name)

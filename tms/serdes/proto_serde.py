@@ -1,7 +1,7 @@
 """Protobuf's messages, by Protobuf's own library.
 
-A value is a message: of a class that was generated from the same file, or of the one that is made
-of the schema's descriptor here. A mapping stands for a message as JSON does.
+A value is a message, either of a class generated from the same file or of the class that is made
+here from the schema's descriptor. A mapping represents a message as JSON does.
 """
 
 import base64
@@ -24,7 +24,7 @@ from tms.serdes.wire_format import encode_path, read_path
 
 _NAMES_CHARS = 500
 _FILE_NAME = "schema.proto"
-"""The name of a file that nobody refers to."""
+"""The name of a file that no other file imports."""
 Path = tuple[int, ...]
 
 
@@ -34,7 +34,7 @@ class ProtoSerde(Serde):
     kind = PROTOBUF
 
     def __init__(self, source: SchemaSource, message: str = "") -> None:
-        """Compile a schema; a mapping stands for a `message`, by default the source's.
+        """Compile a schema; a mapping represents a `message`, by default the source's.
 
         Raises `UnusableSchema`.
         """
@@ -53,13 +53,13 @@ class ProtoSerde(Serde):
         self.record_name = str(self._main.full_name)
 
     def with_message(self, message: str) -> "ProtoSerde":
-        """Return a serde in which a mapping stands for another message of the file."""
+        """Return a serde in which a mapping represents another message of the file."""
         return ProtoSerde(self._source, message)
 
     def read_as(self, reader: "ProtoSerde") -> "ProtoSerde":
-        """Return a serde that gives messages as another schema has them, by their numbers.
+        """Return a serde whose messages are those of another schema, matched by number.
 
-        It decodes only those of the name that the reader's message has.
+        It decodes only messages with the name of the reader's message.
         """
         made = copy(self)
         made._paths = {  # noqa: SLF001  its own class
@@ -71,11 +71,11 @@ class ProtoSerde(Serde):
 
     @property
     def descriptor(self) -> Descriptor:
-        """The message that a mapping stands for."""
+        """The message that a mapping represents."""
         return self._main
 
     def encode(self, value: Any) -> bytes:
-        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        """Return the bytes of a payload after the id. Raises `Unencodable`."""
         message = value if isinstance(value, Message) else self._parsed(value)
         path = self._path_of.get(message.DESCRIPTOR.full_name)
         if path is None:
@@ -96,11 +96,11 @@ class ProtoSerde(Serde):
             return read(_class(self._main)(), descriptor_pool=self._main.file.pool)
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
-        except Exception as error:  # it raises what Python does with a wrong value
+        except Exception as error:  # The library raises Python's errors for a wrong value.
             raise Unencodable(str(error)) from None
 
     def decode(self, data: bytes, at: int) -> Message:
-        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        """Return the value from `at` to the end. Raises `Undecodable`."""
         path, at = read_path(data, at)
         descriptor = self._paths.get(path)
         if descriptor is None:
@@ -118,14 +118,14 @@ class ProtoSerde(Serde):
         return message
 
     def from_json(self, text: bytes) -> Message:
-        """Return the value that Protobuf's JSON mapping says. Raises `Unencodable`."""
+        """Return the value of Protobuf's JSON mapping. Raises `Unencodable`."""
         is_well_known = self.record_name.startswith("google.protobuf.")
         if not is_well_known and not text.lstrip().startswith(b"{"):
             raise Unencodable("it is not a JSON object")
         return self._read(lambda made, **pool: json_format.Parse(text, made, **pool))
 
     def to_json(self, value: Message) -> bytes:
-        """Return Protobuf's JSON of a value, with the names of fields as the file has them."""
+        """Return a value in Protobuf's JSON, with the file's names of fields."""
         pool: Any = value.DESCRIPTOR.file.pool
         try:
             return json_format.MessageToJson(
@@ -135,7 +135,7 @@ class ProtoSerde(Serde):
                 indent=None,
                 descriptor_pool=pool,
             ).encode()
-        except Exception as error:  # a well-known type may hold what JSON does not have
+        except Exception as error:  # A well-known type may have a value that JSON lacks.
             raise Undecodable(f"it cannot be written as JSON: {error}") from None
 
 
@@ -162,14 +162,14 @@ def _file(source: SchemaSource) -> FileDescriptor:
 
 
 def _named(name: str, text: str) -> bytes:
-    """Return a serialized file that is imported by a name."""
+    """Return a serialized file, renamed to the name of an import."""
     described = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     described.name = name
     return described.SerializeToString()
 
 
 def _messages(file: FileDescriptor) -> Iterator[tuple[Path, Descriptor]]:
-    """Give all messages of a file, with the indexes that lead to them."""
+    """Yield all messages of a file, with their paths of indexes."""
     described = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
     for index, each in enumerate(described.message_type):
         yield from _with_nested((index,), file.message_types_by_name[each.name])
@@ -186,7 +186,7 @@ def _missing(message: Any) -> str:
 
 
 def _damaged_field(data: bytes, descriptor: Descriptor) -> str:
-    """Return the first field at the top that cannot be read, empty if that is not found."""
+    """Return the first top-level field that cannot be read, empty if unknown."""
     whole = Empty()
     try:
         whole.ParseFromString(data)

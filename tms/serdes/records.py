@@ -1,7 +1,7 @@
-"""Values of topics, encoded and decoded by the registry's schemas. Needs the extra `schemas`.
+"""Encodes and decodes values of topics by the registry's schemas; needs the extra `schemas`.
 
-What is known of a topic's properties is at most 10 s old, and of what is registered 5 minutes. If
-the server refuses payloads encoded by that, they are encoded once more by what is so now.
+Cached properties of topics are at most 10 s old, cached versions 5 minutes. If the server refuses
+the resulting payloads, they are encoded once more with fresh data.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ TOPIC_KNOWN_S = 10.0
 REGISTERED_KNOWN_S = 300.0
 _KNOWN_MAX = 1000
 _SINGLE = (str, bytes, Mapping, Record, Message, ProtoMessage)
-"""Types of a single value, although it can be iterated over."""
+"""Types of a single value although it can be iterated over."""
 _VALUES_A_STEP = 1000
 _NO_SUCH_ID = 40403
 
@@ -52,7 +52,7 @@ class Records:
     """The values of one client's topics. Used on one event loop alone."""
 
     def __init__(self, services: Services) -> None:
-        """Ask nothing yet."""
+        """Read nothing yet."""
         self._services = services
         self._serdes = Serdes(lambda: services.schemas)
         self._topics: TTLCache[TopicId, TopicSchemas] = TTLCache(_KNOWN_MAX, TOPIC_KNOWN_S)
@@ -63,12 +63,12 @@ class Records:
         return self._services.schemas
 
     def forget(self) -> None:
-        """Look anew at what is known of topics, and at what is registered."""
+        """Discard what is cached about topics and registered schemas."""
         self._topics.clear()
         self._encoders.clear()
 
     async def topic(self, topic_id: TopicId) -> TopicSchemas:
-        """Return what a topic says of schemas. Raises `TopicNotFound`."""
+        """Return a topic's properties about schemas. Raises `TopicNotFound`."""
         known = self._topics.get(topic_id)
         if known is None:
             topic = await self._services.messaging.topic(topic_id)
@@ -77,14 +77,14 @@ class Records:
 
     # Encoding.
 
-    def values_of(self, given: Any) -> list[Any]:
-        """Return the values that a caller gives: of a list or another iterable each, else one."""
-        if isinstance(given, _SINGLE) or not isinstance(given, Iterable):
-            return [given]
-        return list(given)
+    def values_of(self, values: Any) -> list[Any]:
+        """Return a caller's values: the items of a list or other iterable, else the one value."""
+        if isinstance(values, _SINGLE) or not isinstance(values, Iterable):
+            return [values]
+        return list(values)
 
     async def bodies(self, topic_id: TopicId, values: Sequence[Any], how: Encoding) -> list[bytes]:
-        """Return the bodies of messages that say values.
+        """Return the bodies of values.
 
         Raises `PayloadRefused`, `SchemaRefused`, `TopicNotFound`.
         """
@@ -119,8 +119,8 @@ class Records:
         is_key: bool = False,
         register: bool = True,
     ) -> Encoder:
-        """Return what encodes values of a topic by a schema. Raises as `bodies`."""
-        # A version may have metadata, which has no hash.
+        """Return the encoder of a topic's values by a schema. Raises as `bodies`."""
+        # A version may have metadata, which is not hashable.
         named = (schema.subject, schema.id) if isinstance(schema, SchemaVersion) else schema
         key = topic_id, named, is_key, register
         known = self._encoders.get(key)
@@ -153,7 +153,7 @@ class Records:
         return Encoder(version.id, serde.with_message(message) if message else serde)
 
     async def _given(self, schema: GivenSchema, *, register: bool) -> SchemaText:
-        """Return a schema as it is registered, with the files that a Protobuf class needs."""
+        """Return a schema, after registering the files that a Protobuf class needs."""
         if isinstance(schema, str):
             return SchemaText(schema)
         if isinstance(schema, SchemaText):
@@ -162,20 +162,20 @@ class Records:
             return await registered_file(self._schemas, schema, register=register)
         raise TypeError(f"a schema is text, tms.SchemaText or a Protobuf class, not {schema!r:.60}")
 
-    async def _record_name(self, given: SchemaText, topic: TopicSchemas) -> str:
+    async def _record_name(self, schema: SchemaText, topic: TopicSchemas) -> str:
         """Return the full name of a schema's record. Raises `UnusableSchema`."""
-        if given.message:
-            return given.message
-        if given.references:
+        if schema.message:
+            return schema.message
+        if schema.references:
             raise UnusableSchema(
                 f"name its subject: {topic.strategy} is for schemas without references"
             )
-        return compiled(SchemaSource(given.schema_type, given.text)).record_name
+        return compiled(SchemaSource(schema.schema_type, schema.text)).record_name
 
     # Decoding.
 
     async def decoder(self, topic_id: TopicId, how: Decoding) -> "Decoder":
-        """Return what decodes messages of a topic. Raises as `bodies`."""
+        """Return a decoder of a topic's messages. Raises as `bodies`."""
         topic = await self.topic(topic_id)
         reader = None
         if how.schema is not None:
@@ -224,7 +224,7 @@ class Decoder:
     async def records(
         self, messages: Iterable[Message]
     ) -> tuple[list[Record], PayloadUndecodable | None]:
-        """Return records up to the first message that cannot be decoded, and why that cannot."""
+        """Return the records before the first message that cannot be decoded, and its error."""
         records: list[Record] = []
         for message in messages:
             record = await self._record(message)

@@ -1,6 +1,6 @@
 """The interface of a compiled schema of any type, and its errors.
 
-`tms/serdes/compiling.py` has the types.
+`tms/serdes/compiling.py` lists the types.
 """
 
 import reprlib
@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Protocol
 
 @dataclass(frozen=True, slots=True)
 class SchemaSource:
-    """A schema with all that it refers to, as `compiled` takes it."""
+    """A schema with everything it refers to, as `compiled` needs it."""
 
     kind: str
     """The name of its type."""
     text: str
-    """Avro's with what it refers to in it; Protobuf's is a descriptor of the file in base64."""
+    """For Avro, with everything it refers to; for Protobuf, the file's descriptor in base64."""
     references: tuple[tuple[str, str], ...] = ()
-    """Names and texts, each behind those that it needs; none of Avro's."""
+    """Names and texts, each after those that it needs; none for Avro."""
     message: str = ""
     """For Protobuf: the full name of the message of values; by default the file's first one."""
 
@@ -27,7 +27,7 @@ _REPR.maxstring = _REPR.maxother = 100
 
 
 def shown_value(value: object) -> str:
-    """Return the beginning of a value, however deep and long it is."""
+    """Return the start of a value, however deep and long it is."""
     return _REPR.repr(value)
 
 
@@ -39,7 +39,7 @@ class _Misfit(ValueError):
     """Raised when something does not fit its schema."""
 
     def __init__(self, reason: str, field: str = "") -> None:
-        """Say why, and of which field, if that is known."""
+        """Say why, and for which field if it is known."""
         super().__init__(f"{field}: {reason}" if field else reason)
         self.reason = reason
         self.field = field
@@ -56,35 +56,35 @@ class Undecodable(_Misfit):
 class Serde(Protocol):
     """A compiled schema. Any number of threads may use it at once.
 
-    Whatever the bytes are, decoding ends soon, with a value or with `Undecodable`.
+    For any bytes, decoding ends soon, with a value or with `Undecodable`.
     """
 
     kind: ClassVar[str]
     has_readers: ClassVar[bool] = False
-    """Whether programs may have values in the form that a schema of theirs gives them."""
+    """Whether programs may read values by a schema of their own."""
     record_name: str
-    """The full name of its record or message, the title of a JSON Schema; empty if it has none."""
+    """The full name of its record or message, or a JSON Schema's title; empty without one."""
 
     def encode(self, value: Any) -> bytes:
-        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        """Return the bytes of a payload after the id. Raises `Unencodable`."""
         ...
 
     def decode(self, data: bytes, at: int) -> Any:
-        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        """Return the value from `at` to the end. Raises `Undecodable`."""
         ...
 
     def from_json(self, text: bytes) -> Any:
-        """Return the value that JSON says. Raises `Unencodable`."""
+        """Return the value of JSON. Raises `Unencodable`."""
         ...
 
     def to_json(self, value: Any) -> bytes:
-        """Return JSON that says a value. Raises `Undecodable` if there is none that does."""
+        """Return the JSON of a value. Raises `Undecodable` if it has none."""
         ...
 
     def with_message(self, message: str) -> "Serde":  # noqa: ARG002
-        """Return a serde in which a mapping stands for another message, if there are several."""
+        """Return a serde in which a mapping represents another message, if there are several."""
         return self
 
     def read_as(self, reader: Any) -> "Serde":  # noqa: ARG002
-        """Return a serde whose values have the form that `reader`, one of the type, gives them."""
+        """Return a serde whose values have the form of `reader`, a serde of the same type."""
         return self

@@ -1,6 +1,6 @@
-"""The serdes of a registry's schemas, found by id and kept. Used on one event loop alone.
+"""The serdes of a registry's schemas, cached by id. Used only on one event loop.
 
-A schema's id means one schema for ever, so what is kept stays right.
+An id always means the same schema, so the cache stays valid.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 KEPT_MAX = 1000
-"""How many serdes are kept; the one unused for longest goes first."""
+"""The most cached serdes; the least recently used is dropped first."""
 _REFERENCES_MAX = 1000
 
 
@@ -21,12 +21,12 @@ class Serdes:
     """Serdes of one registry."""
 
     def __init__(self, schemas: Callable[[], AsyncSchemas], kept_max: int = KEPT_MAX) -> None:
-        """Find schemas in what `schemas` gives when it is asked."""
+        """Read schemas from the registry that `schemas` returns."""
         self._schemas = schemas
         self._by_id: LRUCache[tuple[str, int], Serde] = LRUCache(kept_max)
 
-    def known(self, schema_id: int, subject: str = "") -> Serde | None:
-        """Return the serde of a schema's id, if it is kept."""
+    def cached(self, schema_id: int, subject: str = "") -> Serde | None:
+        """Return the serde of a schema's id, if it is cached."""
         return self._by_id.get((_context(subject), schema_id))
 
     async def of_id(self, schema_id: int, subject: str = "") -> Serde:
@@ -34,7 +34,7 @@ class Serdes:
 
         Raises `UnusableSchema`, and as `AsyncSchemas.schema`.
         """
-        known = self.known(schema_id, subject)
+        known = self.cached(schema_id, subject)
         if known is not None:
             return known
         version = await self._schemas().schema(schema_id, subject)
@@ -43,14 +43,14 @@ class Serdes:
     async def of_version(self, version: SchemaVersion, subject: str = "") -> Serde:
         """Return the serde of a version. Raises as `of_id`."""
         subject = subject or version.subject
-        known = self.known(version.id, subject)
+        known = self.cached(version.id, subject)
         if known is None:
             known = compiled(await self.source_of(version, subject))
             self._by_id[_context(subject), version.id] = known
         return known
 
     async def source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
-        """Return a version with all that it refers to. Raises as `AsyncSchemas.schema`."""
+        """Return a version with everything it refers to. Raises as `AsyncSchemas.schema`."""
         kind = type_of(version.schema_type)
         form, is_whole = kind.value_form, kind.is_form_whole
         if form and (version.references or not is_whole):
@@ -61,21 +61,21 @@ class Serdes:
         return SchemaSource(kind.name, version.schema, tuple(references.items()))
 
     async def _collect(
-        self, references: tuple[SchemaReference, ...], form: str, found: dict[str, str]
+        self, references: tuple[SchemaReference, ...], form: str, sources: dict[str, str]
     ) -> None:
-        """Add what references lead to, each behind what it needs."""
+        """Collect everything that references lead to, each after what it needs."""
         for each in references:
-            if each.name in found:
+            if each.name in sources:
                 continue
-            if len(found) >= _REFERENCES_MAX:
+            if len(sources) >= _REFERENCES_MAX:
                 raise UnusableSchema(f"it needs more than {_REFERENCES_MAX} others")
             version = await self._schemas().version(
                 each.subject, each.version, deleted=True, form=form
             )
-            await self._collect(version.references, form, found)
-            found.setdefault(each.name, version.schema)
+            await self._collect(version.references, form, sources)
+            sources.setdefault(each.name, version.schema)
 
 
 def _context(subject: str) -> str:
-    """Return what stands before a subject's own name; empty for the default context."""
+    """Return the prefix of a subject's own name; empty for the default context."""
     return f":{subject[1:].partition(':')[0]}:" if subject.startswith(":.") else ""

@@ -1,6 +1,6 @@
-"""The files that a Protobuf schema may import without a reference: clients have them.
+"""The files that a Protobuf schema may import without a reference, because clients have them.
 
-They come with Protobuf, or are Google's common types, or Confluent's.
+They are Protobuf's own, Google's common types, or Confluent's.
 """
 
 from collections.abc import Mapping
@@ -51,4 +51,4 @@ STANDARD_FILES: Mapping[str, bytes] = {
     **{module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in _MODULES},
     **{file.name: file.SerializeToString() for file in CONFLUENT_FILES},
 }
-"""Serialized, by their names, each behind those that it imports."""
+"""Serialized, by name, each after those that it imports."""

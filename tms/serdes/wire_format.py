@@ -2,7 +2,7 @@
 
     framed  := 0x00, schema id uint32 big-endian, value
     value   := what the schema's type encodes
-             | indexes, message                            where the schema is Protobuf's
+             | indexes, message                            if the schema is Protobuf's
     indexes := 0x00                                        the first message of the file
              | count, (index)*                             zigzag varints: the path to the message
 
@@ -19,12 +19,12 @@ START_BYTES = 5
 """The number of bytes before the value."""
 _ID = struct.Struct(">xI")
 _PATH_MAX = 64
-"""Messages within messages: no file has more."""
+"""The deepest nesting of messages; files have less."""
 _PATH_BYTES_MAX = 10 * (1 + _PATH_MAX)
 
 
 def start_of(schema_id: int) -> bytes:
-    """Return what stands before a value."""
+    """Return the bytes before a value."""
     return _ID.pack(schema_id)
 
 
@@ -37,7 +37,7 @@ def schema_id_of(data: bytes) -> int:
 
 
 def encode_path(path: tuple[int, ...]) -> bytes:
-    """Return the indexes that lead to a Protobuf message."""
+    """Return the encoded path to a Protobuf message."""
     if path == (0,):
         return b"\x00"
     return b"".join(map(avro_length, (len(path), *path)))  # Avro's lengths are zigzag varints

@@ -27,7 +27,7 @@ from tms.security.grants import GrantOptions, Grants
 from tms.security.quotas import Quotas, SharedBounds
 from tms.security.rules import Identity
 from tms.security.sessions import Sessions, VerifyPassword, VerifyWebToken
-from tms.security.tokens import kept_of_setting
+from tms.security.tokens import entry_of_setting
 from tms.server.stores import importing
 from tms.settings import Settings
 
@@ -179,7 +179,7 @@ def read_security(settings: Settings, clock: Clock) -> SecurityFiles | None:
     tokens = [each.strip() for each in settings.auth_tokens.split(",") if each.strip()]
     options = GrantOptions(
         superusers=settings.superuser_names,
-        tokens=tuple(map(kept_of_setting, tokens)),
+        tokens=tuple(map(entry_of_setting, tokens)),
         stale_s_max=settings.auth_stale_s_max,
     )
     web_keys = web_tokens = passwords = None

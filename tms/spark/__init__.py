@@ -1,16 +1,16 @@
 """Topics in Spark, through PySpark: `format("tms")`, read and written exactly once.
 
     from tms.spark import register
-    register(spark)                        # needed only where `pyspark_tms` is not found by itself
+    register(spark)                        # only needed if Spark does not find `pyspark_tms`
     spark.read.format("tms").option("url", "http://HOST:PORT").option("subscribe", "orders").load()
 
-`docs/spark.md` is the manual. Reading order: `offsets.py`, `options.py`, `plan.py`, which know
-nothing of Spark; `prerequisites.py`, what is looked at first; `server.py`, what is asked of the
-server; `rows.py`; `typed/`, payloads as columns; `batch_owner.py`; `reader.py`, `stream.py`,
-`writer.py`, `source.py`, which Spark calls; `jobs/`, what is built of them.
+`docs/spark.md` is the manual. Reading order: `offsets.py`, `options.py`, `plan.py`, which do not
+use Spark; `prerequisites.py`, checks before a job; `server.py`, calls to the server; `rows.py`;
+`typed/`, payloads as columns; `batch_owner.py`; `reader.py`, `stream.py`, `writer.py`, `source.py`,
+which Spark calls; `jobs/`, which use all of these.
 
-Importing this package imports neither PySpark nor Arrow; `register` does, and `from_tms` and
-`to_tms`, the functions of columns (`typed/functions.py`), when they are asked for.
+Importing this package imports neither PySpark nor Arrow; `register` does, as do the column
+functions `from_tms` and `to_tms` (`typed/functions.py`) on first use.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -36,19 +36,19 @@ def __getattr__(name: str) -> Any:
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("tms")` known to a session, and push filters down where the session does.
+    """Make `format("tms")` known to a session, and push down filters if the session does.
 
-    Needed where Spark does not find the package `pyspark_tms` by itself, and for filters to be
-    pushed down without the option `pushdown`: that is done if the session's
-    `spark.sql.python.filterPushdown.enabled` is on now. Raises `ImportError` for a PySpark before
-    4.2, and `CannotRun` if the Python of Spark's workers lacks what they need.
+    Needed if Spark does not find the package `pyspark_tms` by itself, and for pushing down filters
+    without the option `pushdown`, if the session's `spark.sql.python.filterPushdown.enabled` is on
+    at the time of the call. Raises `ImportError` for a PySpark before 4.2, and `CannotRun` if the
+    Python of Spark's workers lacks what they need.
     """
     from pyspark.sql.utils import is_remote  # noqa: PLC0415  an extra
 
     from tms.spark.prerequisites import check_workers  # noqa: PLC0415
     from tms.spark.source import PushdownDataSource, TmsDataSource  # noqa: PLC0415  needs PySpark
 
-    if not is_remote():  # the workers of Spark Connect are elsewhere
+    if not is_remote():  # Workers of Spark Connect are on other machines.
         shipped = spark.conf.get("spark.submit.pyFiles", "")
         check_workers(spark.sparkContext.pythonExec, is_shipped=bool(shipped))
     pushes = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"

@@ -1,4 +1,4 @@
-"""Arrow streams as REST has them: decoded while they arrive, encoded as one body."""
+"""Arrow streams of REST: decoded while they arrive, encoded as one body."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ ARROW_FRAMES = f"{ARROW};version=2"
 
 
 class _Arriving(io.RawIOBase):
-    """A file of what arrives, part by part."""
+    """The arriving stream as a file."""
 
     def __init__(self, next_part: Callable[[], bytes]) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class _Arriving(io.RawIOBase):
         try:
             return self._next_part()
         except BaseException as error:
-            # Arrow raises its own instead, without the cause.
+            # Arrow raises its own error instead, without the cause.
             self.error = error
             raise
 
 
 def batches_of(next_part: Callable[[], bytes]) -> Iterator[pa.RecordBatch]:
-    """Give the record batches of a stream whose parts `next_part` returns, empty at the end.
+    """Yield the record batches of a stream; `next_part` returns its parts, then an empty one.
 
     Raises what `next_part` raises, and `OutcomeUnknown` for a stream that breaks off.
     """

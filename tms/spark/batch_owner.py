@@ -1,9 +1,8 @@
-"""By which owner and sequence the server knows a batch of rows, so that it is written once.
+"""The owner and sequence that identify a batch of rows to the server, so it is written once.
 
-Guarantees that the same work has the same owner in each process of Spark's; that two topics never
-share an owner, so that none takes the other's rows as done; and that a duplicate is one only if it
-is the last batch: an earlier number means that a stream's checkpoint has gone back, and then its
-rows may be new.
+Guarantees that the same work has the same owner in every Spark process; that topics never share an
+owner, so the rows of one never count as those of another; and that only the last batch counts as a
+duplicate: an earlier number means that a stream's checkpoint was reset, so its rows may be new.
 """
 
 import hashlib
@@ -16,24 +15,24 @@ from tms.spark.option_types import WriteOptions
 from tms.spark.server import SparkServer
 
 BATCH_ORIGIN = "spark batch"
-"""The origin of what `df.write` commits: repeated by whichever run, it is the same work."""
+"""The origin of commits by `df.write`: any run that repeats one does the same work."""
 _ROWS_SAY = "*"
-"""Stands for the topic if each row names its own; no topic has this name."""
+"""Stands for the topic if each row names its own; it is not a valid topic name."""
 
 
 @dataclass(frozen=True)
 class BatchOwner:
-    """The owner of a batch's work, as transactions name it."""
+    """The owner of a batch's work, as in transactions."""
 
     owner: str
     sequence: int
     origin: str
     former: str | None = None
-    """The owner that earlier versions gave the same work, whatever its topic."""
+    """The owner of the same work in earlier versions, which ignored its topic."""
 
 
 def named_owner(options: WriteOptions, sequence: int, origin: str) -> BatchOwner:
-    """Return whose work a batch of a `txnAppId` is."""
+    """Return the owner of a batch with a `txnAppId`."""
     app = options.owner
     assert app is not None
     owner = f"{app}/{options.connection.namespace}:{options.topic or _ROWS_SAY}"
@@ -47,19 +46,19 @@ def start(server: SparkServer, options: WriteOptions, work: BatchOwner | None) -
     if work is None:
         return server.start(options.timeout_s, home=options.topic)
     if work.former is not None:
-        # A job that was upgraded may repeat a batch that it committed under the former name.
+        # After an upgrade, a job may repeat a batch that it committed under the former name.
         server.check_not_done(work.former, work.sequence, work.origin, home=options.topic)
     return server.start(
         options.timeout_s, work.owner, work.sequence, work.origin, home=options.topic
     )
 
 
-def check_is_last(done: TransactionDuplicate, **where: Any) -> None:
-    """Raise `CheckpointBehind` unless a stream's batch that is done is the last that was.
+def check_is_last(duplicate: TransactionDuplicate, **where: Any) -> None:
+    """Raise `CheckpointBehind` unless a committed batch of a stream is its last one.
 
-    The error has `where` it came from, and both batches.
+    The error has `where`, its origin, and both batches.
     """
-    facts = done.detail
+    facts = duplicate.detail
     if facts["committed_sequence"] > facts["sequence"]:
         batches = {"batch": facts["sequence"], "last_batch": facts["committed_sequence"]}
         raise CheckpointBehind(**where, owner=facts["owner"], **batches) from None

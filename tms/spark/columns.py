@@ -34,7 +34,7 @@ DEFAULT_SCHEMA = StructType(
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return a schema as Arrow has it. Raises `InvalidRequest` where one of its columns is none."""
+    """Return a schema in Arrow. Raises `InvalidRequest` if it has an unknown column."""
     for field in schema.fields:
         if field.name not in TYPES:
             refuse("schema", f"there are the columns {', '.join(TYPES)}", field.name)
@@ -47,12 +47,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def typed_schema(columns: Mapping[str, pa.DataType]) -> StructType:
-    """Return Spark's schema of columns with types."""
+    """Return Spark's schema of typed columns."""
     return StructType([StructField(name, from_arrow_type(each)) for name, each in columns.items()])
 
 
 def of_topics(schema: StructType, column: str, topics: str) -> StructType:
-    """Return a schema with the topics as the comment of a column: DESCRIBE shows it."""
+    """Return a schema with the topics in a column's comment, which DESCRIBE shows."""
     comment = {"comment": f"of {shortened(topics, _TOPICS_CHARS)}"}
     return StructType(
         [
@@ -65,7 +65,7 @@ def of_topics(schema: StructType, column: str, topics: str) -> StructType:
 
 
 def typed_arrow_schema(schema: StructType, columns: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return a schema of some of the columns as Arrow has it. Raises `InvalidRequest`."""
+    """Return a schema of some typed columns in Arrow. Raises `InvalidRequest`."""
     for field in schema.fields:
         if field.name not in columns:
             refuse("schema", f"there are the columns {', '.join(columns)}", field.name)

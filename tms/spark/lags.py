@@ -1,7 +1,7 @@
-"""How far a stream is behind its topics. No Spark in here.
+"""How far a stream is behind its topics. It does not use Spark.
 
-PySpark's Python sources cannot add metrics of their own to `StreamingQueryProgress` (4.2, 4.3), so
-this is asked beside the query, with the offset that its progress has.
+PySpark's Python sources cannot add metrics to `StreamingQueryProgress` (4.2, 4.3), so this is a
+separate call, with the offset in the query's progress.
 """
 
 import json
@@ -21,7 +21,7 @@ class StreamLag(NamedTuple):
     """How far a stream is behind one topic."""
 
     messages: int
-    """Messages that it has still to read, counted up to `COUNTED_MAX`."""
+    """How many messages it still has to read, counted up to `COUNTED_MAX`."""
     seconds: float
     """The age of the oldest of them, by the server's clock; 0 if there is none."""
     is_at_least: bool
@@ -29,10 +29,10 @@ class StreamLag(NamedTuple):
 
 
 def lag(end_offset: str, options: Mapping[str, str]) -> dict[str, StreamLag]:
-    """Return how far each topic goes beyond an offset, the `endOffset` of a source's progress.
+    """Return how far each topic extends beyond an offset, the `endOffset` of a progress.
 
-    `options` are those of the stream's reader. A topic that is gone is left out. Raises
-    `InvalidRequest` for wrong options, `Unavailable`, and `OutcomeUnknown`.
+    `options` are those of the stream's reader. A deleted topic is left out. Raises `InvalidRequest`
+    for wrong options, `Unavailable`, and `OutcomeUnknown`.
     """
     reading, begin = stream_read(options), read_back(json.loads(end_offset))
     with SparkServer(reading.connection) as server:

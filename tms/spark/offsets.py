@@ -1,14 +1,14 @@
-"""Where a reader of topics stands: one offset a topic, as Spark keeps them in its checkpoints.
+"""The position of a reader of topics: one offset per topic, as Spark stores them in checkpoints.
 
-An offset is the position of the next message to read and the generation of the topic that it was
-taken from. Written out, for people to read and compare, and back as `startingOffsets`:
+An offset is the position of the next message to read, with the topic's generation. Its text is
+readable and comparable, and accepted as `startingOffsets`:
 
     {"orders": "0000019a8b7c6d5e0001000000000000000000000@3", "payments": "earliest"}
 
     offset := 40 hexadecimal digits [ "@" generation ] | "earliest" | "latest"
 
-DO NOT CHANGE: it is in checkpoints. The smallest id of all stands for the oldest message there is,
-whatever the topic has lost by then; any other claims that what follows it is still there.
+DO NOT CHANGE: it is in checkpoints. The smallest id of all means the oldest message, whatever the
+topic has lost by then; any other id claims that everything after it still exists.
 """
 
 import re
@@ -28,9 +28,9 @@ class Offset(NamedTuple):
     """A position in one topic."""
 
     position: bytes
-    """The smallest id that is still to be read; `FIRST_ID` for the oldest there is."""
+    """The smallest id that is still to be read; `FIRST_ID` for the oldest message."""
     generation: int | None = None
-    """The generation of the topic; None if the position was given without one."""
+    """The topic's generation; None if the position was given without one."""
 
     def __str__(self) -> str:
         """Return the text that `parse_offset` takes."""
@@ -40,14 +40,14 @@ class Offset(NamedTuple):
 
 
 class Edge(StrEnum):
-    """An end of a topic, whatever its position is by then."""
+    """An end of a topic, whatever its position at the time."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class Since(NamedTuple):
-    """The messages published from a time on; it claims nothing about earlier ones."""
+    """The messages published from a time on; it makes no claim about earlier ones."""
 
     position: bytes
 
@@ -57,29 +57,29 @@ Offsets = Mapping[str, Offset]
 
 
 class Standing(NamedTuple):
-    """Where a topic stands, as the server tells it."""
+    """The state of a topic, from the server."""
 
     start: bytes
-    """The first position that the topic's time to live has left."""
+    """The first position within the topic's time to live."""
     end: bytes
-    """Exclusive; what is before it never changes any more, save by expiry."""
+    """Exclusive; nothing before it changes any more, except by expiry."""
     generation: int
     expired_before: bytes = FIRST_ID
     """All messages before this id have expired, and none after it."""
     kept_from: bytes = FIRST_ID
-    """All messages from this id on are still there."""
+    """All messages from this id on still exist."""
 
 
 Standings = Mapping[str, Standing | None]
-"""By topic; None for one that does not exist."""
+"""By topic; None if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeBounds:
-    """Where the reading of each topic begins, or ends."""
+    """Where to start, or end, reading each topic."""
 
     otherwise: Bound
-    """That of the topics that are not named."""
+    """The bound of topics without one of their own."""
     of_topic: Mapping[str, Bound]
 
     def of(self, topic: str) -> Bound:
@@ -88,7 +88,7 @@ class RangeBounds:
 
 
 def parse_offset(text: str) -> Bound:
-    """Return what the text of an offset says. Raises `InvalidRequest` (invalid_message_id)."""
+    """Return the offset in a text. Raises `InvalidRequest` (invalid_message_id)."""
     if text in (Edge.EARLIEST, Edge.LATEST):
         return Edge(text)
     parts = _OFFSET.fullmatch(text)
@@ -98,13 +98,13 @@ def parse_offset(text: str) -> Bound:
 
 
 def written(offsets: Offsets) -> dict[str, str]:
-    """Return offsets as Spark keeps them, topics in order."""
+    """Return offsets in Spark's stored form, sorted by topic."""
     return {topic: str(offsets[topic]) for topic in sorted(offsets)}
 
 
-def read_back(kept: Mapping[str, str]) -> dict[str, Offset]:
-    """Return what `written` gave. Raises `InvalidRequest` (invalid_message_id)."""
-    return {topic: _offset_of(text) for topic, text in kept.items()}
+def read_back(texts: Mapping[str, str]) -> dict[str, Offset]:
+    """Return offsets from their stored form. Raises `InvalidRequest` (invalid_message_id)."""
+    return {topic: _offset_of(text) for topic, text in texts.items()}
 
 
 def _offset_of(text: str) -> Offset:
@@ -115,12 +115,12 @@ def _offset_of(text: str) -> Offset:
 
 
 def at_time(time_ms: int) -> Since:
-    """Return the bound of what was published at `time_ms`, since 1970, or later."""
+    """Return the bound of messages published at `time_ms`, since 1970, or later."""
     return Since(first_id_at(time_ms))
 
 
 def start_of(bound: Bound, standing: Standing) -> Offset:
-    """Return the offset that reading a topic from `bound` on begins with."""
+    """Return the offset at which reading a topic from `bound` starts."""
     match bound:
         case Edge.EARLIEST:
             return Offset(FIRST_ID, standing.generation)
@@ -134,9 +134,9 @@ def start_of(bound: Bound, standing: Standing) -> Offset:
 
 
 def end_of(bound: Bound, standing: Standing) -> Offset:
-    """Return the offset, exclusive, that reading a topic up to `bound` ends with.
+    """Return the offset, exclusive, at which reading a topic up to `bound` ends.
 
-    Never behind the topic's stable end: what is there may still change.
+    It is never after the topic's stable end, beyond which messages may still change.
     """
     match bound:
         case Since(position):

@@ -1,4 +1,4 @@
-"""The options of `format("tms")` as values, once they are understood. No Spark in here."""
+"""The options of `format("tms")` as parsed values. It does not use Spark."""
 
 import re
 from collections.abc import Iterable
@@ -16,19 +16,19 @@ TRIGGER_DELAY_S = 900.0
 
 
 class Strategy(StrEnum):
-    """Where to begin in a topic that has no message from the starting time on."""
+    """Where to start in a topic without messages from the starting time on."""
 
     WAIT = "wait"
-    """At that time, which may be in the future."""
+    """At the starting time, which may be in the future."""
     ERROR = "error"
-    """Nowhere: it is refused."""
+    """Nowhere: raise an error."""
     LATEST = "latest"
     """At the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Which server, and how it is talked to."""
+    """The server, and how to connect to it."""
 
     url: str
     namespace: str
@@ -37,15 +37,14 @@ class ServerOptions:
     compress: bool
     token: str = field(default="", repr=False)
     token_file: str = ""
-    """Where each of Spark's processes finds the token."""
+    """The path of the token's file on each machine with Spark processes."""
     ca: str = ""
-    """Where each finds the certificates to trust the server by."""
+    """The path of the trusted certificates on each such machine."""
 
     def access(self) -> Access:
         """Return the credentials of a Spark process for the server.
 
-        Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for files that cannot be
-        used there.
+        Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for unusable files.
         """
         auth: str | Path | None = Path(self.token_file) if self.token_file else self.token or None
         return access_of(self.url, auth=auth, ca=self.ca or None)
@@ -57,7 +56,7 @@ class ReadOptions:
 
     connection: ServerOptions
     topics: tuple[str, ...] | None
-    """Those named, None where there is a pattern."""
+    """The named topics, None with a pattern."""
     pattern: str | None
     starting: RangeBounds
     ending: RangeBounds
@@ -68,21 +67,21 @@ class ReadOptions:
     partitions_min: int | None
     pushdown: bool
     schema: str | int | None = None
-    """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
+    """The reader's: LATEST, an id, or Avro's text; None for untyped rows."""
     message: str = ""
-    """For a Protobuf file: the full name of the message to read; by default the first."""
+    """For a Protobuf file, the full name of the message to read; by default the first."""
     gives_damaged: bool = False
-    """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
+    """Whether a payload that cannot be decoded becomes a row with an error."""
 
     rows_min: int | None = None
     """How many messages a batch of a stream waits for."""
     delay_s: float = TRIGGER_DELAY_S
     """How long it waits for them at most."""
     strategy: Strategy = Strategy.WAIT
-    """For a topic that has no message from the starting time on."""
+    """For a topic without messages from the starting time on."""
 
     def start_in(self, topic: str, standing: Standing) -> Offset:
-        """Return where reading a topic begins. Raises `InvalidRequest` (invalid_option)."""
+        """Return where reading a topic starts. Raises `InvalidRequest` (invalid_option)."""
         bound = self.starting.of(topic)
         if isinstance(bound, Since) and bound.position >= standing.end:
             if self.strategy is Strategy.ERROR:
@@ -91,11 +90,11 @@ class ReadOptions:
         return start_of(bound, standing)
 
     def __str__(self) -> str:
-        """Return which topics are read, for people."""
+        """Return for people which topics are read."""
         return self.pattern if self.pattern is not None else ", ".join(self.topics or ())
 
     def chosen(self, topics: Iterable[str]) -> list[str]:
-        """Return which of all `topics` of the namespace the pattern takes, or those named."""
+        """Return the named topics, or those of `topics` that match the pattern."""
         if self.pattern is None:
             return list(self.topics or ())
         takes = re.compile(self.pattern).fullmatch
@@ -108,17 +107,17 @@ class WriteOptions:
 
     connection: ServerOptions
     topic: str | None
-    """Where all rows go; None where each says so itself, in the column `topic`."""
+    """The topic of all rows; None if each row names its own in the column `topic`."""
     owner: str | None
     """`txnAppId`."""
     sequence: int | None
     """`txnVersion`."""
     transactional: bool
     timeout_s: int
-    """After how long a transaction is given up that nobody ends."""
+    """After how long an abandoned transaction times out."""
     schema: str | int | None = None
-    """As a reader's; a text is registered under the topic's subject."""
+    """As for a reader; a text is registered under the topic's subject."""
     message: str = ""
-    """As a reader's."""
+    """As for a reader."""
     checkpoint: str | None = None
-    """Where a stream has its checkpoint, if an option says so."""
+    """The location of a stream's checkpoint, if an option has it."""

@@ -19,28 +19,28 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 Value = TypeVar("Value")
 
 
-def refuse(option: str, reason: str, given: str | None = None) -> NoReturn:
+def refuse(option: str, reason: str, value: str | None = None) -> NoReturn:
     """Raise `InvalidRequest` (invalid_option), which names the option and says why."""
-    detail = {} if given is None else {"given": shortened(given, _SHOWN_CHARS_MAX)}
+    detail = {} if value is None else {"given": shortened(value, _SHOWN_CHARS_MAX)}
     raise InvalidRequest("invalid_option", option=option, reason=reason, **detail)
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the one of `known` that was probably meant, None where none is like it."""
-    by_lower = {option.lower(): option for option in known}
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name in `names` that was probably meant, None if none is similar."""
+    by_lower = {option.lower(): option for option in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[found[0]] if found else None
 
 
 def flag(option: str, text: str) -> bool:
-    """Return what `true` or `false` says."""
+    """Return the value of `true` or `false`."""
     if text.lower() not in ("true", "false"):
         refuse(option, "true or false is expected", text)
     return text.lower() == "true"
 
 
 def whole_number(option: str, text: str, least: int = 1) -> int:
-    """Return a whole number that is `least` or more."""
+    """Return an integer of at least `least`."""
     if not (text.isascii() and text.isdigit() and least <= int(text) < 1 << 63):
         refuse(option, f"a whole number is expected, {least} or more", text)
     return int(text)
@@ -58,7 +58,7 @@ def seconds(option: str, text: str) -> float:
 
 
 def delay(option: str, text: str) -> float:
-    """Return the seconds of a number, or of one with ms, s, m, h or d behind it, as in `15m`."""
+    """Return the seconds in a number, or in one with the unit ms, s, m, h or d, as in `15m`."""
     found = _DELAY.fullmatch(text)
     if found is None:
         refuse(option, "seconds, or a number with ms, s, m, h or d, is expected", text)
@@ -66,9 +66,9 @@ def delay(option: str, text: str) -> float:
 
 
 def time_ms(option: str, text: str) -> int:
-    """Return milliseconds since 1970, given as such or as ISO 8601, UTC where it does not say.
+    """Return milliseconds since 1970, from a number or ISO 8601, by default in UTC.
 
-    Of a finer time it is the next one: messages of the millisecond before are older.
+    A finer time is rounded up, because messages of the millisecond before are older.
     """
     if text.isascii() and text.isdigit():
         value = int(text)
@@ -84,12 +84,12 @@ def time_ms(option: str, text: str) -> int:
 
 
 def ceiling_ms(moment: datetime) -> int:
-    """Return the first millisecond that does not begin before a time with a zone."""
+    """Return a time with a zone in milliseconds, rounded up."""
     return ms_of(moment) + (moment.microsecond % 1000 > 0)
 
 
 def offsets_by_topic(option: str, text: str) -> dict[str, Bound]:
-    """Return the bounds that a JSON object of offsets names."""
+    """Return the bounds in a JSON object of offsets."""
 
     def bound(topic: str, value: object) -> Bound:
         try:
@@ -102,7 +102,7 @@ def offsets_by_topic(option: str, text: str) -> dict[str, Bound]:
 
 
 def times_by_topic(option: str, text: str) -> dict[str, Bound]:
-    """Return the bounds that a JSON object of times names."""
+    """Return the bounds in a JSON object of times."""
     return {
         topic: at_time(time_ms(f"{option} of {topic}", str(value)))
         for topic, value in _object(option, text).items()
@@ -120,10 +120,10 @@ def _object(option: str, text: str) -> Mapping[str, object]:
 
 
 class GivenOptions:
-    """The options that were given, found by name whatever the case of its letters."""
+    """Options by case-insensitive name."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Take `options` as Spark hands them over."""
+        """Take `options` from Spark."""
         self._texts = {name.lower(): text for name, text in options.items()}
 
     def names(self) -> set[str]:
@@ -135,16 +135,16 @@ class GivenOptions:
         return option.lower() in self._texts
 
     def text(self, option: str) -> str | None:
-        """Return the option's text, None where it was not given."""
+        """Return the option's text, None if it is absent."""
         return self._texts.get(option.lower())
 
     def value(self, option: str, parse: Callable[[str, str], Value], otherwise: Value) -> Value:
-        """Return what `parse` makes of the option and its text."""
+        """Return the option's value, parsed by `parse`."""
         text = self.text(option)
         return otherwise if text is None else parse(option, text.strip())
 
     def one_of(self, *options: str) -> str | None:
-        """Return which of `options` was given, None where none. Refuses more than one."""
+        """Return the one of `options` that is present, None without any; refuse several."""
         given = [option for option in options if self.has(option)]
         if len(given) > 1:
             refuse(" and ".join(given), "they contradict each other: give one of them")

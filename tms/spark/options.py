@@ -1,10 +1,10 @@
-"""The options of `format("tms")`, understood and checked. No Spark in here.
+"""Parses and checks the options of `format("tms")`. It does not use Spark.
 
-Guarantees that an option nobody knows is refused by name, with the one that was meant as far as it
-can be guessed; that a value which cannot be understood is refused; and that of options which
-contradict each other, or the way they are used, all are named. Names and defaults are those of
-Spark's Kafka source wherever there is the same thing; upper and lower case are the same, as always
-in Spark. docs/spark.md has the table of them, and a test holds it to `OPTIONS`.
+Guarantees that an unknown option is refused by name, with a suggestion if one is similar; that an
+invalid value is refused; and that an error about options that contradict each other, or their use,
+names all of them. Names and defaults are those of Spark's Kafka source if it has the same option;
+names are case-insensitive, as always in Spark. docs/spark.md has a table of them, which a test
+compares with `OPTIONS`.
 """
 
 import re
@@ -63,11 +63,11 @@ _WRITE = (
     *("txnAppId", "txnVersion", "transactional", "transactionTimeout"),
 )
 OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
-"""All there are, as they are written in the documentation."""
+"""All options, as written in the documentation."""
 
 _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
-"""Options that Spark gives to sources and sinks for its own use."""
+"""Options that Spark passes to sources and sinks for its own use."""
 
 _OF_TABLES = (
     "Spark does not give the options of a table to its readers and writers: make a view instead, "
@@ -83,7 +83,7 @@ TRANSACTION_TIMEOUT_S = 3600
 
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of `spark.read` say. Raises `InvalidRequest`."""
+    """Parse the options of `spark.read`. Raises `InvalidRequest`."""
     given = _checked(options, _READ, "reading")
     for option in _PER_TRIGGER:
         if given.has(option):
@@ -98,7 +98,7 @@ def batch_read(options: Mapping[str, str]) -> ReadOptions:
 
 
 def stream_read(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of `spark.readStream` say. Raises `InvalidRequest`."""
+    """Parse the options of `spark.readStream`. Raises `InvalidRequest`."""
     given = _checked(options, _READ, "reading")
     for option in _ENDING:
         if given.has(option):
@@ -109,12 +109,12 @@ def stream_read(options: Mapping[str, str]) -> ReadOptions:
 
 
 def batch_write(options: Mapping[str, str]) -> WriteOptions:
-    """Return what the options of `df.write` say. Raises `InvalidRequest`."""
+    """Parse the options of `df.write`. Raises `InvalidRequest`."""
     return _written(_checked(options, _WRITE, "writing"))
 
 
 def stream_write(options: Mapping[str, str]) -> WriteOptions:
-    """Return what the options of `df.writeStream` say. Raises `InvalidRequest`."""
+    """Parse the options of `df.writeStream`. Raises `InvalidRequest`."""
     given = _checked(options, _WRITE, "writing")
     if given.has("txnVersion"):
         refuse("txnVersion", "it is for batches: a stream uses the number of its batch")
@@ -122,20 +122,20 @@ def stream_write(options: Mapping[str, str]) -> WriteOptions:
 
 
 def any_read(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of a batch or a stream say that is common to both.
+    """Parse the options that batches and streams share.
 
-    For what Spark asks before it says which one it is. Raises `InvalidRequest`.
+    For Spark's calls before it says which of the two it is. Raises `InvalidRequest`.
     """
     given = _checked(options, _READ, "reading")
     bounds = _bounds(given, _STARTING, Edge.EARLIEST), _bounds(given, _ENDING, Edge.LATEST)
     return _read(given, *bounds)
 
 
-def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
+def _checked(options: Mapping[str, str], names: Iterable[str], use: str) -> GivenOptions:
     given = GivenOptions(options)
     if any(name == "owner" or name.startswith("option.") for name in given.names()):
-        refuse("CREATE TABLE", _OF_TABLES)  # so Spark names a table's properties
-    allowed = (*_CONNECTION, *wanted)
+        refuse("CREATE TABLE", _OF_TABLES)  # Spark uses this name for a table's properties.
+    allowed = (*_CONNECTION, *names)
     known = {option.lower(): option for option in OPTIONS}
     for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
         if name in known:
@@ -147,34 +147,34 @@ def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Giv
 
 
 def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOptions:
-    """Return the connection that options of a connection say. Raises `InvalidRequest`."""
+    """Parse the options of a connection. Raises `InvalidRequest`."""
     given = _checked(options, (), "a connection")
     return replace(_connection(given), retry_for_s=retry_for_s)
 
 
 def of_connection(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the server and its credentials."""
+    """Return the names of the options of the server and its credentials."""
     wanted = {option.lower() for option in _CONNECTION}
     return {name: text for name, text in options.items() if name.lower() in wanted}
 
 
-def _connection(given: GivenOptions) -> ServerOptions:
-    url = given.text("url")
+def _connection(options: GivenOptions) -> ServerOptions:
+    url = options.text("url")
     if url is None:
         refuse("url", f"it is required: the server's URL, http://HOST:PORT. {_OF_TABLES}")
-    if given.has("tms.token") and given.has("tms.tokenFile"):
+    if options.has("tms.token") and options.has("tms.tokenFile"):
         refuse("tms.token and tms.tokenFile", "they mean the same: give one")
     if not url.startswith(("http://", "https://")):
         refuse("url", "Spark's processes need a server, http://HOST:PORT", url)
     return ServerOptions(
         url,
-        check_namespace(given.text("namespace") or "default"),
-        given.value("tms.timeout", seconds, TIMEOUT_S),
-        given.value("tms.retryFor", seconds, RETRY_FOR_S),
-        given.value("tms.compress", flag, otherwise=False),
-        token=given.text("tms.token") or "",
-        token_file=given.text("tms.tokenFile") or "",
-        ca=given.text("tms.ca") or "",
+        check_namespace(options.text("namespace") or "default"),
+        options.value("tms.timeout", seconds, TIMEOUT_S),
+        options.value("tms.retryFor", seconds, RETRY_FOR_S),
+        options.value("tms.compress", flag, otherwise=False),
+        token=options.text("tms.token") or "",
+        token_file=options.text("tms.tokenFile") or "",
+        ca=options.text("tms.ca") or "",
     )
 
 
@@ -189,81 +189,81 @@ def chosen_schema(option: str, text: str) -> str | int:
 
 
 def chosen_damaged(option: str, text: str) -> bool:
-    """Return whether damaged rows are given. Raises `InvalidRequest`."""
+    """Return whether damaged rows are returned. Raises `InvalidRequest`."""
     if text not in (RAISE, GIVE):
         refuse(option, f"{RAISE} or {GIVE} is expected", text)
     return text == GIVE
 
 
-def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
-    connection = _connection(given)
-    if given.one_of("subscribe", "subscribePattern") is None:
+def _read(options: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
+    connection = _connection(options)
+    if options.one_of("subscribe", "subscribePattern") is None:
         refuse("subscribe", "it or subscribePattern is required: the topics to read")
-    topics = given.value("subscribe", _topics, None)
+    topics = options.value("subscribe", _topics, None)
     if topics is not None:
         for topic in {**starting.of_topic, **ending.of_topic}:
             if topic not in topics:
                 refuse("subscribe", "a topic that is not read has an offset", topic)
-    if given.has("damaged") and not given.has("schema"):
+    if options.has("damaged") and not options.has("schema"):
         refuse("damaged", "it needs schema: without one payloads are not decoded")
-    if given.has(STRATEGY) and not any(given.has(option) for option in _STARTING[1:]):
+    if options.has(STRATEGY) and not any(options.has(option) for option in _STARTING[1:]):
         refuse(STRATEGY, f"it needs {_STARTING[1]} or {_STARTING[2]}")
-    rows_max = given.value("maxOffsetsPerTrigger", whole_number, None)
-    rows_min = given.value("minOffsetsPerTrigger", whole_number, None)
-    if rows_min is None and given.has("maxTriggerDelay"):
+    rows_max = options.value("maxOffsetsPerTrigger", whole_number, None)
+    rows_min = options.value("minOffsetsPerTrigger", whole_number, None)
+    if rows_min is None and options.has("maxTriggerDelay"):
         refuse("maxTriggerDelay", "it needs minOffsetsPerTrigger")
     if rows_min is not None and rows_max is not None and rows_min > rows_max:
         refuse("minOffsetsPerTrigger", "it is over maxOffsetsPerTrigger", str(rows_min))
-    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    schema, message = options.value("schema", chosen_schema, None), options.text("message") or ""
     check_message(message, schema)
     return ReadOptions(
         connection,
         topics,
-        given.value("subscribePattern", _pattern, None),
+        options.value("subscribePattern", _pattern, None),
         starting,
         ending,
         rows_max,
-        given.value("maxBytesPerTrigger", whole_number, None),
-        given.value("isolation", _isolation, Isolation.COMMITTED),
-        given.value("failOnDataLoss", flag, otherwise=True),
-        given.value("minPartitions", whole_number, None),
-        given.value("pushdown", flag, otherwise=False),
+        options.value("maxBytesPerTrigger", whole_number, None),
+        options.value("isolation", _isolation, Isolation.COMMITTED),
+        options.value("failOnDataLoss", flag, otherwise=True),
+        options.value("minPartitions", whole_number, None),
+        options.value("pushdown", flag, otherwise=False),
         schema,
         message,
-        given.value("damaged", chosen_damaged, otherwise=False),
+        options.value("damaged", chosen_damaged, otherwise=False),
         rows_min=rows_min,
-        delay_s=given.value("maxTriggerDelay", delay, TRIGGER_DELAY_S),
-        strategy=given.value(STRATEGY, _strategy, Strategy.WAIT),
+        delay_s=options.value("maxTriggerDelay", delay, TRIGGER_DELAY_S),
+        strategy=options.value(STRATEGY, _strategy, Strategy.WAIT),
     )
 
 
-def _written(given: GivenOptions) -> WriteOptions:
-    connection = _connection(given)
-    topic = given.text("topic")
+def _written(options: GivenOptions) -> WriteOptions:
+    connection = _connection(options)
+    topic = options.text("topic")
     if topic is not None:
         TopicId(connection.namespace, topic)
-    transactional = given.value("transactional", flag, otherwise=True)
-    owner = given.text("txnAppId")
-    sequence = given.value("txnVersion", _version, None)
+    transactional = options.value("transactional", flag, otherwise=True)
+    owner = options.text("txnAppId")
+    sequence = options.value("txnVersion", _version, None)
     if sequence is not None and owner is None:
         refuse("txnVersion", "it needs txnAppId")
     if not transactional:
         for option in ("txnAppId", "txnVersion", "transactionTimeout"):
-            if given.has(option):
+            if options.has(option):
                 refuse(f"{option} and transactional", "it has no meaning without a transaction")
     check_owner(owner, sequence)
-    timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
-    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    timeout_s = options.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
+    schema, message = options.value("schema", chosen_schema, None), options.text("message") or ""
     check_message(message, schema)
     return WriteOptions(
         *(connection, topic, owner, sequence, transactional, timeout_s, schema),
         message=message,
-        checkpoint=given.text(_CHECKPOINT),
+        checkpoint=options.text(_CHECKPOINT),
     )
 
 
 def check_message(message: str, schema: str | int | None) -> None:
-    """Raise `InvalidRequest` if a message is named without a schema that can have several."""
+    """Raise `InvalidRequest` if a message is named without a schema that may have several."""
     if not message:
         return
     if schema is None:
@@ -275,11 +275,13 @@ def check_message(message: str, schema: str | int | None) -> None:
         )
 
 
-def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:
+def _bounds(
+    user_options: GivenOptions, options: tuple[str, str, str], otherwise: Edge
+) -> RangeBounds:
     offsets, timestamp, by_timestamp = options
-    option = given.one_of(*options)
+    option = user_options.one_of(*options)
     if option == offsets:
-        text = (given.text(offsets) or "").strip()
+        text = (user_options.text(offsets) or "").strip()
         if text.startswith("{"):
             return RangeBounds(otherwise, offsets_by_topic(offsets, text))
         try:
@@ -288,8 +290,8 @@ def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge)
             expected = "earliest, latest, or a JSON object of message ids by topic is expected"
             refuse(offsets, expected, text)
     if option == timestamp:
-        return RangeBounds(at_time(given.value(timestamp, time_ms, 0)), {})
-    return RangeBounds(otherwise, given.value(by_timestamp, times_by_topic, {}))
+        return RangeBounds(at_time(user_options.value(timestamp, time_ms, 0)), {})
+    return RangeBounds(otherwise, user_options.value(by_timestamp, times_by_topic, {}))
 
 
 def _refuse_edge(bounds: RangeBounds, edge: Edge, option: str, reason: str) -> None:

@@ -1,11 +1,11 @@
-"""Plans the ranges of topics to read, and divides the work. It uses no Spark and no server.
+"""Plans the ranges of topics to read, and divides the work. It uses neither Spark nor a server.
 
 Guarantees:
-1. The ranges of a plan make up exactly what is between start and end, each id once, in order: by
-   topic, then by id. Partition i holds what comes before partition i + 1.
-2. Nothing is left out silently: what a start claims to be there and is not is a `Loss`, which the
-   caller raises or logs, as `failOnDataLoss` says.
-3. Shares of a limit never add up to more than it, unless each of more topics than that has one.
+1. The ranges of a plan cover exactly the messages between start and end, each id once, ordered by
+   topic, then by id. Partition i comes before partition i + 1.
+2. Nothing is left out silently: messages that a start claims to exist and that do not are a `Loss`,
+   which the caller raises or logs, as `failOnDataLoss` says.
+3. Shares of a limit never exceed it in sum, unless there are more topics than that, with one each.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ from tms.spark.offsets import Offset, Offsets, Standings
 PARTITION_BYTES = 32 * 1024 * 1024
 """The bytes that one task reads by default: a few seconds' work."""
 PARTITION_BYTES_MIN = 256 * 1024
-"""Less is not worth a task of its own, unless `minPartitions` says so."""
+"""Smaller tasks are not worth it, unless `minPartitions` says so."""
 
 
 class Range(NamedTuple):
-    """A range of ids of one topic: what one partition reads of it, in full."""
+    """A range of ids of one topic that one partition reads completely."""
 
     topic: str
     start: bytes
@@ -30,22 +30,22 @@ class Range(NamedTuple):
     """Exclusive."""
     generation: int | None
     claimed: bool
-    """Whether all of it was there when it was planned: then what has gone since is a loss."""
+    """Whether it was complete when it was planned, so that later gaps are losses."""
 
 
 class Loss(NamedTuple):
-    """Messages that cannot be read any more."""
+    """Messages that can no longer be read."""
 
     topic: str
     reason: str
     start: Offset
-    """Where the loss begins."""
+    """The start of the loss."""
     now: bytes | None
-    """Where what is left begins; None where the topic is gone."""
+    """The start of what remains; None if the topic was deleted."""
 
 
 class Span(NamedTuple):
-    """Part of a topic, with about how many bytes it has."""
+    """A part of a topic, with its approximate size in bytes."""
 
     topic: str
     start: bytes
@@ -62,10 +62,10 @@ class Plan:
 
 
 def plan(start: Offsets, end: Offsets, standings: Standings) -> Plan:
-    """Return what is between `start` and `end`, and what of it is gone.
+    """Return the ranges between `start` and `end`, and the losses.
 
-    A topic that `start` does not name is read from its oldest message on. One that `end` does not
-    name, or that ends where it starts, is not read.
+    A topic that is not in `start` is read from its oldest message on. One that is not in `end`, or
+    that ends where it starts, is not read.
     """
     ranges: list[Range] = []
     losses: list[Loss] = []
@@ -104,9 +104,9 @@ def _is_another(before: int | None, now: int | None) -> bool:
 
 
 def latest(start: Offsets, standings: Standings) -> tuple[dict[str, Offset], list[Loss]]:
-    """Return where a stream that has come to `start` may read to, and what it has lost on the way.
+    """Return how far a stream at `start` may read, and what it has lost.
 
-    Topics that have come since are in it. An offset never goes back within a generation.
+    New topics are included. An offset never goes back within a generation.
     """
     ends: dict[str, Offset] = {}
     losses: list[Loss] = []
@@ -129,9 +129,9 @@ def latest(start: Offsets, standings: Standings) -> tuple[dict[str, Offset], lis
 
 
 def left(start: Offsets, chosen: Iterable[str]) -> tuple[dict[str, Offset], list[Loss]]:
-    """Return where a stream stands in topics that are not chosen any more, and that they are lost.
+    """Return a stream's offsets of topics that are no longer chosen, and these topics as losses.
 
-    The offsets are kept, so that a topic that comes back is read on from there.
+    The offsets are kept, so reading continues there if a topic comes back.
     """
     kept = {topic: start[topic] for topic in sorted(start.keys() - set(chosen))}
     return kept, [Loss(topic, "the topic is not read any more", at, None)
@@ -139,7 +139,7 @@ def left(start: Offsets, chosen: Iterable[str]) -> tuple[dict[str, Offset], list
 
 
 def shares(limit: int, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return how much of `limit` each topic may have, in proportion to what it has, at least 1."""
+    """Return each topic's share of `limit`, in proportion to its size, at least 1."""
     total = sum(sizes.values())
     return {
         topic: max(1, limit * size // total if total else limit // len(sizes))
@@ -147,8 +147,8 @@ def shares(limit: int, sizes: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def parts_wanted(size: int, least: int | None, cores: int) -> int:
-    """Return into how many partitions `size` bytes are best split; 0 stands for an unknown size."""
+def parts_for(size: int, least: int | None, cores: int) -> int:
+    """Return into how many partitions to split `size` bytes; 0 means an unknown size."""
     if size == 0:
         return least or cores
     if least is not None:
@@ -159,9 +159,9 @@ def parts_wanted(size: int, least: int | None, cores: int) -> int:
 
 
 def packed(spans: Iterable[Span], parts: int) -> list[list[Span]]:
-    """Return `spans`, in order, in at most `parts` runs of about equal size, none of them empty.
+    """Return `spans`, in order, in at most `parts` nonempty runs of about equal size.
 
-    Neighbours in a run are joined. A span is not split: who wants equal runs gives small ones.
+    Neighbours in a run are joined. Spans are not split, so equal runs need small spans.
     """
     given = list(spans)
     total = sum(span.size for span in given)

@@ -1,7 +1,7 @@
-"""Checks the prerequisites of `format("tms")` besides Spark, before a job fails in its midst.
+"""Checks the prerequisites of `format("tms")` other than Spark, before a job fails midway.
 
-Spark tells what its workers fail at deep within a trace. So the driver looks first: whether the
-Python that it starts workers with has what they need, and whether the server talks Arrow.
+Spark reports failures of its workers deep within a trace. So the driver checks first whether the
+workers' Python has what they need, and whether the server supports Arrow.
 """
 
 import os
@@ -32,14 +32,14 @@ Result = TypeVar("Result")
 
 
 class CannotRun(RuntimeError):
-    """Raised if Spark's workers, or the server, lack what they need; the text says what to do."""
+    """Raised if Spark's workers or the server lack something; the text says what to do."""
 
 
 def check_workers(python: str, *, is_shipped: bool = False) -> None:
-    """Raise `CannotRun` if workers that Spark starts as `python` could not do their work.
+    """Raise `CannotRun` if workers that Spark starts as `python` cannot do their work.
 
-    That is a command or a path, as `PYSPARK_PYTHON` has it. One that is not on this machine cannot
-    be asked. `is_shipped` says that Spark brings the modules of this project to the workers.
+    `python` is a command or a path, like `PYSPARK_PYTHON`. If it is not on this machine, it is not
+    checked. `is_shipped` says that Spark sends this project's modules to the workers.
     """
     found = shutil.which(python)
     # Not resolved: the Pythons of two environments may be links to the same file.
@@ -63,7 +63,7 @@ def check_workers(python: str, *, is_shipped: bool = False) -> None:
 
 
 def _asked(python: str, modules: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the version of a Python, and which of `modules` it does not have."""
+    """Return the version of a Python, and which of `modules` it lacks."""
     asked = subprocess.run(  # noqa: S603  Spark starts the same
         [python, "-c", _ASK, *modules],
         check=False,
@@ -76,7 +76,7 @@ def _asked(python: str, modules: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def without_arrow(url: str) -> CannotRun:
-    """Return the error for a server that does not talk Arrow."""
+    """Return the error for a server without Arrow."""
     return CannotRun(
         f"The server at {url} has no Arrow, by which Spark reads and writes. In a clone, this "
         "installs it: scripts/environment arrow; with a wheel, "
@@ -84,10 +84,10 @@ def without_arrow(url: str) -> CannotRun:
     )
 
 
-def told_plainly(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Have what `method` raises by intent told without the way it took through this project.
+def without_own_trace(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Raise the method's own errors without their trace through this project.
 
-    For what Spark calls on the driver: it shows its user the whole trace.
+    For methods that Spark calls on the driver, which shows the user the whole trace.
     """
 
     @wraps(method)

@@ -1,8 +1,8 @@
-"""How Spark reads topics: what a batch and a stream have in common, and batches.
+"""How Spark reads topics: the parts shared by batches and streams, and batches.
 
-Guarantees that every partition gives exactly what its ranges hold, in order, or fails: also where
-the topic is deleted, created anew, or expires while it is read (`failOnDataLoss`, the default). A
-task that Spark repeats gives the same rows, for its ranges are below the topic's stable end.
+Guarantees that every partition returns exactly the messages in its ranges, in order, or fails, even
+if the topic is deleted, recreated, or expires while it is read (`failOnDataLoss`, the default). A
+repeated task returns the same rows, because its ranges are below the topic's stable end.
 """
 
 import logging
@@ -30,8 +30,8 @@ from tms.core.values.message import FIRST_ID, LAST_ID, first_id_at
 from tms.spark.offsets import Offset, Offsets, Standings, end_of
 from tms.spark.option_types import ReadOptions
 from tms.spark.option_values import ceiling_ms
-from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
-from tms.spark.prerequisites import told_plainly
+from tms.spark.plan import Loss, Plan, Range, packed, parts_for, plan
+from tms.spark.prerequisites import without_own_trace
 from tms.spark.rows import spark_rows
 from tms.spark.server import SparkServer
 from tms.spark.typed.names import AS_RAW
@@ -39,7 +39,7 @@ from tms.spark.typed.reading import TypedRows
 from tms.spark.typed.schema import ReaderSchema
 
 SPANS_FIRST = 8
-"""Into how many spans the ranges of a plan are split before their size is known."""
+"""Into how many spans a plan's ranges are split before their size is known."""
 
 _log = logging.getLogger("tms.spark")
 
@@ -48,24 +48,24 @@ class TaskRanges(InputPartition):
     """The ranges of one task."""
 
     def __init__(self, ranges: Sequence[Range]) -> None:
-        """Read `ranges`, in their order."""
+        """Read `ranges` in order."""
         super().__init__(None)
         self.ranges = tuple(ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """The plan of a read with its columns: all that a task needs besides its ranges."""
+    """The plan of a read with its columns: everything that a task needs except its ranges."""
 
     options: ReadOptions
     schema: pa.Schema
     reader: ReaderSchema | None = None
-    """By which schema payloads are decoded; None if they are not."""
+    """The schema that decodes payloads; None for untyped rows."""
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a partition. Raises `DataLost`."""
+        """Yield the rows of a partition. Raises `DataLost`."""
         if not isinstance(partition, TaskRanges):
-            return  # Spark's stand-in for no partition at all
+            return  # Spark passes this if there are no partitions.
         with SparkServer(self.options.connection) as server:
             as_wanted = self._as_wanted(server)
             for one in partition.ranges:
@@ -73,7 +73,7 @@ class ReadPlan:
             self._check_nothing_was_lost(server, partition.ranges)
 
     def _as_wanted(self, server: SparkServer) -> Callable[[pa.RecordBatch, str], pa.RecordBatch]:
-        """Return what gives the rows of a topic, as the server has them, as Spark wants them."""
+        """Return a function that converts a topic's rows from the server's form to Spark's."""
         if self.reader is None:
             return lambda rows, topic: spark_rows(rows, topic, self.schema)
         return TypedRows(server.schemas, self.reader, self.schema).rows
@@ -92,7 +92,7 @@ class ReadPlan:
             self.lose([loss])
 
     def _check_nothing_was_lost(self, server: SparkServer, ranges: Sequence[Range]) -> None:
-        """Ask once more, now that all is read: what has gone meanwhile may have gone before."""
+        """Check again after reading: what is gone now may have been gone earlier."""
         if not self.options.fail_on_data_loss:
             return
         topics = dict.fromkeys(one.topic for one in ranges)
@@ -104,7 +104,7 @@ class ReadPlan:
             self.lose(plan({one.topic: start}, {one.topic: end}, kept).losses)
 
     def lose(self, losses: Iterable[Loss]) -> None:
-        """Raise `DataLost`, or log what is lost, as the options say."""
+        """Raise `DataLost`, or log the loss, as the options say."""
         for loss in losses:
             detail = {
                 "topic": loss.topic,
@@ -117,13 +117,13 @@ class ReadPlan:
             _log.warning("data lost: %s", detail)
 
     def partitions(self, server: SparkServer, ranges: Sequence[Range]) -> list[TaskRanges]:
-        """Return the partitions that `ranges` are read in, of about equal size."""
+        """Return partitions of about equal size that read `ranges`."""
         if not ranges:
             return []
         least = self.options.partitions_min
         spans = server.splits(ranges, -(-max(SPANS_FIRST, 2 * (least or 0)) // len(ranges)))
         size = sum(span.size for span in spans)
-        parts = parts_wanted(size, least, os.cpu_count() or 1)
+        parts = parts_for(size, least, os.cpu_count() or 1)
         if 2 * parts > max(SPANS_FIRST, len(spans)):
             spans = server.splits(ranges, -(-2 * parts // len(ranges)))
         of_topic = {one.topic: one for one in ranges}
@@ -149,10 +149,10 @@ def standings_for(
     reading: ReadPlan,
     nothing_behind: Mapping[tuple[str, Offset], int],
 ) -> tuple[Standings, int]:
-    """Return where topics stand, also what of each is still whole, for a reader come to `start`.
+    """Return the state of topics, and which parts are complete for a reader at `start`.
 
-    `nothing_behind` has times, in the server's milliseconds, at which a topic had nothing behind an
-    offset: what has expired since is not what was published before.
+    `nothing_behind` has times, in the server's milliseconds, at which a topic had no message after
+    an offset, so messages published before have not been missed.
     """
     standings, time_ms = server.standings(topics, reading.options.isolation)
     found = dict(standings)
@@ -167,21 +167,21 @@ def standings_for(
 
 
 class BatchReader(DataSourceReader):
-    """Reads what there is, between the bounds that the options give."""
+    """Reads the messages between the bounds in the options."""
 
     def __init__(
         self, options: ReadOptions, schema: pa.Schema, reader: ReaderSchema | None = None
     ) -> None:
-        """Ask the server nothing yet."""
+        """Contact no server yet."""
         self.reading = ReadPlan(options, schema, reader)
         self.topics: frozenset[str] | None = None
-        """The only ones that a filter lets through."""
+        """The only topics that a filter accepts."""
         self.start = FIRST_ID
         self.end = LAST_ID
 
-    @told_plainly
+    @without_own_trace
     def partitions(self) -> Sequence[InputPartition]:
-        """Return what the tasks read. Raises `TopicNotFound`, `DataLost`, `CannotRun`."""
+        """Return the tasks' partitions. Raises `TopicNotFound`, `DataLost`, `CannotRun`."""
         options = self.reading.options
         with SparkServer(options.connection) as server:
             server.check_arrow()
@@ -199,7 +199,7 @@ class BatchReader(DataSourceReader):
         for topic, standing in standings.items():
             if standing is None:
                 if options.pattern is not None:
-                    continue  # deleted since the topics were listed
+                    continue  # It was deleted after the topics were listed.
                 raise TopicNotFound(topic=topic)
             starts[topic] = options.start_in(topic, standing)
             end = end_of(options.ending.of(topic), standing)
@@ -210,30 +210,30 @@ class BatchReader(DataSourceReader):
         return Plan([one for one in ranges if one.start < one.end], whole.losses)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give a partition's rows."""
+        """Yield a partition's rows."""
         return self.reading.rows(partition)
 
 
 class PushdownReader(BatchReader):
-    """The same, which leaves out at the server what a filter on topic or time leaves out."""
+    """A batch reader that lets the server skip what filters on topic or time exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
-        """Take what it can of the filters; give back the others, which Spark applies."""
+        """Use the filters that it can; return the others, which Spark applies."""
         for one in filters:
             if not self._take(self._of_message(one)):
                 yield one
 
-    def _of_message(self, one: Filter) -> Filter | None:
-        """Return a filter as it is of rows without types, None if it is of a field."""
+    def _of_message(self, condition: Filter) -> Filter | None:
+        """Return a filter in the columns of untyped rows, None if it is about a field."""
         if self.reading.reader is None:
-            return one
-        [name, *within] = getattr(one, "attribute", None) or [""]
+            return condition
+        [name, *within] = getattr(condition, "attribute", None) or [""]
         if within or name not in AS_RAW:
             return None
-        return replace(one, attribute=(AS_RAW[name],))  # type: ignore[call-arg]
+        return replace(condition, attribute=(AS_RAW[name],))  # type: ignore[call-arg]
 
-    def _take(self, one: Filter | None) -> bool:
-        match one:
+    def _take(self, condition: Filter | None) -> bool:
+        match condition:
             case EqualTo(("topic",), str(topic)):
                 self._keep_topics({topic})
             case In(("topic",), tuple() | list() as topics):

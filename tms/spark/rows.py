@@ -1,4 +1,4 @@
-"""Rows as the server has them, as Spark wants them, and back; a batch of them at a time.
+"""Converts batches of rows between the server's and Spark's form.
 
     column             Spark      default schema
     topic              STRING     yes
@@ -12,8 +12,9 @@
     payload_seq        INT
     value              BINARY     the payload, as Spark's Kafka calls it
 
-A writer takes `payload` or `value` and `key`, text or bytes, `headers`, as a map or as Spark's
-Kafka has them, and `topic`; the others it passes over, so that what was read can be written.
+A writer takes `payload` or `value` and `key`, text or bytes, `headers`, as a map or in the form of
+Spark's Kafka source, and `topic`. It ignores the other columns, so rows that were read can be
+written.
 """
 
 from collections.abc import Iterator
@@ -53,7 +54,7 @@ STORE_BYTES_MAX = 8 * 1024 * 1024
 _SHOWN_CHARS = 60
 _HEX_BYTES = 2 * ID_BYTES
 _HEX = np.array([int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], "<u2")
-"""The two digits of each byte, as one number."""
+"""The two hexadecimal digits of each byte, as one number."""
 
 
 def hexadecimal(ids: pa.FixedSizeBinaryArray) -> pa.StringArray:
@@ -66,7 +67,7 @@ def hexadecimal(ids: pa.FixedSizeBinaryArray) -> pa.StringArray:
 
 
 def spark_rows(rows: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows of one topic with the columns, and of the types, that `schema` has."""
+    """Return rows of one topic with the columns and types of `schema`."""
     columns = [spark_column(rows, topic, name) for name in schema.names]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -87,8 +88,8 @@ def spark_column(rows: pa.RecordBatch, topic: str, name: str) -> pa.Array:
 def check_written(columns: list[str], topic: str | None) -> str:
     """Return which column has the payload.
 
-    Raises `InvalidRequest` (invalid_row) where there is none or two, where no topic is named, and
-    where a column is neither read nor written: it would be lost.
+    Raises `InvalidRequest` (invalid_row) if there are none or two, if no topic is named, or if a
+    column is neither read nor written, because it would be lost.
     """
     payloads = [name for name in columns if name in PAYLOADS]
     if len(payloads) != 1:
@@ -107,7 +108,7 @@ def check_written(columns: list[str], topic: str | None) -> str:
 def by_topic(
     rows: pa.RecordBatch, payload: str, topic: str | None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give the messages, in order, of each topic that the rows are for.
+    """Yield the messages for each topic, in order.
 
     Raises `InvalidRequest` (invalid_row) for a row without a topic, and for one without a payload
     that has no key either.
@@ -119,7 +120,7 @@ def by_topic(
 def parts_of(
     rows: pa.RecordBatch, column: str, topic: str | None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give the rows, in order, of each topic that a column names; of one alone if it is given.
+    """Yield the rows for each topic in a column, in order, or all for one topic if it is given.
 
     Raises `InvalidRequest` (invalid_row) for a row without a topic.
     """
@@ -142,10 +143,10 @@ def parts_of(
 
 
 def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
-    """Return the columns that a message is made of; of key and headers, those that have any.
+    """Return the columns of a message; of key and headers, only those in use.
 
-    Raises `InvalidRequest` for a row without a payload that has no key either (invalid_row), and,
-    as the server does, for one with headers that no message can have (invalid_body).
+    Raises `InvalidRequest` for a row with neither payload nor key (invalid_row), and, like the
+    server, for invalid headers (invalid_body).
     """
     payloads = rows.column(payload)
     columns = {"payload": payloads}
@@ -171,13 +172,13 @@ def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
 
 
 def _check_headers(messages: pa.RecordBatch) -> None:
-    """Raise `InvalidRequest` (invalid_body), which tells of the first row with wrong headers."""
+    """Raise `InvalidRequest` (invalid_body) for the first row with invalid headers."""
     headers = messages.column("headers")
     if pa.types.is_map(headers.type):
         pair = [("key", headers.type.key_type), ("value", headers.type.item_type)]
         headers = headers.cast(pa.list_(pa.struct(pair)))
     if not pa.types.is_list(headers.type) or not pa.types.is_struct(headers.type.value_type):
-        return  # the server says what it takes
+        return  # The server enforces the rest.
     names, values, *_ = headers.flatten().flatten()
     lengths = pc.fill_null(pc.list_value_length(headers), 0)
     rows = np.repeat(np.arange(len(headers)), lengths.to_numpy(zero_copy_only=False))
@@ -203,7 +204,7 @@ Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def _ends(messages: pa.RecordBatch) -> Numbers:
-    """Return where each message ends, in bytes, if they stand one behind the other."""
+    """Return the end of each message in bytes, if they are concatenated."""
     payloads = messages.column("payload")
     if messages.num_columns > 1:
         return np.cumsum(_sizes(messages))
@@ -215,7 +216,7 @@ def _ends(messages: pa.RecordBatch) -> Numbers:
 
 
 def _sizes(messages: pa.RecordBatch) -> Numbers:
-    """Return about how many bytes each message has, with its key and headers."""
+    """Return the approximate bytes of each message, with its key and headers."""
     sizes: Numbers = np.zeros(messages.num_rows, np.int64)
     for column in messages.columns:
         if column.type in _WRITABLE:
@@ -228,14 +229,14 @@ def _sizes(messages: pa.RecordBatch) -> Numbers:
 
 
 def _header_bytes(header: Any) -> int:
-    """Return the bytes of a header, a pair of name and value or a struct of both."""
+    """Return the bytes of a header, a pair or a struct of name and value."""
     pair = header.values() if isinstance(header, dict) else header
     parts = (part.encode() if isinstance(part, str) else part or b"" for part in pair)
     return sum(map(len, parts))
 
 
 def requests_of(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Give the messages in runs that one request may have each; one alone may be larger."""
+    """Yield the messages in runs, one per request; a single message may be larger."""
     if not messages.num_rows:
         return
     ends = _ends(messages)
@@ -249,7 +250,7 @@ def requests_of(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _with_bytes(messages: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the messages with payloads and keys as bytes of 32-bit places."""
+    """Return the messages with payloads and keys as bytes with 32-bit offsets."""
     columns = {
         name: column.cast(pa.binary()) if column.type in _WRITABLE else column
         for name, column in zip(messages.schema.names, messages.columns, strict=True)

@@ -1,10 +1,10 @@
-"""The calls of Spark's source and sink to a server, over REST (docs/spark.md explains each).
+"""The REST calls of Spark's source and sink to a server (docs/spark.md explains each).
 
-One `SparkServer` belongs to one process and one thread at a time. Each of Spark's workers makes its
-own, and closes it. Guarantees: reading a range goes on behind the last row given, whatever happens
-to the connection, until all of the range was given; a store is sent once, for a second time it
-would be twice under the same write pointer; a commit is repeated until it is known what became of
-it.
+One `SparkServer` belongs to one process, and to one thread at a time. Each Spark worker creates its
+own, and closes it. Guarantees: reading a range continues after the last row returned, whatever
+happens to the connection, until the end of the range; a store is sent only once, because a second
+one would duplicate its messages under the same write pointer; a commit is repeated until its
+outcome is known.
 """
 
 from collections.abc import (
@@ -61,19 +61,19 @@ Item = TypeVar("Item")
 
 
 class _Welcome(msgspec.Struct):
-    """A server's first page, which any caller may read."""
+    """A server's first page, readable by any caller."""
 
     arrow: bool = True
 
 
 class SparkServer:
-    """One server, and a namespace of it. Each method may raise `Unavailable` and `OutcomeUnknown`.
+    """One namespace of a server. Methods may raise `Unavailable` and `OutcomeUnknown`.
 
     Closes as a context manager.
     """
 
     def __init__(self, connection: ServerOptions) -> None:
-        """Make no connection yet. Raises `ValueError` where the URL is none."""
+        """Do not connect yet. Raises `ValueError` if the URL is not valid."""
         self._url = without_credentials(connection.url)
         self._retry_for_s = connection.retry_for_s
         self._namespace = connection.namespace
@@ -94,7 +94,7 @@ class SparkServer:
     def check_arrow(self) -> None:
         """Raise `CannotRun` if the server says that it has no Arrow; an older one does not say.
 
-        Any caller may ask this.
+        Any caller may do this.
         """
         answer = self._repeated(self._calls.http.send, "GET", "")
         try:
@@ -111,7 +111,7 @@ class SparkServer:
         return list(self._bridge.call(self._messaging.topics, self._namespace))
 
     def standings(self, topics: Iterable[str], isolation: Isolation) -> tuple[Standings, int]:
-        """Return where topics stand, and the server's time in milliseconds since 1970."""
+        """Return the state of topics, and the server's time in milliseconds since 1970."""
         names = list(topics)
         found: dict[str, Standing | None] = {}
         time_ms = 0
@@ -130,11 +130,11 @@ class SparkServer:
     # Ranges
 
     def splits(self, ranges: Sequence[Range], parts: int) -> list[Span]:
-        """Return spans that make up `ranges`, in order, each range in at most `parts`."""
+        """Return spans that cover `ranges`, in order, each range in at most `parts`."""
 
-        async def split(one: Range) -> list[Span]:
-            found = await self._ranges.splits(self._id(one.topic), one.start, one.end, parts)
-            return [Span(one.topic, *part) for part in found]
+        async def split(whole: Range) -> list[Span]:
+            found = await self._ranges.splits(self._id(whole.topic), whole.start, whole.end, parts)
+            return [Span(whole.topic, *part) for part in found]
 
         return [span for spans in self._all(split, ranges) for span in spans]
 
@@ -145,41 +145,41 @@ class SparkServer:
         messages: Mapping[str, int] | None,
         sizes: Mapping[str, int] | None,
     ) -> list[bytes]:
-        """Return the end that each topic's share of messages and payload bytes reaches."""
+        """Return how far each topic's share of messages and payload bytes reaches."""
 
-        async def reach(one: Range) -> bytes:
-            most = None if messages is None else messages[one.topic]
-            size = None if sizes is None else sizes[one.topic]
-            return (await self._reach(one, isolation, most, size)).end
+        async def reach(part: Range) -> bytes:
+            most = None if messages is None else messages[part.topic]
+            size = None if sizes is None else sizes[part.topic]
+            return (await self._reach(part, isolation, most, size)).end
 
         return self._all(reach, ranges)
 
     def first(self, ranges: Sequence[Range], isolation: Isolation, messages: int) -> list[Reach]:
-        """Return how far the first messages of each range reach, at most that number."""
+        """Return how far the first messages of each range reach, up to that number."""
 
-        async def reach(one: Range) -> Reach:
-            return await self._reach(one, isolation, messages, None)
+        async def reach(part: Range) -> Reach:
+            return await self._reach(part, isolation, messages, None)
 
         return self._all(reach, ranges)
 
     def _reach(
-        self, one: Range, isolation: Isolation, messages: int | None, size: int | None
+        self, part: Range, isolation: Isolation, messages: int | None, size: int | None
     ) -> Awaitable[Reach]:
         return self._ranges.reach(
-            self._id(one.topic),
-            one.start,
-            one.end,
+            self._id(part.topic),
+            part.start,
+            part.end,
             messages=messages,
             payload_bytes=size,
             isolation=isolation,
         )
 
-    def rows(self, one: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
-        """Give all rows of a range, in order, as the server has them.
+    def rows(self, part: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of a range, in order, in the server's form.
 
-        Raises `TopicNotFound` where the topic is gone; what else is lost is not told here.
+        Raises `TopicNotFound` if the topic was deleted; other losses are not reported here.
         """
-        position = one.start
+        position = part.start
         batches = iter(())
 
         def next_batch() -> pa.RecordBatch | None:
@@ -187,12 +187,12 @@ class SparkServer:
             try:
                 return next(batches, None)
             except Exception:
-                batches = self._poll(one, position, isolation)
+                batches = self._poll(part, position, isolation)
                 raise
 
         repeated = partial(repeat_in_thread, next_batch, when=may_pass, for_s=self._retry_for_s)
-        while position < one.end:
-            batches = self._poll(one, position, isolation)
+        while position < part.end:
+            batches = self._poll(part, position, isolation)
             began_at = position
             while (batch := repeated()) is not None:
                 if batch.num_rows:
@@ -201,10 +201,10 @@ class SparkServer:
             if position == began_at:
                 return
 
-    def _poll(self, one: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
+    def _poll(self, part: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
         asked = {"startFrom": position.hex(), "limit": LIMIT_MAX}
-        asked |= {"end": one.end.hex(), "isolation": isolation}
-        parts = self._parts(f"{self._topic(one.topic)}/poll", msgspec.json.encode(asked))
+        asked |= {"end": part.end.hex(), "isolation": isolation}
+        parts = self._parts(f"{self._topic(part.topic)}/poll", msgspec.json.encode(asked))
         life = self._bridge.life
         try:
             yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))
@@ -230,12 +230,12 @@ class SparkServer:
         *,
         home: str | None = None,
     ) -> int:
-        """Return the id of a transaction: a new one, or the one that the same work has open.
+        """Return the id of a new transaction, or of the open one of the same work.
 
-        Its home is the shard of the topic `home`, if that is given, else of the namespace.
-        An earlier work of the owner's that is still open is given up: it has been overtaken. Raises
-        `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere` where that
-        was from another origin, and `OwnerBusy` where another origin has the same work open.
+        Its home is the shard of the topic `home`, or by default of the namespace. An open
+        transaction of the owner's earlier work is invalidated, because it is obsolete. Raises
+        `TransactionDuplicate` if the sequence is already committed, `OwnerElsewhere` if another
+        origin committed it, and `OwnerBusy` if another origin has the same work open.
         """
         request = StartRequest(
             timeout_s=timeout_s,
@@ -263,9 +263,9 @@ class SparkServer:
     def check_not_done(
         self, owner: str, sequence: int, origin: str, *, home: str | None = None
     ) -> None:
-        """Raise `TransactionDuplicate` or `OwnerElsewhere` where an owner's sequence is committed.
+        """Raise `TransactionDuplicate` or `OwnerElsewhere` if an owner's sequence is committed.
 
-        Of an owner under whose name nothing is to be written. `home` is as in `start`.
+        It is for an owner for which nothing will be written. `home` is as in `start`.
         """
         request = StartRequest(
             client=_CLIENT,
@@ -276,18 +276,18 @@ class SparkServer:
             topic=home,
         )
         try:
-            # One that was not answered is in the way of the next, which says the same.
+            # If the answer is lost, the repeated call raises `OwnerBusy`: the result is the same.
             started = self._repeated(self._transactions.start, request)
-        except OwnerBusy:  # which is told only of what is not committed
+        except OwnerBusy:  # which is raised only if the sequence is not committed
             return
         self.abort(started.transaction_id)
 
     def checkpoint(self, transaction_id: int) -> int:
-        """Return a write pointer of the transaction that nothing is written under yet."""
+        """Return a new write pointer of the transaction."""
         return self._bridge.call(self._transactions.checkpoint, transaction_id).write_pointer
 
     def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> Stored:
-        """Store messages where nobody sees them before a commit publishes them; durable then."""
+        """Store messages invisibly until a commit publishes them; durable on return."""
         path = f"{self._topic(topic)}/store?write_pointer={write_pointer}"
         self._once("POST", path, stream_of(messages))
         return Stored(self._id(topic), write_pointer)
@@ -297,9 +297,9 @@ class SparkServer:
         self._once("POST", f"{self._topic(topic)}/publish", stream_of(messages))
 
     def commit(self, transaction_id: int, publications: Sequence[Stored]) -> None:
-        """Publish what was stored, in this order, and commit, in one step.
+        """Publish stored messages, in this order, and commit, in one step.
 
-        Returns also where the transaction was committed before, by whomever. Raises
+        Also returns if the transaction was committed before, by any caller. Raises
         `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
         """
         request = CommitRequest(publish=publications)
@@ -310,7 +310,7 @@ class SparkServer:
                 raise
 
     def abort(self, transaction_id: int) -> None:
-        """Give up a transaction, unless it has ended: nothing that was stored is ever seen."""
+        """Abort a transaction, unless it has ended, so its stored messages are never seen."""
         with suppress(TransactionNotInProgress):
             self._bridge.call(self._transactions.abort, transaction_id)
 
@@ -323,7 +323,7 @@ class SparkServer:
         return topic_path(self._id(topic))
 
     def _repeated(self, call: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
-        """Return what a call gives that may be carried out twice, whatever it asks for itself."""
+        """Return the result of a call that is harmless to repeat."""
         return self._bridge.call(self._calls.repeat, may_pass, call, *arguments)
 
     def _once(self, method: str, path: str, body: bytes) -> bytes:
@@ -332,7 +332,7 @@ class SparkServer:
     def _all(
         self, call: Callable[[Item], Awaitable[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """Return what `call` gives for each item, some at once."""
+        """Return the result of `call` for each item, some concurrently."""
         results: dict[int, Result] = {}
 
         async def run() -> None:
@@ -353,7 +353,7 @@ class SparkServer:
         return [results[number] for number in range(len(items))]
 
     def close(self) -> None:
-        """Close the connections. Twice is the same as once."""
+        """Close the connections. Closing twice is allowed."""
         self._bridge.close()
 
     def __enter__(self) -> Self:
@@ -366,8 +366,8 @@ class SparkServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the connections; soon, if a generator that has not ended is given up."""
-        if kind is GeneratorExit:  # perhaps by the collector, in whatever thread
+        """Close the connections; soon, if an unfinished generator is dropped."""
+        if kind is GeneratorExit:  # possibly by the garbage collector, in any thread
             self._bridge.close_soon()
         else:
             self.close()

@@ -1,7 +1,7 @@
-"""`format("tms")`, as Spark finds it: which reader and writer is used for what.
+"""The entry point of `format("tms")` for Spark, which chooses readers and writers.
 
-Importing this needs PySpark 4 and little else, for Spark imports it, through `pyspark_tms`, when
-any Python data source is used for the first time. On a PySpark before 4.2 it says so when used.
+Importing this needs PySpark 4 and little else, because Spark imports it, through `pyspark_tms`,
+when any Python data source is first used. With a PySpark before 4.2 it raises an error when used.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from tms.core.errors import TmsError
-from tms.spark.prerequisites import told_plainly
+from tms.spark.prerequisites import without_own_trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,13 +36,13 @@ def check_version(version: str) -> None:
 
 
 class TmsDataSource(DataSource):
-    """Topics as Spark reads and writes them."""
+    """Topics as a data source of Spark."""
 
     pushes_down: ClassVar[bool] = False
-    """Whether filters are pushed down also without the option `pushdown`."""
+    """Whether filters are pushed down without the option `pushdown`."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        """Take the options as they are. Raises `ImportError` for a PySpark before 4.2."""
+        """Take the options unchecked. Raises `ImportError` for a PySpark before 4.2."""
         check_version(pyspark.__version__)
         super().__init__(options)
         self._found: ReaderSchema | None = None
@@ -52,15 +52,15 @@ class TmsDataSource(DataSource):
         """Return the name of the format."""
         return "tms"
 
-    @told_plainly
+    @without_own_trace
     def schema(self) -> StructType:
-        """Return the columns of a reader that is not given any.
+        """Return the columns of a reader without a user's schema.
 
-        With the option `schema` they are asked of the registry. Spark asks when a reader is
-        loaded, so that wrong options are told then. Raises `InvalidRequest`, `SchemaRefused`,
+        With the option `schema` the registry determines them. Spark calls this when a reader is
+        loaded, so wrong options are reported then. Raises `InvalidRequest`, `SchemaRefused`,
         `TopicNotFound`.
         """
-        # Arrow is loaded when it is used.
+        # Arrow is loaded on first use.
         from tms.spark.columns import DEFAULT_SCHEMA, of_topics, typed_schema  # noqa: PLC0415
         from tms.spark.options import any_read  # noqa: PLC0415
         from tms.spark.typed.names import TOPIC  # noqa: PLC0415
@@ -72,7 +72,7 @@ class TmsDataSource(DataSource):
         return of_topics(typed_schema(reader.default_columns()), TOPIC, topics)
 
     def _reader_schema(self) -> "ReaderSchema | None":
-        """Return the schema that payloads are read by; Spark takes it along to the reader."""
+        """Return the schema that reads payloads; Spark sends it to the reader."""
         if "schema" in self.options and self._found is None:
             from tms.spark.options import any_read  # noqa: PLC0415
             from tms.spark.server import SparkServer  # noqa: PLC0415
@@ -92,7 +92,7 @@ class TmsDataSource(DataSource):
         return self._found
 
     def _arrow(self, schema: StructType) -> "pa.Schema":
-        """Return the columns of a reader as Arrow has them. Raises `InvalidRequest`."""
+        """Return the columns of a reader in Arrow. Raises `InvalidRequest`."""
         from tms.spark.columns import arrow_schema, typed_arrow_schema  # noqa: PLC0415
 
         reader = self._reader_schema()
@@ -100,7 +100,7 @@ class TmsDataSource(DataSource):
             return arrow_schema(schema)
         return typed_arrow_schema(schema, reader.columns())
 
-    @told_plainly
+    @without_own_trace
     def reader(self, schema: StructType) -> "BatchReader":
         """Return the reader of a batch. Raises `InvalidRequest`."""
         from tms.spark.options import batch_read  # noqa: PLC0415
@@ -114,7 +114,7 @@ class TmsDataSource(DataSource):
     def streamReader(  # noqa: N802  Spark's name
         self, schema: StructType
     ) -> "StreamReader | RefusedStream":
-        """Return the reader of a stream; one that raises when it is used if it cannot be read."""
+        """Return the reader of a stream, or one that raises on use if it cannot be read."""
         from tms.spark.options import stream_read  # noqa: PLC0415
         from tms.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ class TmsDataSource(DataSource):
         except TmsError as error:
             return RefusedStream(error)
 
-    @told_plainly
+    @without_own_trace
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001
         """Return the writer of a batch. Raises `InvalidRequest`."""
         from tms.spark.option_values import refuse  # noqa: PLC0415
@@ -135,7 +135,7 @@ class TmsDataSource(DataSource):
             refuse("mode", "messages are appended, never overwritten", "overwrite")
         return BatchWriter(batch_write(self.options), schema.fieldNames())
 
-    @told_plainly
+    @without_own_trace
     def streamWriter(  # noqa: N802  Spark's name
         self,
         schema: StructType,
@@ -143,8 +143,8 @@ class TmsDataSource(DataSource):
     ) -> "StreamWriter":
         """Return the writer of a stream. Raises `InvalidRequest`.
 
-        `overwrite` is the output mode `complete`: the whole result is published again, as messages
-        behind those of the batch before.
+        `overwrite` is the output mode `complete`: the whole result is published again, after the
+        messages of the batch before.
         """
         from tms.spark.options import stream_write  # noqa: PLC0415
         from tms.spark.server import SparkServer  # noqa: PLC0415
@@ -158,6 +158,6 @@ class TmsDataSource(DataSource):
 
 
 class PushdownDataSource(TmsDataSource):
-    """The same for a session that pushes filters down."""
+    """A data source for sessions that push down filters."""
 
     pushes_down = True

@@ -1,10 +1,10 @@
-"""How Spark reads topics as a stream: batch after batch, each from where the one before ended.
+"""How Spark reads topics as a stream, in consecutive batches.
 
-Guarantees that a batch, once its end is in the checkpoint, is the same rows whenever it is read,
-and that batches leave nothing out in between: a topic that is gone, created anew or overtaken by
-its time to live is a loss, which fails the stream or is logged (`failOnDataLoss`). So is a topic of
-the checkpoint that is not read any more; its offset is kept, and it is read on from there if it
-comes back. Topics that come later are read from their oldest message on.
+Guarantees that a batch, once its end is in the checkpoint, always has the same rows, and that
+nothing is left out between batches: a topic that was deleted, recreated or overtaken by its time to
+live is a loss, which fails the stream or is logged (`failOnDataLoss`). So is a topic in the
+checkpoint that is no longer read; its offset is kept, and reading continues there if it comes back.
+New topics are read from their oldest message on.
 """
 
 import time
@@ -25,33 +25,33 @@ from tms.core.errors import TmsError, TopicNotFound
 from tms.spark.offsets import Offset, Offsets, read_back, written
 from tms.spark.option_types import ReadOptions
 from tms.spark.plan import latest, left, plan, shares
-from tms.spark.prerequisites import told_plainly
+from tms.spark.prerequisites import without_own_trace
 from tms.spark.reader import ReadPlan, standings_for
 from tms.spark.server import SparkServer
 from tms.spark.typed.schema import ReaderSchema
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what comes, in one long-lived process of the driver's; tasks have copies of it."""
+    """Reads new messages, in one long-lived process of the driver; tasks have copies of it."""
 
     def __init__(
         self, options: ReadOptions, schema: pa.Schema, reader: ReaderSchema | None = None
     ) -> None:
-        """Ask the server nothing yet."""
+        """Contact no server yet."""
         self._reading = ReadPlan(options, schema, reader)
         self._open_server: SparkServer | None = None
         self._target: Offsets | None = None
-        """Where a run ends that takes what is available now."""
+        """The end of a run that takes what is available now."""
         self._nothing_behind: dict[tuple[str, Offset], int] = {}
-        """When a topic's end was looked at last: nothing was behind it by then."""
+        """By topic, when its end was last read, with no message after it."""
         self._ends: Offsets = {}
         self._waits_until = 0.0
         """Until when a batch waits for `rows_min` messages, by the monotonic clock."""
         self._told_left: set[str] = set()
-        """Topics that are not read any more, of which that was told."""
+        """Topics that are no longer read, and whose loss was reported."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what a task has no use for."""
+        """Leave out what a task does not need."""
         return {"_reading": self._reading}
 
     @property
@@ -67,9 +67,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return options.chosen(())
         return options.chosen({*self._server.topics(), *also})
 
-    @told_plainly
+    @without_own_trace
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  Spark's names, here and below
-        """Return where a new stream begins. Raises `TopicNotFound`."""
+        """Return where a new stream starts. Raises `TopicNotFound`."""
         options = self._reading.options
         standings, _ = self._server.standings(self._topics({}), options.isolation)
         starts: dict[str, Offset] = {}
@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return written(starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return what a batch may have at most; `latestOffset` knows of both limits by itself."""
+        """Return the limit of a batch; `latestOffset` applies both limits itself."""
         options = self._reading.options
         if options.rows_per_trigger is not None:
             return ReadMaxRows(options.rows_per_trigger)
@@ -89,13 +89,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(options.bytes_per_trigger)
         return ReadAllAvailable()
 
-    @told_plainly
+    @without_own_trace
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take note of what is available now: this run goes no further."""
+        """Record what is available now: this run stops there."""
         standings, _ = self._server.standings(self._topics({}), self._reading.options.isolation)
         self._target, _ = latest({}, standings)
 
-    @told_plainly
+    @without_own_trace
     def latestOffset(  # noqa: N802
         self, start: dict[str, str], limit: ReadLimit
     ) -> dict[str, str]:
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return written({**ends, **kept})
 
     def _is_to_wait(self, begin: Offsets, ends: Offsets) -> bool:
-        """Whether a batch is to wait for more messages; the first one of a run does not."""
+        """Whether a batch should wait for more messages; the first one of a run does not."""
         options, now = self._reading.options, time.monotonic()
         if options.rows_min is None:
             return False
@@ -139,7 +139,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def _limited(self, begin: Offsets, ends: Offsets) -> Offsets:
-        """Return ends that as many rows and bytes reach as a trigger may have."""
+        """Return the ends that a trigger's limits on rows and bytes allow."""
         options = self._reading.options
         there, _ = self._server.standings(ends, options.isolation)
         ranges = plan(begin, ends, there).ranges
@@ -161,12 +161,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limited
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
-        """Return where topics stood when last looked at; progress reports tell the lag by it."""
+        """Return the last known ends of topics, from which progress reports compute the lag."""
         return written(self._ends) if self._ends else None
 
-    @told_plainly
+    @without_own_trace
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """Return what the tasks of a batch read. Raises `DataLost`."""
+        """Return the partitions of a batch's tasks. Raises `DataLost`."""
         begin, finish = read_back(start), read_back(end)
         finish = {topic: at for topic, at in finish.items() if begin.get(topic) != at}
         standings, _ = standings_for(
@@ -177,11 +177,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(self._reading.partitions(self._server, planned.ranges))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Give a partition's rows."""
+        """Yield a partition's rows."""
         return self._reading.rows(partition)
 
     def commit(self, end: dict[str, str]) -> None:
-        """Do nothing: Spark's checkpoint is what says where the stream is."""
+        """Do nothing: Spark's checkpoint records the position of the stream."""
 
     def stop(self) -> None:
         """Close the connections."""
@@ -190,21 +190,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class RefusedStream(DataSourceStreamReader):
-    """Tells why a stream cannot be read.
+    """Reports why a stream cannot be read.
 
-    What is raised while a reader is made, PySpark hides behind an error of its own.
+    PySpark hides errors raised while a reader is created behind one of its own.
     """
 
     def __init__(self, error: TmsError) -> None:
-        """Raise `error` as soon as something is asked."""
+        """Raise `error` on the first call."""
         self._error = error
 
-    @told_plainly
+    @without_own_trace
     def initialOffset(self) -> NoReturn:  # noqa: N802
         """Raise it."""
         raise self._error
 
-    @told_plainly
+    @without_own_trace
     def latestOffset(  # noqa: N802
         self,
         start: dict[str, str],  # noqa: ARG002
@@ -223,7 +223,7 @@ class RefusedStream(DataSourceStreamReader):
 
 
 def _no_further(ends: Offsets, begin: Offsets, target: Offsets) -> dict[str, Offset]:
-    """Return `ends`, none of them behind the target, nor before where the stream has come to."""
+    """Return `ends`, none of them after the target or before the stream's position."""
     limited: dict[str, Offset] = {}
     for topic, end in ends.items():
         before, last = begin.get(topic), target.get(topic)

@@ -1,17 +1,17 @@
-"""How Spark writes to topics: exactly once, by one transaction for each batch.
+"""How Spark writes to topics: exactly once, in one transaction per batch.
 
-1. A task stores its rows, where nobody sees them, under a write pointer of its own, a checkpoint of
-   the batch's transaction. A task that is repeated, or runs twice, takes another write pointer.
-2. The driver's commit publishes, in the order of the partitions, what the tasks stored whose
-   results Spark took, and commits, in one step of the server's. What others stored is never seen.
-3. The transaction bears an owner and a sequence, recorded with the commit: a batch that was
-   committed before is a duplicate, of which nothing is stored, or nothing published.
+1. A task stores its rows, invisible to readers, under its own write pointer, a checkpoint of the
+   batch's transaction. A task that is repeated, or runs twice, uses another write pointer.
+2. The driver's commit publishes what the tasks stored, in the order of the partitions, and commits,
+   in one step. Only tasks whose results Spark accepted count; nobody ever sees what others stored.
+3. The transaction has an owner and a sequence, recorded with the commit: a batch that was committed
+   before is a duplicate, and is not stored or not published.
 
 A stream's owner is the query's id, which is in its checkpoint, or `txnAppId` and the topic; the
 sequence is the batch's number (`batch_owner.py`). Its tasks find their transaction by these: the
-first starts it, the others join. So do two drivers on one checkpoint, and the first that commits
-wins. A batch of `df.write` has its transaction from the driver. Where nobody ends a transaction it
-is given up after `transactionTimeout`, and what is stored later is refused.
+first starts it, the others join. So do two drivers on one checkpoint, and the first to commit wins.
+A batch of `df.write` gets its transaction from the driver. A transaction that nobody ends times out
+after `transactionTimeout`; later stores are refused.
 
 With `transactional=false` tasks publish at once: at least once, and in any order.
 """
@@ -40,20 +40,20 @@ from tms.spark.typed.writing import TypedMessages, check_typed
 
 @dataclass(frozen=True)
 class TaskOutcome(WriterCommitMessage):
-    """The report of a task to the driver."""
+    """A task's report to the driver."""
 
     transaction_id: int | None = None
-    """None where there were no rows, or without a transaction."""
+    """None if there were no rows, or without a transaction."""
     publications: tuple[Stored, ...] = ()
     is_duplicate: bool = False
-    """Whether the batch was committed before the task began."""
+    """Whether the batch was committed before the task started."""
 
 
 ByTopic = Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
 
 
 def known_schema(server: SparkServer, options: WriteOptions) -> KnownSchema | None:
-    """Return the schema of rows for one topic; None without one, and if each row names its topic.
+    """Return the schema of rows for one topic; None if untyped, or if rows name their topics.
 
     Raises `PayloadRefused`, `SchemaRefused`, `TopicNotFound`.
     """
@@ -62,21 +62,21 @@ def known_schema(server: SparkServer, options: WriteOptions) -> KnownSchema | No
     return written_schema(server.schemas, options.topic, options.schema, options.message)
 
 
-def _check(options: WriteOptions, columns: list[str], known: KnownSchema | None) -> None:
+def _check(options: WriteOptions, columns: list[str], schema: KnownSchema | None) -> None:
     """Raise `InvalidRequest` for columns that cannot be written."""
     if options.schema is None:
         check_written(columns, options.topic)
     else:
-        check_typed(columns, options.topic, known)
+        check_typed(columns, options.topic, schema)
 
 
 def _by_topic(
-    server: SparkServer, options: WriteOptions, columns: list[str], known: KnownSchema | None
+    server: SparkServer, options: WriteOptions, columns: list[str], schema: KnownSchema | None
 ) -> ByTopic:
-    """Return what gives the messages of rows by their topic."""
+    """Return a function that yields the messages of rows by topic."""
     if options.schema is not None:
         return TypedMessages(
-            server.schemas, options.topic, options.schema, options.message, known
+            server.schemas, options.topic, options.schema, options.message, schema
         ).by_topic
     payload = check_written(columns, options.topic)
     return lambda batch: by_topic(batch, payload, options.topic)
@@ -90,11 +90,11 @@ class _Task:
         server: SparkServer,
         options: WriteOptions,
         columns: list[str],
-        known: KnownSchema | None,
+        schema: KnownSchema | None,
     ) -> None:
         self._server = server
         self._options = options
-        self._by_topic = _by_topic(server, options, columns, known)
+        self._by_topic = _by_topic(server, options, columns, schema)
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Publish all rows at once."""
@@ -104,7 +104,7 @@ class _Task:
     def store(
         self, batches: Iterator[pa.RecordBatch], transaction_id: int | None, work: BatchOwner | None
     ) -> TaskOutcome:
-        """Store all rows in a transaction: the one given, or the work's."""
+        """Store all rows in the given transaction, or in that of the work."""
         publications: dict[str, Stored] = {}
         write_pointer = 0
         for topic, messages in self._requests(batches):
@@ -123,9 +123,9 @@ class _Task:
 
 
 def commit(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) -> bool:
-    """Publish and commit what tasks stored; return whether that was done before.
+    """Publish and commit the tasks' messages; return whether that was done before.
 
-    Raises `TransactionNotInProgress` where the transaction has ended otherwise meanwhile.
+    Raises `TransactionNotInProgress` if the transaction has ended in another way.
     """
     stored = [message for message in messages if isinstance(message, TaskOutcome)]
     ids = {message.transaction_id for message in stored} - {None}
@@ -133,7 +133,7 @@ def commit(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) 
         abort(server, messages)
         return True
     if len(ids) > 1:
-        # The first was given up while tasks were at work: it lasts too short.
+        # The first one timed out while tasks were working: the timeout is too short.
         abort(server, messages)
         raise TransactionNotInProgress(transaction_ids=sorted(map(str, ids)))
     listed = [one for message in stored for one in message.publications]
@@ -148,7 +148,7 @@ def commit(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) 
 
 
 def abort(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Give up the transactions in which tasks have stored."""
+    """Abort the transactions in which tasks have stored."""
     stored = [message for message in messages if isinstance(message, TaskOutcome)]
     for transaction_id in {message.transaction_id for message in stored} - {None}:
         assert transaction_id is not None
@@ -159,14 +159,14 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 def _of_stream(name: str) -> str | None:
-    """Return what Spark tells a task of its stream; None in a job that is not of a stream."""
+    """Return the stream's properties that Spark passes to a task; None outside a stream."""
     context = TaskContext.get()
     told: str | None = None if context is None else context.getLocalProperty(name)
     return told
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame once. It is made by the driver, and the tasks have copies of it."""
+    """Writes a DataFrame once. The driver creates it, and the tasks have copies of it."""
 
     def __init__(self, options: WriteOptions, columns: list[str]) -> None:
         """Start the transaction."""
@@ -196,10 +196,10 @@ class BatchWriter(DataSourceArrowWriter):
         """Store a partition's rows."""
         if self._done is not None:
             query = _of_stream(_QUERY)
-            if query is not None:  # within foreachBatch the version is that of a checkpoint
+            if query is not None:  # In foreachBatch, the version is that of a checkpoint.
                 check_is_last(self._done, query=query)
             for _ in iterator:
-                pass  # Spark wants its rows taken
+                pass  # Spark requires that its rows are consumed.
             return TaskOutcome(is_duplicate=True)
         with SparkServer(self._options.connection) as server:
             task = _Task(server, self._options, self._columns, self._known)
@@ -209,31 +209,31 @@ class BatchWriter(DataSourceArrowWriter):
             return TaskOutcome()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish what the tasks stored, in the order of the partitions."""
+        """Publish the tasks' messages, in the order of the partitions."""
         if self._transaction_id is None:
             return
         with SparkServer(self._options.connection) as server:
-            # Without rows too, for the sequence is to be recorded.
+            # Even without rows, because the sequence must be recorded.
             commit(server, [*messages, TaskOutcome(self._transaction_id)])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Give the transaction up."""
+        """Abort the transaction."""
         if self._transaction_id is not None:
             with SparkServer(self._options.connection) as server:
                 server.abort(self._transaction_id)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a stream; Spark makes a new one for each task, commit and abort."""
+    """Writes the batches of a stream; Spark creates one for each task, commit and abort."""
 
     def __init__(
-        self, options: WriteOptions, columns: list[str], known: KnownSchema | None = None
+        self, options: WriteOptions, columns: list[str], schema: KnownSchema | None = None
     ) -> None:
-        """Ask the server nothing yet."""
+        """Contact no server yet."""
         self._options = options
         self._columns = columns
-        self._known = known
-        _check(options, columns, known)
+        self._known = schema
+        _check(options, columns, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store a partition's rows."""
@@ -247,7 +247,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             except TransactionDuplicate as done:
                 check_is_last(done, checkpoint=self._options.checkpoint)
                 for _ in iterator:
-                    pass  # Spark wants its rows taken
+                    pass  # Spark requires that its rows are consumed.
                 return TaskOutcome(is_duplicate=True)
 
     def _work(self) -> BatchOwner:
@@ -259,11 +259,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return named_owner(self._options, int(batch), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Publish what the tasks stored, in the order of the partitions."""
+        """Publish the tasks' messages, in the order of the partitions."""
         with SparkServer(self._options.connection) as server:
             commit(server, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Give the batch's transaction up."""
+        """Abort the batch's transaction."""
         with SparkServer(self._options.connection) as server:
             abort(server, messages)

@@ -6,10 +6,10 @@
         connection.execute("INSERT INTO orders …")
         topic.publish(b"…", tx)
 
-SQLite has no prepared state, so one is made for it. Before TMS commits, the changed rows, as they
-were and as they are, are written durably to a journal, a file beside the database (`FILE-tms`),
-while SQLite's own transaction stays open and keeps other writers out. TMS's durable commit is the
-decision; after it SQLite commits, and the journal is cleared. What a crash leaves:
+SQLite has no prepared state, so the participant provides one. Before TMS commits, it writes the
+changed rows, before and after the change, durably to a journal, a file beside the database
+(`FILE-tms`), while SQLite's own transaction stays open and keeps other writers out. TMS's durable
+commit is the decision; then SQLite commits, and the journal is cleared. After a crash:
 
 | it happens | rows | messages |
 | --- | --- | --- |
@@ -18,19 +18,19 @@ decision; after it SQLite commits, and the journal is cleared. What a crash leav
 | after TMS has committed | the same; `recover` makes the changes from the journal | seen |
 | after SQLite has committed | there; `recover` clears the journal | seen |
 
-So once `recover` has run, rows and messages are both there or neither is. Until then participants
-refuse to start, so that nothing is built upon rows that are still missing.
+So after `recover`, either both rows and messages exist or neither does. Until then participants
+refuse to start, so nothing builds on rows that are still missing.
 
-What is not promised. Between a crash and `recover`, SQLite itself keeps nobody out: where a program
-that does not use a participant has changed one of the rows meanwhile, `recover` changes nothing,
-and reports the transaction as `conflicting`, with its changes left in the journal. For a moment,
-and until `recover` after a crash, a reader may see the messages and not yet the rows. `recover`
-must be run before TMS forgets the transaction (see `tms.postgresql`).
+Limits: Between a crash and `recover`, SQLite itself keeps nobody out: if a program without a
+participant has changed one of the rows by then, `recover` changes nothing, reports the transaction
+as `conflicting`, and leaves its changes in the journal. For a moment, or after a crash until
+`recover`, a reader may see the messages before the rows. `recover` must run before TMS forgets the
+transaction (see `tms.postgresql`).
 
 Changes of the schema, attached databases, and databases with virtual tables, in another encoding
-than UTF-8, or in memory only, are refused: the journal could not make up for them. Within the
-transaction SQLite's `recursive_triggers` is on, for otherwise it does not tell which rows `INSERT
-OR REPLACE` deletes.
+than UTF-8, or in memory only, are refused, because the journal could not repeat them. Within the
+transaction SQLite's `recursive_triggers` is on; otherwise it does not report which rows `INSERT OR
+REPLACE` deletes.
 """
 
 from tms.sqlite.participant import SqliteParticipant

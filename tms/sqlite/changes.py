@@ -1,12 +1,12 @@
-"""Which rows a connection changes, as statements that change them again in the same way.
+"""Records the rows that a connection changes, as statements that repeat the changes.
 
-While changes are recorded, temporary triggers write a statement for each row that is inserted,
-updated or deleted, with all values in it. So a statement does the same whenever it is run; it
-changes one row, or none where the row is not as it was then. They are within the transaction: what
-is rolled back to a savepoint is not among them.
+While changes are recorded, temporary triggers write a statement for each inserted, updated or
+deleted row, with all values in it. So a statement always has the same effect: it changes one row,
+or none if the row has changed since. The statements are part of the transaction, so a rollback to a
+savepoint removes those after it.
 """
 
-# Names are quoted here, and values are SQL's own literals.
+# Names are quoted here, and values are SQL literals.
 # ruff: noqa: S608
 
 import sqlite3
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MARKS = "tms_transactions"
-"""The table of the database whose changes are not recorded."""
+"""The database's table whose changes are not recorded."""
 
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 
@@ -22,11 +22,11 @@ _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 class _Table(NamedTuple):
     name: str
     columns: list[str]
-    """All that can be set, the row id among them where there is one."""
+    """All columns that can be set, including the row id if there is one."""
 
 
 def check_recordable(connection: sqlite3.Connection) -> None:
-    """Raise `ValueError` where changes of the database could escape."""
+    """Raise `ValueError` if changes of the database could escape recording."""
     if connection.execute("PRAGMA main.encoding").fetchone()[0] != "UTF-8":
         raise ValueError("the database is not in UTF-8")
     virtual = connection.execute(
@@ -49,7 +49,7 @@ def begin_recording(connection: sqlite3.Connection) -> None:
 
 
 def end_recording(connection: sqlite3.Connection) -> list[str]:
-    """Return the statements, in order, and record no more."""
+    """Return the statements in order, and stop recording."""
     found = connection.execute("SELECT statement FROM temp.tms_changes ORDER BY n").fetchall()
     triggers = connection.execute(
         "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB 'tms_*'"
@@ -61,9 +61,10 @@ def end_recording(connection: sqlite3.Connection) -> list[str]:
 
 
 def repeat_changes(connection: sqlite3.Connection, statements: list[str]) -> bool:
-    """Make the changes within the open transaction; return whether all rows were as they had been.
+    """Repeat the changes in the open transaction; return whether all rows were as before.
 
-    Foreign keys must not be enforced; triggers are set aside meanwhile: what they did is recorded.
+    Foreign keys must not be enforced. Triggers are disabled in the meantime, because their effects
+    are recorded.
     """
     triggers = connection.execute(
         "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'"
@@ -86,14 +87,14 @@ def _tables(connection: sqlite3.Connection) -> Iterator[_Table]:
         if schema != "main" or kind != "table" or name == MARKS or name.startswith("sqlite_"):
             continue
         described = connection.execute(f"PRAGMA main.table_xinfo({_quoted(name)})").fetchall()
-        columns = [str(row[1]) for row in described if row[6] == 0]  # no generated ones
+        columns = [str(row[1]) for row in described if row[6] == 0]  # without generated columns
         taken = {column.lower() for column in columns}
         free = [rowid for rowid in _ROWID_NAMES if rowid not in taken]
         yield _Table(name, columns if has_no_rowid or not free else [free[0], *columns])
 
 
 def _statement(verb: str, table: _Table) -> str:
-    """Return the SQL expression that gives the statement for a changed row."""
+    """Return the SQL expression of the statement for a changed row."""
     columns = [_quoted(column) for column in table.columns]
     name = _quoted(table.name)
     old = [_text(f"{column} IS ") + f" || {_value('old', column)}" for column in columns]
@@ -110,9 +111,10 @@ def _statement(verb: str, table: _Table) -> str:
 
 
 def _value(row: str, column: str) -> str:
-    """Return the expression that gives a value as a literal.
+    """Return the SQL expression of a value as a literal.
 
-    `quote` would cut text at a zero, and write an infinite number as no number can be read.
+    `quote` would cut text at a zero byte, and write an infinite number in a form that cannot be
+    read.
     """
     value = f"{row}.{column}"
     return (

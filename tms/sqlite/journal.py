@@ -1,7 +1,7 @@
-"""The journal beside a database: changes that are decided elsewhere, durable until they are made.
+"""The journal beside a database: decided changes, durable until they are made.
 
-A mark in the database, in the same transaction as the rows, says that a transaction's changes have
-been made. So the journal may be cleared later, or not at all where a crash comes between.
+A mark in the database, in the same transaction as the rows, says that a transaction's changes were
+made. So the journal may be cleared later, or not at all after a crash.
 """
 
 import sqlite3
@@ -13,11 +13,11 @@ SUFFIX = "-tms"
 
 
 class PreparedRows:
-    """The changes of transactions that were prepared, by their ids."""
+    """The changes of prepared transactions, by id."""
 
     def __init__(self, database: Path) -> None:
-        """Open the journal of the database in a file; make it where there is none."""
-        # Writes are by whichever thread ends a transaction, one at a time.
+        """Open the database's journal in a file; create it if there is none."""
+        # Any thread that ends a transaction writes here, one at a time.
         self._file = sqlite3.connect(
             f"{database}{SUFFIX}", isolation_level=None, check_same_thread=False
         )
@@ -27,7 +27,7 @@ class PreparedRows:
         )
 
     def put(self, transaction_id: int, statements: list[str]) -> None:
-        """Write down changes; durable when it returns."""
+        """Store changes; durable on return."""
         row = (transaction_id, msgspec.json.encode(statements))
         self._file.execute("INSERT INTO prepared VALUES (?, ?)", row)
 
@@ -39,14 +39,14 @@ class PreparedRows:
         return msgspec.json.decode(changes, type=list[str])
 
     def remove(self, transaction_id: int) -> None:
-        """Forget a transaction, if it is there."""
+        """Forget a transaction, if it exists."""
         self._file.execute("DELETE FROM prepared WHERE transaction_id = ?", (transaction_id,))
 
     def left(self, connection: sqlite3.Connection) -> list[int]:
         """Return the transactions whose changes are not in the database.
 
-        The connection holds the database's write lock: nobody is about to make them. Those that are
-        in the database are forgotten.
+        The connection holds the database's write lock, so nobody else is about to make them.
+        Transactions whose changes are in the database are forgotten.
         """
         rows = self._file.execute("SELECT transaction_id FROM prepared ORDER BY 1").fetchall()
         marks = connection.execute("SELECT transaction_id FROM main.tms_transactions").fetchall()
@@ -62,13 +62,13 @@ class PreparedRows:
 
 
 def make_marks(connection: sqlite3.Connection) -> None:
-    """Make the table of marks in the database, where there is none."""
+    """Create the table of marks in the database, if there is none."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS main.tms_transactions (transaction_id INTEGER PRIMARY KEY)"
     )
 
 
 def mark(connection: sqlite3.Connection, transaction_id: int) -> None:
-    """Say that the transaction's changes are made; others' marks are not needed any more."""
+    """Mark a transaction's changes as made, and drop the marks of others."""
     connection.execute("DELETE FROM main.tms_transactions")
     connection.execute("INSERT INTO main.tms_transactions VALUES (?)", (transaction_id,))

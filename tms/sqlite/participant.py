@@ -1,4 +1,4 @@
-"""The participant; `tms.sqlite` says what it promises."""
+"""The participant; `tms.sqlite` describes its guarantees."""
 
 import sqlite3
 from contextlib import closing
@@ -26,15 +26,15 @@ class _Stage(Enum):
 
 
 class SqliteParticipant:
-    """The part of one connection in a transaction. Use the connection as usual in the meantime.
+    """One connection's part in a transaction. Use the connection as usual in the meantime.
 
-    But do not commit or roll back, neither by `with connection`: that ends the transaction with an
-    error, and what was committed so stays. With `tms.aio`, participants are called in other threads
-    than the loop's: open the connection with `check_same_thread=False`.
+    But do not commit or roll back, nor use `with connection`: that ends the transaction with an
+    error, and what was committed remains. With `tms.aio`, other threads than the loop's call
+    participants: open the connection with `check_same_thread=False`.
     """
 
     def __init__(self, connection: sqlite3.Connection, name: str = "sqlite") -> None:
-        """Take part with `connection`. Raises `ValueError` where the database is in memory."""
+        """Take part with `connection`. Raises `ValueError` if the database is in memory."""
         self.name = name
         self._connection = connection
         file = next(
@@ -46,7 +46,7 @@ class SqliteParticipant:
         self._journal = PreparedRows(self._path)
         self._stage = _Stage.IDLE
         self._has_begun = False
-        """Whether the last start got so far that there is something to roll back."""
+        """Whether the last start left something to roll back."""
         self._has_savepoint = False
         self._transaction_id = 0
         self._schema_version = 0
@@ -84,12 +84,12 @@ class SqliteParticipant:
         connection.execute("PRAGMA recursive_triggers = ON")
         begin_recording(connection)
         self._schema_version = self._pragma("main.schema_version")
-        # It is gone at the end where the connection was committed meanwhile.
+        # After a commit of the connection it does not exist any more.
         connection.execute("SAVEPOINT tms")
         self._has_savepoint = True
 
     def update(self, tx: Transaction) -> None:
-        """Do nothing: to the database it is one transaction."""
+        """Do nothing: for the database it is one transaction."""
 
     def changes(self) -> tuple[bytes, ...]:
         """Return nothing: SQLite has one writer at a time."""
@@ -99,9 +99,9 @@ class SqliteParticipant:
     def persist(self) -> None:
         """Write the changes to the journal, unless it is for a checkpoint.
 
-        Raises `RuntimeError` if the connection was committed or rolled back meanwhile, the schema
-        was changed, or a database was attached, and `sqlite3.IntegrityError` if a foreign key leads
-        nowhere.
+        Raises `RuntimeError` if the connection was committed or rolled back in the meantime, the
+        schema was changed, or a database was attached, and `sqlite3.IntegrityError` if a foreign
+        key refers to nothing.
         """
         if self._stage is not _Stage.ENDING:
             return
@@ -115,7 +115,7 @@ class SqliteParticipant:
             self._pragma("foreign_keys")
             and connection.execute("PRAGMA foreign_key_check").fetchone()
         ):
-            # A deferred one would be noticed at the commit only, which is too late.
+            # The database checks a deferred one only at the commit, which is too late.
             raise sqlite3.IntegrityError("FOREIGN KEY constraint failed")
         if statements:
             mark(connection, self._transaction_id)
@@ -123,7 +123,7 @@ class SqliteParticipant:
         self._stage = _Stage.PREPARED
 
     def post_commit(self) -> None:
-        """Commit. Where this fails, `recover` makes the changes later."""
+        """Commit. If this fails, `recover` makes the changes later."""
         try:
             self._connection.commit()
         except sqlite3.Error:
@@ -134,7 +134,7 @@ class SqliteParticipant:
         self._journal.remove(self._transaction_id)
 
     def rollback(self) -> None:
-        """Roll back. Raises `RuntimeError` where the connection was committed meanwhile."""
+        """Roll back. Raises `RuntimeError` if the connection was committed in the meantime."""
         if self._has_begun:
             self._undo()
 
@@ -150,15 +150,15 @@ class SqliteParticipant:
             self._journal.remove(self._transaction_id)
 
     def recover(self, outcomes: KnownOutcomes) -> Recovered:
-        """Commit or roll back what crashes have left in the journal, and return what became of it.
+        """Commit or roll back what crashes left in the journal, and return the outcomes.
 
-        `outcomes` is `client.transactions`. Run it when a program starts, before anything else is
-        written, and again while something is in progress. Raises `sqlite3.OperationalError` where
-        another program writes for long.
+        `outcomes` is `client.transactions`. Run it when a program starts, before any other write,
+        and again while a transaction is in progress. Raises `sqlite3.OperationalError` if another
+        program writes for long.
         """
         if self._stage is _Stage.PREPARED:
             return self._end_own(outcomes)
-        # Foreign keys and triggers are seen to by what was recorded.
+        # The recorded changes already include the effects of foreign keys and triggers.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             connection.execute("PRAGMA foreign_keys = OFF")
             connection.execute("PRAGMA synchronous = FULL")
@@ -186,7 +186,7 @@ class SqliteParticipant:
         return PartEnd.YES
 
     def _end_own(self, outcomes: KnownOutcomes) -> Recovered:
-        """Commit or roll back the transaction whose end this participant was not told."""
+        """Commit or roll back the transaction whose end this participant does not know."""
 
         def commit(_: int) -> PartEnd:
             self.post_commit()
@@ -199,7 +199,7 @@ class SqliteParticipant:
         return end_prepared(outcomes, [self._transaction_id], commit=commit, roll_back=roll_back)
 
     def _check_attached(self) -> None:
-        """Raise `RuntimeError` if the connection has databases whose changes nobody records."""
+        """Raise `RuntimeError` if the connection has databases that are not recorded."""
         for _, name, file in self._connection.execute("PRAGMA database_list").fetchall():
             if name not in ("main", "temp"):
                 raise RuntimeError(

@@ -166,7 +166,7 @@ def _oldest_for(state: TransactionState) -> int:
         return _WITH_TIMES
     known = chain(state.opened, state.invalids.transactions())
     has_principals = any(each.principal is not None for each in known)
-    if has_principals or state.owners.shares.are_any_known:
+    if has_principals or state.owners.shares.has_named:
         return _WITH_PRINCIPALS
     return _WITHOUT_PRINCIPALS
 

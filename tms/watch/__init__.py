@@ -1,1 +1,1 @@
-"""The last hour of a server, and whatever is wrong with it."""
+"""The last hour of a server, and what is wrong with it."""

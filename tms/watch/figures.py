@@ -1,4 +1,4 @@
-"""A server's figures of one moment, taken from its metrics, whatever shards it has."""
+"""A server's figures at one moment, from its metrics, over all its shards."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ _REQUESTS = "tms_http_requests"
 _SECONDS = "tms_http_request_seconds"
 _TIMED = ("publish", "poll")
 _SAMPLES_AT_ONCE = 200
-"""After a metric of more the event loop has a turn."""
+"""After a metric with more samples the event loop gets a turn."""
 _OTHER = "(other)"
 
 Buckets = Mapping[float, float]
-"""How many requests took at most so many seconds."""
+"""How many requests took at most that number of seconds."""
 
 
 @dataclass(slots=True)
@@ -40,14 +40,14 @@ class Figures:
 
     sums: dict[str, float] = field(default_factory=dict)
     refused: dict[int, float] = field(default_factory=dict)
-    """Requests since the server began, by the status of a refusal."""
+    """Refused requests since the server began, by status."""
     topics: dict[TopicName, TopicTraffic] = field(default_factory=dict)
     seconds: dict[str, dict[float, float]] = field(default_factory=dict)
     """By operation."""
 
 
 async def taken(registry: CollectorRegistry) -> Figures:
-    """Return the figures of a registry."""
+    """Return the current figures of a registry."""
     figures = Figures()
     traffic: dict[TopicName, list[float]] = {}
     for metric in registry.collect():
@@ -83,7 +83,7 @@ def _add(figures: Figures, traffic: dict[TopicName, list[float]], metric: Metric
 
 
 def quantile(share: float, before: Buckets, now: Buckets) -> float | None:
-    """Return in how many seconds a share of the requests between was answered; None: of none.
+    """Return the time within which a share of the requests was answered; None without any.
 
     It is the upper bound of a bucket, of the last bucket the lower one.
     """

@@ -1,6 +1,6 @@
-"""The figures of a server's last hour, in memory: a point each ten seconds.
+"""The figures of a server's last hour, in memory: a point every ten seconds.
 
-Sums are kept, and the rates of the `TOPICS_MAX` topics that were busiest of late; about 3 MB.
+It has totals, and the rates of the `TOPICS_MAX` recently busiest topics; about 3 MB.
 """
 
 from array import array
@@ -13,12 +13,12 @@ STEP_S = 10
 POINTS = 360
 TOPICS_MAX = 200
 _FADING = 0.98
-"""The share of a topic's past traffic that counts after a step, for which are the busiest."""
+"""The weight of a topic's earlier traffic after a step, when the busiest are chosen."""
 _MS_PER_S = 1000
 
 
 class TopicTraffic(NamedTuple):
-    """The messages and bytes of a topic: numbers since the server began, or each second."""
+    """The messages and bytes of a topic: totals since the server began, or rates per second."""
 
     messages_in: float = 0.0
     bytes_in: float = 0.0
@@ -32,7 +32,7 @@ class TopicTraffic(NamedTuple):
 
 
 TopicName = tuple[str, str]
-"""A namespace, and a name in it."""
+"""A namespace, and a topic's name in it."""
 
 
 class _Ring:
@@ -67,7 +67,7 @@ class History:
     def add(
         self, time_ms: int, sums: Mapping[str, float], topics: Mapping[TopicName, TopicTraffic]
     ) -> None:
-        """Add a point: figures by their names, and topics' traffic since the server began."""
+        """Add a point: figures by name, and topics' traffic since the server began."""
         at = self._count % POINTS
         before_ms = self._times.values[at - 1]
         step_s = max(0.001, (time_ms - before_ms) / _MS_PER_S) if self._count else None
@@ -87,7 +87,7 @@ class History:
 
     def _add_topics(self, at: int, step_s: float, topics: Mapping[TopicName, TopicTraffic]) -> None:
         for name in self._topics.keys() - topics.keys():
-            del self._topics[name]  # it was deleted
+            del self._topics[name]  # The topic was deleted.
         rates = {
             name: TopicTraffic(
                 *(max(0.0, new - old) / step_s for new, old in zip(now, before, strict=True))
@@ -103,7 +103,7 @@ class History:
                 ring.values[at] = rate
 
     def _take_in(self, activities: Mapping[TopicName, float]) -> None:
-        """Keep the busiest topics from now on, instead of quieter ones."""
+        """Keep the busiest topics from now on, in place of quieter ones."""
         new = [each for each in activities if each not in self._topics]
         for name in nlargest(TOPICS_MAX, new, key=activities.__getitem__):
             if len(self._topics) >= TOPICS_MAX:
@@ -115,23 +115,23 @@ class History:
             kept.activity = activities[name]
 
     def _order(self) -> list[int]:
-        """Return the places of points, the oldest first."""
+        """Return the indexes of the points, the oldest first."""
         if self._count <= POINTS:
             return list(range(self._count))
         first = self._count % POINTS
         return [*range(first, POINTS), *range(first)]
 
     def times_ms(self) -> list[int]:
-        """Return when the points were taken."""
+        """Return the times of the points."""
         return [int(self._times.values[at]) for at in self._order()]
 
     def values(self, name: str) -> list[float | None]:
-        """Return a figure at each point; None where it was not known."""
+        """Return a figure at each point; None if unknown."""
         ring = self._sums.get(name)
         return [None if ring is None else _known(ring.values[at]) for at in self._order()]
 
     def rates(self, name: str) -> list[float | None]:
-        """Return how much a figure grew each second before each point; it starts anew at 0."""
+        """Return a figure's growth per second before each point; a restart counts from 0."""
         values, times = self.values(name), self.times_ms()
         found: list[float | None] = [None] if values else []
         for index in range(1, len(values)):
@@ -152,7 +152,7 @@ class History:
         }
 
     def latest(self, namespace: str) -> dict[str, TopicTraffic]:
-        """Return the rates at the last point of those topics of a namespace that are kept."""
+        """Return the latest rates of a namespace's topics that are kept."""
         at = (self._count - 1) % POINTS
         return {
             name: TopicTraffic(*(_known(ring.values[at]) or 0.0 for ring in kept.rings))
@@ -161,13 +161,13 @@ class History:
         }
 
     def busiest(self, count: int) -> list[TopicName]:
-        """Return the topics that were busiest of late."""
+        """Return the recently busiest topics."""
         return sorted(self._topics, key=lambda each: -self._topics[each].activity)[:count]
 
     def before(self, seconds: float, now_ms: int, name: str) -> tuple[float, float] | None:
-        """Return a figure's value so long ago or a little longer, and how long; None: unknown.
+        """Return a figure's value about that long ago, and how long ago exactly; None if unknown.
 
-        If there is no point so old, the oldest one counts.
+        The oldest point counts if none is that old.
         """
         ring = self._sums.get(name)
         if ring is None:

@@ -1,4 +1,4 @@
-"""How far readers were behind in the last hour, in memory: a point each minute, at most 1 MB."""
+"""How far readers were behind in the last hour, in memory: a point a minute, up to 1 MB."""
 
 from array import array
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ POINTS = 60
 READERS_MAX = 1_000
 
 ReaderName = tuple[str, str, str]
-"""A namespace, a topic in it, and a reader of that."""
+"""A namespace, a topic in it, and a reader of the topic."""
 
 
 class LagPoints(NamedTuple):
-    """The points of one reader, the oldest first; None where it was not known."""
+    """The points of one reader, the oldest first; None if unknown."""
 
     times_ms: Sequence[int]
     messages: Sequence[float | None]
@@ -25,7 +25,7 @@ class LagPoints(NamedTuple):
 
 
 class LagHistory:
-    """The points of the readers that are behind longest, if there are too many."""
+    """The points of readers; if there are too many, of those furthest behind."""
 
     def __init__(self) -> None:
         self._times_ms: list[int] = []

@@ -1,11 +1,11 @@
-"""The watch of a server: its last hour, and whatever is wrong with it now.
+"""The watch of a server: its last hour, and what is wrong with it now.
 
-1. It looks every `STEP_S` seconds, and at lags every minute, beside all requests, which cost
-   nothing more for it.
-2. What is asked of it is at most `FRESH_S` old, but for the disk (`STEP_S`). If a look takes
-   longer than `PATIENCE_S`, what the last one saw is told.
+1. It samples every `STEP_S` seconds, and lags every minute, independently of requests, which cost
+   nothing more because of it.
+2. Its answers are at most `FRESH_S` old, except for the disk (`STEP_S`). If a sample takes longer
+   than `PATIENCE_S`, the previous one is returned.
 
-Used from the event loop's thread alone.
+Used only from the event loop's thread.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _RATE_S = 60
 _REFUSED_S = 300
 _GROWTH_S = 600
 _GROWTH_S_MIN = 30
-"""Growth within less says little."""
+"""A growth rate over a shorter time says little."""
 
 Result = TypeVar("Result")
 
@@ -53,7 +53,7 @@ class Watch:
         endings: Callable[[], Sequence[Ending]],
         cluster: Cluster | None = None,
     ) -> None:
-        """Watch `services` by their metrics; `endings` gives the credentials that end."""
+        """Watch `services` by their metrics; `endings` returns the expiring credentials."""
         self._cluster = cluster
         self._services = services
         self._registry = registry
@@ -70,7 +70,7 @@ class Watch:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
-        """Look every `STEP_S` seconds."""
+        """Sample every `STEP_S` seconds."""
         task = supervised("the watch of the server's figures", self._run)
         try:
             yield
@@ -107,14 +107,14 @@ class Watch:
             await self._refresh_lags()
             self.lag_history.add(self._clock.now_ms(), self._services.lags())
 
-    # What there is now.
+    # The present state.
 
     async def figures(self) -> Figures:
-        """Return the figures of now."""
+        """Return the current figures."""
         return await taken(self._registry)
 
     async def room(self) -> Room | None:
-        """Return the room of the store; None if it is not in a folder."""
+        """Return the store's disk use; None if it is not in a folder."""
         if self._is_due(self._room_looked_ms, STEP_S):
             self._room_looked_ms = self._clock.steady_ms()
             self._room = await self._services.room()
@@ -124,7 +124,7 @@ class Watch:
         return looked_ms is None or self._clock.steady_ms() - looked_ms >= every_s * MS_PER_S
 
     async def lags(self) -> Sequence[ReaderLag]:
-        """Return how far readers are behind, in the order of their topics and names."""
+        """Return how far readers are behind, ordered by topic and name."""
         is_idle = self._looking is None or self._looking.done()
         if is_idle and self._is_due(self._lags_looked_ms, FRESH_S):
             self._lags_looked_ms = self._clock.steady_ms()
@@ -139,16 +139,16 @@ class Watch:
             await self._services.refresh_lags()
 
     async def in_progress(self) -> Sequence[TransactionInfo]:
-        """Return the transactions in progress, oldest first; none if others manage them."""
+        """Return the transactions in progress, oldest first; none if managed elsewhere."""
         return (await self._in_progress())[0]
 
     async def _in_progress(self) -> tuple[Sequence[TransactionInfo], Sequence[int]]:
-        """Return the same, and the shards that are left out."""
+        """Return the transactions in progress, and the shards that are left out."""
         services, missing = self._services.present()
         return await _known(services.transactions.in_progress()) or (), missing
 
     async def cleanup(self) -> CleanupState | None:
-        """Return how cleanup stands; None if there is none, or each shard has its own."""
+        """Return the state of cleanup; None if there is none, or each shard has its own."""
         cleanup = self._services.cleanup
         if cleanup is not None:
             with suppress(TmsError):
@@ -156,7 +156,7 @@ class Watch:
         return None
 
     def rates(self, figures: Figures) -> Rates:
-        """Return what has gone through each second of the last minute."""
+        """Return the traffic per second over the last minute."""
         names = ("messages_in", "bytes_in", "messages_out", "bytes_out", "requests")
         return Rates(**{name: self._rate(name, figures.sums.get(name)) for name in names})
 
@@ -167,14 +167,14 @@ class Watch:
         return max(0.0, now - before[0]) / before[1]
 
     def growth_bytes_s(self, room: Room | None) -> float:
-        """Return by how much the store grows each second; 0 if it does not."""
+        """Return how fast the store grows, in bytes a second; 0 if it does not."""
         before = self.history.before(_GROWTH_S, self._clock.now_ms(), "store_bytes")
         if room is None or before is None or before[1] < _GROWTH_S_MIN:
             return 0.0
         return max(0.0, room.used_bytes - before[0]) / before[1]
 
     async def facts(self, figures: Figures) -> Facts:
-        """Return the facts of now."""
+        """Return the current facts."""
         refused, refused_s = {}, 0.0
         for status in REFUSED_MIN:
             name = _refused_name(status)
@@ -204,7 +204,7 @@ class Watch:
         )
 
     async def status(self, *, passed: int = 0, limit: int = 100) -> ServerStatus:
-        """Return how the server does, with `limit` readers behind the first `passed`."""
+        """Return the server's status, with `limit` readers after the first `passed`."""
         figures = await self.figures()
         facts = await self.facts(figures)
         oldest = next(iter(facts.in_progress), None)
@@ -250,9 +250,9 @@ def _refused_name(status: int) -> str:
     return f"refused_{status}"
 
 
-async def _known(asked: Coroutine[Any, Any, Result]) -> Result | None:
-    """Return what is asked, None if it cannot be told."""
+async def _known(call: Coroutine[Any, Any, Result]) -> Result | None:
+    """Return the answer, None if it is not available."""
     try:
-        return await asked
+        return await call
     except TmsError:
         return None

@@ -1,14 +1,14 @@
 """Avro's primitives, by hand.
 
 A library reads a whole array of messages before its size can be refused. It takes twice as long for
-messages of one length, and for the request of a poll an eighth of the time of the whole poll.
+messages of one length, and for the request of a poll an eighth of the whole poll.
 
     number := zig-zag, seven bits a byte, low first, at most ten bytes
     bytes, string := length, bytes
-    array := (count, item*)*, 0; where the count is negative, the items' size in bytes follows it
+    array := (count, item*)*, 0; after a negative count comes the items' size in bytes
     union, enum := the number of the branch, of the symbol
 
-The schemas stand beside the codecs that use this; tests compare those with the library's.
+The schemas are in the codecs that use this; tests compare the codecs with the library.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +26,13 @@ _SHIFT_MAX = 63
 """The shift of a number's tenth byte."""
 
 _EQUAL_RUN_MIN = 4
-"""Messages of one length from which on they are cut at once."""
+"""The least number of messages of one length that are cut at once."""
 _CUT_ITEMS = 16
-"""Items of one length that are cut by one call: a quarter of what one by one costs."""
+"""Items of one length that one call cuts, in a quarter of the time of single items."""
 _CUTS_KEPT = 64
 
 NULL = b"\x02"
-"""The second branch of a union, which is null in all of our schemas with two."""
+"""The second branch of a union, which is null in all of our unions of two."""
 END = b"\x00"
 """The end of an array."""
 
@@ -69,7 +69,7 @@ def bytes_array(values: Sequence[bytes]) -> bytes:
 
 @lru_cache(_CUTS_KEPT)
 def _cut_of(head_bytes: int, length: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
-    """Return what cuts `_CUT_ITEMS` items from a place in a body on."""
+    """Return a function that cuts `_CUT_ITEMS` items from a place in a body."""
     return Struct(f"{head_bytes}x{length}s" * _CUT_ITEMS).unpack_from
 
 
@@ -88,7 +88,7 @@ class AvroReader:
         body, at = self._body, self._at
         try:
             byte = body[at]
-            if byte < MORE_FOLLOWS:  # most of them, and in any bound
+            if byte < MORE_FOLLOWS:  # most numbers, within any bound
                 self._at = at + 1
                 return (byte >> 1) ^ -(byte & 1)
             while byte >= MORE_FOLLOWS:
@@ -108,21 +108,21 @@ class AvroReader:
         raise invalid("a number out of range")
 
     def branch(self, count: int) -> int:
-        """Return which of `count` branches of a union, or symbols of an enum, follows."""
+        """Return which of `count` branches of a union, or symbols of an enum, comes next."""
         branch = self.number(INT_BOUND)
         if 0 <= branch < count:
             return branch
         raise invalid("a union or enum without such a branch")
 
     def has_value(self) -> bool:
-        """Return whether something follows, not null, of a union of both."""
+        """Return whether the value of a union with null is not null."""
         if self._body[self._at : self._at + 1] == NULL:
             self._at += 1
             return False
         return self.branch(2) == 0
 
     def sized(self) -> bytes:
-        """Return bytes behind their length."""
+        """Return bytes after their length."""
         length = self.number()
         end = self._at + length
         if length < 0 or end > len(self._body):
@@ -147,10 +147,10 @@ class AvroReader:
         return byte == b"\x01"
 
     def items(self, messages_max: int | None = None) -> Iterator[int]:
-        """Give the number, from 0 on, of each item of an array; the caller reads the item.
+        """Yield the number, from 0 on, of each item of an array; the caller reads the item.
 
         Items have a byte each at least, so an array ends with the body. Raises `TooLarge` before
-        the first item of a block that goes over `messages_max`, if each has a message at least.
+        the first item of a block that would exceed `messages_max` if each has at least one message.
         """
         total = 0
         while count := self._block(messages_max, total):
@@ -160,8 +160,8 @@ class AvroReader:
     def messages(self, messages_max: int, before: int = 0) -> list[bytes]:
         """Return an array of messages, which are bytes.
 
-        Raises `TooLarge` if they are more than `messages_max`, together with the `before` that the
-        request had already.
+        Raises `TooLarge` if they exceed `messages_max` together with the `before` earlier ones of
+        the request.
         """
         found: list[bytes] = []
         while count := self._block(messages_max, before + len(found)):
@@ -181,10 +181,10 @@ class AvroReader:
             raise too_many_messages(before + count, messages_max)
         return count
 
-    def _add_bytes(self, count: int, found: list[bytes]) -> None:
+    def _add_bytes(self, count: int, items: list[bytes]) -> None:
         run = self._equal_run(count) if count >= _EQUAL_RUN_MIN else []
-        found += run
-        append, body, at = found.append, self._body, self._at
+        items += run
+        append, body, at = items.append, self._body, self._at
         try:
             for _ in range(count - len(run)):
                 zigzag = body[at]
@@ -210,7 +210,7 @@ class AvroReader:
         self._at = at
 
     def _equal_run(self, count: int) -> list[bytes]:
-        """Return the first of `count` items as far as they have one length, cut at once."""
+        """Return the leading items, of `count`, that have one length, cut at once."""
         body, start = self._body, self._at
         length = self.number()
         if length < 0:
@@ -233,16 +233,16 @@ class AvroReader:
         return found
 
     def rest(self) -> bytes:
-        """Return what is left."""
+        """Return the remaining bytes."""
         start, self._at = self._at, len(self._body)
         return self._body[start:]
 
     def end(self) -> None:
-        """Raise `InvalidRequest` unless all has been read."""
+        """Raise `InvalidRequest` unless everything was read."""
         if self._at != len(self._body):
             raise invalid("bytes left over")
 
 
 def invalid(reason: str) -> InvalidRequest:
-    """Return the error of a body that is not what its schema says."""
+    """Return the error of a body that does not match its schema."""
     return InvalidRequest("invalid_body", format="avro", reason=reason)

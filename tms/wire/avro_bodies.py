@@ -1,8 +1,9 @@
 """Bodies of messages as raw Avro binary: CDAP's schemas, byte for byte.
 
 No container, no fingerprint. The answer to a poll is an Avro array written in blocks, each as
-`avro_length(count)` and the items of a `MessageBlock`, closed by a zero byte. CDAP has no publish
-to several topics: its two schemas are our own. `docs/formats.md` has all schemas with examples.
+`avro_length(count)` and the items of a `MessageBlock`, closed by a zero byte. CDAP cannot publish
+to several topics, so those two schemas are our own. `docs/formats.md` has all schemas with
+examples.
 """
 
 from collections.abc import Generator, Sequence
@@ -88,7 +89,7 @@ CONSUME_RESPONSE_SCHEMA: dict[str, Any] = {
 
 
 def publish_all_schema(publish_request: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a publish to several topics, with the messages of a publish to one."""
+    """Return the schema of a publish to several topics, based on that of one topic."""
     topic = {"name": "topic", "type": "string"}
     publication = {
         "type": "record",
@@ -111,7 +112,7 @@ _LONE_HEADS = {
     len(NULL + avro_length(1) + length + END) + size: NULL + avro_length(1) + length
     for size, length in enumerate(LENGTHS)
 }
-"""The bytes before the message in a publish of one, without a transaction, by the body's length."""
+"""By body length, the bytes before the message in a publish of one without a transaction."""
 
 
 class AvroFormat:
@@ -136,7 +137,7 @@ class AvroFormat:
         """Return the content of a publish or store."""
         head = _LONE_HEADS.get(len(body))
         if head is not None and body.startswith(head) and body.endswith(END):
-            # The most frequent body: reading it in the usual way is a tenth of a publish.
+            # The most common body: reading it the general way takes a tenth of a publish.
             return PublishRequest(None, [body[len(head) : -len(END)]])
         reader = self._reader(body)
         pointer = reader.number() if reader.has_value() else None
@@ -147,7 +148,7 @@ class AvroFormat:
     def publish_steps(
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
-        """Return what a publish or store asks: quick enough for one step."""
+        """Return the content of a publish or store, in one step."""
         yield from ()
         return self.decode_publish(body, messages_max)
 
@@ -195,7 +196,7 @@ class AvroFormat:
         return published
 
     def encode_range(self, published: RollbackRange) -> bytes:
-        """Return the body that a transactional publish answers."""
+        """Return the body of the answer to a transactional publish."""
         start = end = number(published.start_timestamp)
         if published.end_timestamp != published.start_timestamp:
             end = number(published.end_timestamp)
@@ -210,9 +211,9 @@ class AvroFormat:
         )
 
     def encode_published(self, published: Published) -> bytes:
-        """Return the body that a publish answers that is asked for ids.
+        """Return the answer to a publish that requests ids.
 
-        It is that of a transactional publish, with no write pointer where there is no transaction.
+        It is that of a transactional publish, without a write pointer if there is no transaction.
         """
         pointer = published.write_pointer
         return b"".join(
@@ -237,7 +238,7 @@ class AvroFormat:
         return Published(KEY.pack(timestamp_ms, sequence_id), count, pointer)
 
     def decode_range(self, body: bytes) -> RollbackRange:
-        """Return what a rollback is to roll back."""
+        """Return the range that a rollback names."""
         pointer, start, end = _read_range(body)
         if pointer is None:
             raise InvalidRequest("invalid_write_pointer", write_pointer=None)
@@ -263,7 +264,7 @@ class AvroFormat:
         )
 
     def decode_poll(self, body: bytes) -> PollRequest:
-        """Return the request of a poll. By hand: a library takes an eighth of the whole poll."""
+        """Return the request of a poll. A library would take an eighth of the whole poll."""
         reader = AvroReader(body)
         branch = reader.branch(3)
         start_from: bytes | int | None = None
@@ -278,7 +279,7 @@ class AvroFormat:
         return PollRequest(start_from, inclusive, limit, transaction)
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:  # noqa: ARG002
-        """Return one block of the answer's array: payloads alone, whatever a message has else."""
+        """Return one block of the answer's array: payloads only."""
         if block.framed:
             block = block.without_frames()
         return avro_length(block.count) + block.items
@@ -289,7 +290,7 @@ class AvroFormat:
 
 
 def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, int]]:
-    """Return the write pointer, and timestamp and sequence id of both ends."""
+    """Return the write pointer, and the timestamp and sequence id of both ends."""
     reader = AvroReader(body)
     pointer = reader.number() if reader.has_value() else None
     start = (reader.number(), reader.number(INT_BOUND))
@@ -298,14 +299,14 @@ def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, in
     return pointer, start, end
 
 
-def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | None]:
-    """Return how many whole items, of at most `left`, begin at `start`, and where they end.
+def plain_run(received: bytes, start: int, limit: int) -> tuple[int, int, int | None]:
+    """Return how many complete items, up to `limit`, begin at `start`, and where they end.
 
-    The third value is where the last one begins, None if there is none. Raises `InvalidRequest`.
+    The third value is where the last one begins, None without one. Raises `InvalidRequest`.
     """
     end, last_start, count = start, None, 0
     try:
-        while count < left:
+        while count < limit:
             at = end + 1 + ID_BYTES
             first = received[at]
             if first & 1 or (first >= MORE_FOLLOWS and received[at + 1] >= MORE_FOLLOWS):
@@ -319,7 +320,7 @@ def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | N
             last_start, end = end, body + size
             count += 1
     except IndexError:
-        pass  # the length is not there whole
+        pass  # The length is incomplete.
     except ValueError as error:
         raise invalid(str(error)) from None
     return count, end, last_start

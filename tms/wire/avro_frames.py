@@ -1,9 +1,9 @@
 """Bodies as `avro/binary;version=2`: messages with their keys and headers.
 
-What a publish sends, and what a poll answers, have schemas of their own; the rest is as in
-`avro/binary`. The answer to a poll is an array of runs. A run has messages with payloads alone, in
-the very bytes that `avro/binary` has, and then messages with a key or headers. So what has no frame
-costs nothing more, and a frame's fields are a part of what is sent (`tms.core.values.frame`).
+Publishes and answers to polls have schemas of their own; the rest is as in `avro/binary`. The
+answer to a poll is an array of runs. A run has messages with only payloads, in the same bytes as in
+`avro/binary`, and then messages with a key or headers. So messages without a frame cost nothing
+extra, and a frame's fields are sent as stored (`tms.core.values.frame`).
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -99,7 +99,7 @@ class AvroFramesFormat(AvroFormat):
     def publish_steps(
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
-        """Return what a publish or store asks, in steps that others may have their turn between."""
+        """Return the content of a publish or store, in steps between which others get a turn."""
         reader = MessagesReader(body)
         pointer = reader.number() if reader.has_value() else None
         bodies = yield from reader.steps(messages_max)
@@ -117,7 +117,7 @@ class AvroFramesFormat(AvroFormat):
 
 
 def _runs_of(block: MessageBlock) -> list[bytes]:
-    """Return the runs of a block, some of whose messages are framed."""
+    """Return the runs of a block in which some messages are framed."""
     items = block.items
     starts = block.starts or [0, *block.payload_spans()[1]]
     base = starts[0]
@@ -138,7 +138,7 @@ def _runs_of(block: MessageBlock) -> list[bytes]:
 
 
 def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Give the first of each run of consecutive numbers, and the number behind the run."""
+    """Yield the start of each run of consecutive numbers, and its end, exclusive."""
     first = None
     stop = 0
     for number_ in numbers:

@@ -1,9 +1,9 @@
-"""Where the parts of a message with key and headers are in Avro, without a look at what they are.
+"""Locates the parts of a message with key and headers in Avro, without decoding them.
 
     message := key union (null, bytes), headers map of bytes, payload union (null, bytes)
 
-If its headers are in one block, as they mostly are, key and headers are the very bytes of a frame's
-fields (`tms.core.values.frame`).
+If its headers are in one block, as usual, key and headers are exactly the bytes of a frame's fields
+(`tms.core.values.frame`).
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from tms.core.values.frame import flags_of, frame_start
 
 
 class MessageSpans(NamedTuple):
-    """Where the parts of one message are."""
+    """The positions of the parts of one message."""
 
     flags: int
     """The flags of its frame; 0 if it has none."""
@@ -22,19 +22,19 @@ class MessageSpans(NamedTuple):
     payload: int
     end: int
     fixed: list[tuple[int, int]]
-    """The other parts: lengths, branches and the names of headers."""
+    """The other parts: lengths, branches and header names."""
     name: bytes | None
-    """The name of the only header, behind its length; None if there are none or several."""
+    """The name of the only header, after its length; None if there are none or several."""
 
 
 class OtherForm(Exception):
-    """Raised where headers are not in one block of known count, as Avro allows."""
+    """Raised if headers are not in one block of known count, which Avro allows."""
 
 
 def spans_of(data: bytes, start: int) -> MessageSpans:
-    """Return where the key, headers and payload are that begin at `start`.
+    """Return the positions of the key, headers and payload that begin at `start`.
 
-    Raises `IndexError` if `data` ends before, `ValueError` if it is no message, `OtherForm`.
+    Raises `IndexError` if `data` ends before, `ValueError` if it is not a message, `OtherForm`.
     """
     branch, at = data[start], start + 1
     fixed = [(start, at)]

@@ -1,7 +1,8 @@
 """Reads messages with keys and headers from a body in `avro/binary;version=2`.
 
 Messages of one publisher often have one form: parts of the same lengths, and headers of the same
-names. Those are cut many at once. Others are read one by one, the short ones without a call each.
+names. Many such messages are cut at once. Others are read one by one, short ones without a call for
+each.
 """
 
 from collections.abc import Callable, Generator
@@ -28,17 +29,17 @@ _CUT_MESSAGES = 16
 _CUTS_KEPT = 64
 _NAMES_KEPT = 1_000
 _ABSENT, _PRESENT = 0, 2
-"""The branches of a union of null and bytes, and the counts of no header and of one."""
+"""The branches of a union of null and bytes, and the counts of no header and one."""
 _NOT_SHORT = 0x81
-"""The bits that the byte of a short length does not have."""
+"""The bits that are 0 in the byte of a short length."""
 _MORE = 0x80
 _SHORT_STARTS = tuple(tuple(frame_start(flags, size) for size in range(256)) for flags in range(4))
-"""The bytes before the fields of a frame with a payload, by its flags and their bytes."""
+"""The bytes before the fields of a frame with a payload, by its flags and their size."""
 
 
 @lru_cache(_CUTS_KEPT)
 def _cut_of(before: int, fields: int, between: int, payload: int) -> Callable[..., tuple[bytes]]:
-    """Return what cuts fields and payloads of `_CUT_MESSAGES` messages from a place on."""
+    """Return a function that cuts fields and payloads of `_CUT_MESSAGES` messages from a place."""
     form = f"{before}x{fields}s{between}x{payload}s"
     return Struct(form * _CUT_MESSAGES).unpack_from
 
@@ -49,9 +50,9 @@ class MessagesReader(AvroReader):
     def __init__(self, body: bytes) -> None:
         super().__init__(body)
         self._skip = self._skipped = 0
-        """How many messages are read before it is asked again whether they are of one form."""
+        """How many messages to read before checking again whether they have one form."""
         self._names: set[bytes] = set()
-        """Names of single headers, behind their lengths, that are known to be UTF-8."""
+        """Names of single headers, after their lengths, that are known to be UTF-8."""
 
     def messages(self, messages_max: int, before: int = 0) -> list[bytes]:
         """Return an array of messages with keys and headers."""
@@ -75,7 +76,7 @@ class MessagesReader(AvroReader):
             bodies[index] = FramedBody(bodies[index])
         return bodies
 
-    def _add_message(self, left: int, bodies: list[bytes], framed: list[int]) -> None:
+    def _add_message(self, remaining: int, bodies: list[bytes], framed: list[int]) -> None:
         """Add the next message; if others of the same form follow, add them too."""
         body, start = self._body, self._at
         try:
@@ -87,7 +88,7 @@ class MessagesReader(AvroReader):
             raise invalid("the body is cut off") from None
         except ValueError as error:
             raise invalid(str(error)) from None
-        count = self._equal(spans, start, left)
+        count = self._equal(spans, start, remaining)
         if spans.name is not None and len(self._names) < _NAMES_KEPT:
             self._names.add(spans.name)
         if spans.flags:
@@ -100,7 +101,7 @@ class MessagesReader(AvroReader):
         bodies += self._cut(spans, start, count)
 
     def _cut(self, spans: MessageSpans, start: int, count: int) -> list[bytes]:
-        """Return the bodies of messages of one form."""
+        """Return the bodies of messages with one form."""
         body, size = self._body, spans.end - start
         fields, payload = spans.fields_end - spans.fields, spans.end - spans.payload
         head = frame_start(spans.flags, fields) if spans.flags else b""
@@ -119,9 +120,9 @@ class MessagesReader(AvroReader):
         return found
 
     def _add_short(self, count: int, bodies: list[bytes], framed: list[int]) -> int:
-        """Add up to `count` messages with short parts and one header at most; return how many.
+        """Add up to `count` messages with short parts and at most one header; return how many.
 
-        It stops before a message that is otherwise, also before one that is none.
+        It stops before any other message, valid or not.
         """
         body, at, names, starts = self._body, self._at, self._names, _SHORT_STARTS
         before = len(bodies)
@@ -139,21 +140,21 @@ class MessagesReader(AvroReader):
                     bodies.append(body[payload:stop])
                 at = stop
         except IndexError:
-            pass  # cut off, as reading it by itself will tell
+            pass  # It is incomplete, which reading it alone will report.
         self._at = at
         self._skip -= len(bodies) - before
         return len(bodies) - before
 
-    def _equal(self, spans: MessageSpans, start: int, left: int) -> int:
-        """Return how many messages from `start` on have one form, up to the names of headers.
+    def _equal(self, spans: MessageSpans, start: int, remaining: int) -> int:
+        """Return how many messages from `start` on have one form, except for header names.
 
-        It is asked less often while the answer is one.
+        It is called less often while it returns one.
         """
         if self._skip:
             self._skip -= 1
             return 1
         body, size = self._body, spans.end - start
-        equal = min(left, (len(body) - start) // size)
+        equal = min(remaining, (len(body) - start) // size)
         if equal >= _EQUAL_RUN_MIN:
             stop = start + equal * size
             for first, end in spans.fixed:
@@ -169,7 +170,7 @@ class MessagesReader(AvroReader):
         return 1
 
     def _add_other(self, bodies: list[bytes], framed: list[int]) -> None:
-        """Add a message whose headers are in several blocks, or in one that says its size."""
+        """Add a message with headers in several blocks, or in one that says its size."""
         key = self.sized() if self.branch(2) else None
         headers: dict[str, bytes] = {}
         for _ in self.items():
@@ -193,9 +194,10 @@ _OTHERWISE = (-1, 0, 0)
 
 
 def _short_fields(body: bytes, at: int, names: AbstractSet[bytes]) -> tuple[int, int, int]:
-    """Return the flags of a message at `at`, where its fields end, and where its payload begins.
+    """Return the flags of a message at `at`, and where its fields end and its payload begins.
 
-    Flags below 0: it has other parts than a short key and one short header of a known name.
+    Flags below 0 mean that it has other parts than a short key and one short header of a known
+    name.
     """
     end, flags = at + 1, 0
     if body[at] == _PRESENT:
@@ -218,7 +220,7 @@ def _short_fields(body: bytes, at: int, names: AbstractSet[bytes]) -> tuple[int,
 
 
 def _short_payload(body: bytes, at: int) -> tuple[int, int]:
-    """Return where a payload begins and ends; behind the body if its length is not short."""
+    """Return where a payload begins and ends; after the body if its length is not short."""
     size, payload = body[at + 1], at + 2
     if size >= _MORE:
         high, payload = body[payload], payload + 1

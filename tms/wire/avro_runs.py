@@ -1,4 +1,4 @@
-"""The answer to a poll in `avro/binary;version=2`, as the client reads it (`avro_frames`)."""
+"""Reads the answer to a poll in `avro/binary;version=2`, for the client (`avro_frames`)."""
 
 from typing import NamedTuple
 
@@ -10,28 +10,27 @@ from tms.wire.avro_message import OtherForm, spans_of
 
 
 class AvroRunsDecoder:
-    """Cuts the answer to a poll into blocks of messages while it arrives.
+    """Cuts the answer to a poll into blocks of messages as it arrives.
 
-    Of messages with payloads alone it looks at the lengths only, so that they are decoded once, by
-    whoever iterates over the block. What is kept between two pieces is the beginning of one message
-    at most.
+    Of messages with only payloads it reads just the lengths, so they are decoded once, when a
+    caller iterates over the block. Between two pieces it keeps at most the start of one message.
     """
 
     def __init__(self) -> None:
-        """Expect the first runs."""
+        """Start before the first run."""
         self._rest = b""
         self._runs = 0
-        """How many runs are left of the outer array's block."""
+        """How many runs remain in the outer array's block."""
         self._is_framed: bool | None = None
-        """Which array of a run follows; None outside of a run."""
+        """The array of a run that comes next; None outside a run."""
         self._left = 0
-        """How many items are left of that array's block."""
+        """How many items remain in that array's block."""
         self._ended = False
         self.last_id = b""
-        """The id of the last message given, empty before the first."""
+        """The id of the last message returned, empty before the first."""
 
     def feed(self, data: bytes) -> MessageBlock:
-        """Return the messages that `data` completes, maybe none. Raises `InvalidRequest`."""
+        """Return the messages that `data` completes, if any. Raises `InvalidRequest`."""
         received = self._rest + data
         items: list[bytes] = []
         framed: list[int] = []
@@ -42,7 +41,7 @@ class AvroRunsDecoder:
                     announced, at = read_length(received, at)
                 except IndexError:
                     break
-                except ValueError as error:  # also of a block that says its size: ours never does
+                except ValueError as error:  # Our server never sends a block with its size.
                     raise invalid(str(error)) from None
                 self._announced(announced)
                 continue
@@ -66,7 +65,7 @@ class AvroRunsDecoder:
         return MessageBlock(count, b"".join(items), framed)
 
     def _announced(self, count: int) -> None:
-        """Take note of the count that begins a block of an array, or of the array's end."""
+        """Record the count that begins a block of an array, or the array's end."""
         if self._is_framed is None:
             self._ended = count == 0
             self._runs = count
@@ -90,11 +89,11 @@ class _Framed(NamedTuple):
     end: int
 
 
-def _framed_items(data: bytes, at: int, left: int) -> _Framed:
-    """Return the first framed messages from `at` on that are there whole, as items of a block."""
+def _framed_items(data: bytes, at: int, remaining: int) -> _Framed:
+    """Return the complete framed messages from `at` on, as items of a block."""
     items: list[bytes] = []
     id_bytes = len(ITEM_START) + ID_BYTES
-    while left and len(data) > at + id_bytes:
+    while remaining and len(data) > at + id_bytes:
         try:
             spans = spans_of(data, at + id_bytes)
         except IndexError:
@@ -103,5 +102,5 @@ def _framed_items(data: bytes, at: int, left: int) -> _Framed:
             raise invalid(str(error)) from None
         items.append(data[at : spans.end])
         at = spans.end
-        left -= 1
+        remaining -= 1
     return _Framed(items, at)

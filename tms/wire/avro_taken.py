@@ -1,4 +1,4 @@
-"""The answer to a take in `avro/binary;version=2`: a record, whose messages are those of a poll.
+"""The answer to a take in `avro/binary;version=2`: a record with a poll's messages.
 
     record Taken {
         union {long, null} delivery; long lease_ms; union {string, null} limited_by;
@@ -81,7 +81,7 @@ def _number(value: int | None) -> bytes:
 
 
 def decode_taken(answer: bytes) -> Taken:
-    """Return what a take answered. Raises `InvalidRequest` if it is not one."""
+    """Return the answer to a take. Raises `InvalidRequest` if it is not one."""
     reader = AvroReader(answer)
     delivery = reader.number() if reader.has_value() else None
     lease_s = reader.number() / 1000

@@ -1,7 +1,7 @@
-"""The content of the bodies of messages, in any format, and the interface of a format.
+"""The contents of message bodies in any format, and the interface of a format.
 
-Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples. All that
-is not about messages has one format, JSON.
+`avro_bodies` and `json_bodies` define the bytes; `docs/formats.md` has examples. Everything else
+than messages has one format, JSON.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -11,16 +11,16 @@ from typing import NamedTuple, Protocol, TypeVar
 from tms.core.errors import TooLarge
 from tms.core.services.commits import NOTHING, CommitRequest
 from tms.core.services.messaging import AllPublished, Published, RollbackRange
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.message import MessageBlock
 
 MESSAGES_A_STEP = 2_000
-"""So many messages are decoded before others have their turn."""
+"""This many messages are decoded before others get a turn."""
 T = TypeVar("T")
 
 
 def last_of(steps: Generator[None, None, T]) -> T:
-    """Return what comes of steps, all taken at once."""
+    """Return the result of steps, all taken at once."""
     while True:
         try:
             next(steps)
@@ -30,7 +30,7 @@ def last_of(steps: Generator[None, None, T]) -> T:
 
 
 def too_many_messages(count: int, messages_max: int) -> TooLarge:
-    """Return the error of a request with more messages than one may have."""
+    """Return the error of a request with too many messages."""
     return TooLarge("too_many_messages", count=count, request_messages_max=messages_max)
 
 
@@ -39,19 +39,19 @@ class PublishRequest(NamedTuple):
 
     write_pointer: int | None
     payloads: Sequence[bytes]
-    values: Mapping[int, GivenValue] = MappingProxyType({})
-    """By their places among the payloads, messages that are still to be encoded by schemas."""
+    values: Mapping[int, ValueToEncode] = MappingProxyType({})
+    """By their indexes among the payloads, messages still to be encoded by schemas."""
 
 
 class PublishAllRequest(NamedTuple):
     """The body of a publish to several topics."""
 
     topics: Mapping[str, Sequence[bytes]]
-    """Messages by the topic's name."""
+    """Messages by topic name."""
     owner: str | None = None
     sequence: int | None = None
     carried: CommitRequest = NOTHING
-    """Other work that is done with it. Avro has none."""
+    """Other work in the same transaction. Avro has none."""
 
 
 class PollRequest(NamedTuple):
@@ -64,13 +64,13 @@ class PollRequest(NamedTuple):
     transaction: bytes | None = None
     """A transaction in the encoding of `tms.wire.transaction_codec`."""
     end: bytes | None = None
-    """The message id of 20 bytes before which it ends. CDAP's Avro has none."""
+    """The message id of 20 bytes before which reading ends. CDAP's Avro has none."""
     isolation: str | None = None
-    """`committed` or `all`; as above."""
+    """`committed` or `all`; CDAP's Avro has none."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it asks for everything from somewhere on."""
+        """Whether it requests everything from a position on."""
         return self.transaction is None and self.end is None and self.isolation is None
 
 
@@ -79,31 +79,31 @@ class MessagesFormat(Protocol):
 
     content_type: str
     joined_messages: int
-    """Blocks are put together to one of so many messages, where there are; 0: they are not."""
+    """How many messages to combine in one block, if available; 0 for none."""
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
-        """Return the next bytes of a poll's answer; `first` says that none came before."""
+        """Return the next bytes of a poll's answer; `first` if there were none before."""
         ...
 
     def encode_end(self, *, first: bool) -> bytes:
-        """Return the last bytes of a poll's answer; `first` says that there was no block."""
+        """Return the last bytes of a poll's answer; `first` if there was no block."""
         ...
 
 
 class BodyFormat(MessagesFormat, Protocol):
-    """A format as the server uses it; the client speaks Avro, and Arrow where that is asked for.
+    """A format as the server uses it; the client uses Avro, and Arrow on request.
 
-    A decode raises `InvalidRequest` where the body is not valid.
+    A decode raises `InvalidRequest` if the body is not valid.
     """
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
-        """Return what a publish or store asks. Raises `TooLarge` (too_many_messages)."""
+        """Return the content of a publish or store. Raises `TooLarge` (too_many_messages)."""
         ...
 
     def publish_steps(
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
-        """Return what a publish or store asks, in steps that others may have their turn between.
+        """Return the content of a publish or store, in steps between which others get a turn.
 
         Raises as `decode_publish`.
         """
@@ -121,17 +121,17 @@ class BodyFormat(MessagesFormat, Protocol):
         ...
 
     def encode_range(self, published: RollbackRange) -> bytes:
-        """Return the body that a transactional publish answers, and that a rollback takes."""
+        """Return the answer to a transactional publish, which is also the body of a rollback."""
         ...
 
     def encode_published(self, published: Published) -> bytes:
-        """Return the body that a publish answers that is asked for ids; a rollback takes it too."""
+        """Return the answer to a publish that requests ids, also the body of a rollback."""
         ...
 
     def decode_range(self, body: bytes) -> RollbackRange:
-        """Return what a rollback is to roll back."""
+        """Return the range that a rollback names."""
         ...
 
     def decode_poll(self, body: bytes) -> PollRequest:
-        """Return what a poll asks."""
+        """Return the request of a poll."""
         ...

@@ -1,4 +1,4 @@
-"""Bodies of messages as JSON: the records of the Avro schemas. How values stand: `json_values`."""
+"""Bodies of messages as JSON: the records of the Avro schemas (values: `json_values`)."""
 
 from collections.abc import Generator, Sequence
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ import msgspec
 
 from tms.core.errors import InvalidRequest
 from tms.core.services.messaging import AllPublished, Published, RollbackRange
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.message import MessageBlock, check_start_ms, parse_id
 from tms.wire.bodies import (
     MESSAGES_A_STEP,
@@ -41,10 +41,10 @@ from tms.wire.json_messages import (
     GivenPayload,
     are_all_text,
     encode_rows,
-    given_bodies,
-    given_of,
-    given_payloads,
-    given_values,
+    json_of_body,
+    message_bodies,
+    payload_bodies,
+    values_to_encode,
 )
 from tms.wire.json_ranges import IsolationName
 from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies
@@ -174,7 +174,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Outer(msgspec.Struct):
-    """A publish whose messages are not looked into."""
+    """A publish whose messages are not decoded yet."""
 
     messages: msgspec.Raw
 
@@ -183,7 +183,7 @@ _LONG_BYTES = 1_000
 
 
 def _check_names(body: bytes, messages: Sequence[Any]) -> None:
-    """Raise as `check_body`; an array of texts, in which are no names, is not parsed again."""
+    """Raise as `check_body`; an array of texts, which has no names, is not parsed again."""
     if len(body) > _LONG_BYTES and are_all_text(messages):
         array = bytes(decoder_of(_Outer).decode(body).messages)
         at = body.index(b"[")
@@ -199,13 +199,13 @@ class JsonFormat:
     joined_messages = 0
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
-        """Return what a publish or store asks."""
+        """Return the content of a publish or store."""
         return last_of(self.publish_steps(body, messages_max))
 
     def publish_steps(
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
-        """Return what a publish or store asks, in steps that others may have their turn between."""
+        """Return the content of a publish or store, in steps between which others get a turn."""
         value = decode(PublishBody, body, check=False)
         messages = value.messages
         if len(messages) > messages_max:
@@ -215,14 +215,14 @@ class JsonFormat:
         _check_names(body, messages)
         told = value.transactionWritePointer
         pointer = None if told is None else _pointer_of(told)
-        values: dict[int, GivenValue] = {}
+        values: dict[int, ValueToEncode] = {}
         bodies: list[bytes] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
             given = messages[start : start + MESSAGES_A_STEP]
-            some = given_bodies(given)
-            found = given_values(given)
+            some = message_bodies(given)
+            found = values_to_encode(given)
             values.update({start + index: value for index, value in found.items()})
             bodies += some
         return PublishRequest(pointer, bodies, values)
@@ -231,7 +231,7 @@ class JsonFormat:
         """Return the body of a publish to several topics, for the client; bytes as text."""
         carried, topics = request.carried, request.topics.items()
         told = {
-            "topics": {name: [*map(given_of, bodies)] for name, bodies in topics},
+            "topics": {name: [*map(json_of_body, bodies)] for name, bodies in topics},
             "owner": request.owner,
             "sequence": request.sequence,
             "advances": advances_bodies(carried.advances),
@@ -245,7 +245,7 @@ class JsonFormat:
         count = sum(map(len, value.topics.values()))
         if count > messages_max:
             raise too_many_messages(count, messages_max)
-        topics = {name: given_payloads(messages) for name, messages in value.topics.items()}
+        topics = {name: payload_bodies(messages) for name, messages in value.topics.items()}
         carried = commit_request_of(value.advances, (), value.acks)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
@@ -259,15 +259,15 @@ class JsonFormat:
         return AllPublished(int(told.transaction_id), is_duplicate=told.duplicate)
 
     def encode_range(self, published: RollbackRange) -> bytes:
-        """Return the body that a transactional publish answers."""
+        """Return the answer to a transactional publish."""
         return encode(_rollback_body(published))
 
     def encode_published(self, published: Published) -> bytes:
-        """Return the body that a publish answers that is asked for ids."""
+        """Return the answer to a publish that requests ids."""
         return encode(_written_body(published, with_ids=True))
 
     def decode_range(self, body: bytes) -> RollbackRange:
-        """Return what a rollback is to roll back."""
+        """Return the range that a rollback names."""
         value = decode(RollbackBody, body)
         bounds = value.rollbackRange
         return RollbackRange(
@@ -279,7 +279,7 @@ class JsonFormat:
         )
 
     def decode_poll(self, body: bytes) -> PollRequest:
-        """Return what a poll asks. An empty body asks for the oldest messages."""
+        """Return the request of a poll. An empty body reads from the oldest message."""
         value = decode(PollBody, body or b"{}")
         start = untagged(value.startFrom, "bytes", "long")
         start = parse_id(start) if isinstance(start, str) else start
@@ -310,8 +310,8 @@ class JsonFormat:
         return b"[]" if first else b"]"
 
 
-def _pointer_of(given: Any) -> int:
-    return pointer_of(untagged(given, "long"), "transactionWritePointer")
+def _pointer_of(value: Any) -> int:
+    return pointer_of(untagged(value, "long"), "transactionWritePointer")
 
 
 def _rollback_body(published: RollbackRange) -> RollbackBody:
@@ -335,7 +335,7 @@ def _written_body(published: Published, *, with_ids: bool) -> WrittenBody:
 
 
 def encode_written(count: int, published: Published, *, with_ids: bool = False) -> bytes:
-    """Return the answer to a publish or store of so many messages as Arrow."""
+    """Return the answer to a publish or store of `count` messages as Arrow."""
     body = _written_body(published, with_ids=with_ids)
     body.messages = count
     return encode(body)

@@ -1,4 +1,4 @@
-"""Bodies of dead letters, both ways: JSON alone."""
+"""Bodies of dead letters, both ways: JSON only."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -38,7 +38,7 @@ class DeadLetterBody(msgspec.Struct):
 
 
 class DeadLettersBody(msgspec.Struct):
-    """Dead letters; if `next` is not null, more may follow behind it."""
+    """Dead letters; if `next` is not null, more may follow."""
 
     dead_letters: Annotated[
         list[DeadLetterBody],
@@ -106,10 +106,10 @@ def letter_record(letter: DeadLetter) -> dict[str, Any]:
     return record
 
 
-def encode_letters(found: DeadLetters) -> bytes:
+def encode_letters(letters: DeadLetters) -> bytes:
     """Return the answer that lists dead letters."""
     return encode(
-        DeadLettersBody([letter_body(each) for each in found.letters], hex_of(found.next))
+        DeadLettersBody([letter_body(each) for each in letters.letters], hex_of(letters.next))
     )
 
 
@@ -148,7 +148,7 @@ def encode_redrive(ids: Sequence[bytes] | None, limit: int, *, publish: bool) ->
 
 
 def decode_redrive(body: bytes) -> tuple[list[bytes] | None, int, bool]:
-    """Return the ids, the limit, and whether messages are published anew."""
+    """Return the ids, the limit, and whether messages are published again."""
     value = decode(RedriveBody, body)
     return None if value.ids is None else _ids(value.ids), value.limit, value.publish
 

@@ -1,8 +1,8 @@
 """The body of every answer that is an error: JSON, for server and client.
 
-In a detail, as everywhere in JSON, ids of transactions and write pointers are text. They are known
-by their names. Any other number that JSON programs may round, such as a limit that was refused, is
-text too.
+In a detail, as everywhere in JSON, ids of transactions and write pointers are text; they are
+recognized by their names. Any other number that JSON programs may round, such as a refused limit,
+is text too.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 from tms.core.limits import JSON_INTEGER_MAX
 
 _IDS = ("transaction_id", "write_pointer")
-"""Endings of the names of ids."""
+"""Suffixes of the names of ids."""
 _ID = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
@@ -34,15 +34,15 @@ class ErrorBody(msgspec.Struct):
     error: ProblemBody
 
 
-def told_number(name: str, value: int) -> int | str:
-    """Return a number of a detail as JSON has it."""
+def number_in_json(name: str, value: int) -> int | str:
+    """Return a number of a detail as JSON."""
     is_safe = abs(value) <= JSON_INTEGER_MAX and not name.endswith(_IDS)
     return value if is_safe else str(value)
 
 
-def detail_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a detail with its ids as numbers, as the error was raised with."""
-    return {name: _id_of(value) if name.endswith(_IDS) else value for name, value in told.items()}
+def detail_of(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a detail with its ids as numbers again."""
+    return {name: _id_of(value) if name.endswith(_IDS) else value for name, value in detail.items()}
 
 
 def _id_of(value: Any) -> Any:

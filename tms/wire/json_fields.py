@@ -1,8 +1,7 @@
-"""Types for the fields of JSON bodies, with what the OpenAPI document says of their values.
+"""Types for the fields of JSON bodies, with the OpenAPI schemas of their values.
 
-msgspec decodes by the plain types alone. What is finer, like the least value of a number, is
-refused later, by an error with a code of its own; so it stands in a schema here, and not in a
-constraint.
+msgspec decodes by the plain types only. Finer rules, like the minimum of a number, are enforced
+later by errors with their own codes, so they are in the schema here and not in a constraint.
 """
 
 from typing import Annotated, Any
@@ -15,11 +14,11 @@ from tms.wire.json_values import Int64, JsonBytes
 Json = dict[str, Any]
 
 INSTEAD = "x-instead"
-"""The key of a schema that stands instead of the one that msgspec makes of the type."""
+"""The key of a schema that replaces the one that msgspec derives from the type."""
 
 
 def described_by(schema: Json) -> Meta:
-    """Return the annotation of a field whose values `schema` describes, not its type."""
+    """Return the annotation of a field whose values `schema` describes, instead of its type."""
     return Meta(extra_json_schema={INSTEAD: schema})
 
 
@@ -29,7 +28,7 @@ def reference(name: str) -> Json:
 
 
 def one_of(*schemas: Json) -> Json:
-    """Return the schema of what is one of several things."""
+    """Return the schema of a value that matches one of several schemas."""
     return {"oneOf": list(schemas)}
 
 
@@ -79,7 +78,7 @@ OwnerName = Annotated[
 ]
 TimeMs = Annotated[Int64, described_by(TIME)]
 Timestamp = Annotated[int, described_by(TIME)]
-"""A time whose 64 bits are checked later, by an error that names the field."""
+"""A time whose 64 bits are checked later, with an error that names the field."""
 Count = Annotated[Int64, described_by(COUNT)]
 Owner = Annotated[
     OwnerName | None,
@@ -96,4 +95,4 @@ Version = Annotated[
     Int64, described_by({**COUNT, "description": "How often the position has been moved."})
 ]
 MessageBytes = Annotated[JsonBytes, described_by(reference("Bytes"))]
-"""Text, or bytes that are told as such; only base64 if the Content-Type says so."""
+"""Text, or bytes as base64; only base64 if the Content-Type says so."""

@@ -37,7 +37,7 @@ class RuleRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RuleBody(msgspec.Struct):
-    """A rule that is in force."""
+    """A rule in effect."""
 
     id: str
     who: _Who

@@ -1,4 +1,4 @@
-"""Bodies of groups and their settings, both ways: JSON alone."""
+"""Bodies of groups and their settings, both ways: JSON only."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
@@ -40,7 +40,7 @@ Place = Annotated[
         }
     ),
 ]
-"""The id behind which to read on, or an end of the topic."""
+"""The id after which to continue, or an end of the topic."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -142,10 +142,10 @@ class SeekBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class NewSubscription(NamedTuple):
-    """A new subscription, as a body tells it."""
+    """A new subscription, as a body describes it."""
 
     settings: GroupSettings | None
-    """None: it is not a group."""
+    """None if it is not a group."""
     after: Position
 
 
@@ -159,7 +159,7 @@ def encode_new_group(settings: GroupSettings, after: Position) -> bytes:
 
 
 def decode_new(body: bytes) -> NewSubscription:
-    """Return a new subscription. An empty body: a position before the oldest message."""
+    """Return a new subscription. An empty body means a position before the oldest message."""
     if not body:
         return NewSubscription(None, SeekTo.START)
     if decode(_KindBody, body).kind != "shared":
@@ -190,7 +190,7 @@ def encode_seek(to: Position) -> bytes:
 
 
 def decode_seek(body: bytes) -> Position:
-    """Return the place of a seek."""
+    """Return the target of a seek."""
     value: Any = decode(SeekBody, body)
     if (value.after is None) == (value.time_ms is None):
         raise InvalidRequest("invalid_body", format="json", expected=_ONE_PLACE)
@@ -203,7 +203,7 @@ def encode_changes(changes: Mapping[str, Any], expected_version: int | None) -> 
 
 
 def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
-    """Return the settings to change, and the version that is expected."""
+    """Return the settings to change, and the expected version."""
     value = decode(GroupChangesBody, body)
     changes = {name: getattr(value, name) for name in SETTABLE}
     given = {name: new for name, new in changes.items() if new is not msgspec.UNSET}
@@ -211,7 +211,7 @@ def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
 
 
 def group_body(group: Group) -> GroupBody:
-    """Return a group as it is told."""
+    """Return a group as JSON fields."""
     state = body_of(
         GroupStateBody,
         group.state,
@@ -223,18 +223,18 @@ def group_body(group: Group) -> GroupBody:
 
 
 def group_record(group: Group) -> dict[str, Any]:
-    """Return what is told of a group, as values for JSON."""
+    """Return a group as values for JSON."""
     record: dict[str, Any] = msgspec.to_builtins(group_body(group))
     return record
 
 
 def encode_group(group: Group) -> bytes:
-    """Return the answer that tells a group."""
+    """Return the answer that shows a group."""
     return encode(group_body(group))
 
 
 def decode_group(answer: bytes, topic_id: TopicId) -> Group:
-    """Return the group that a server told."""
+    """Return the group in an answer."""
     told = decode_answer(GroupBody, answer)
     state = value_of(
         GroupState,
@@ -247,21 +247,21 @@ def decode_group(answer: bytes, topic_id: TopicId) -> Group:
 
 
 def encode_members(members: Iterable[GroupMember]) -> bytes:
-    """Return the answer that tells members."""
+    """Return the answer that lists members."""
     return encode(list(members))
 
 
 def decode_members(answer: bytes) -> list[GroupMember]:
-    """Return the members that a server told."""
+    """Return the members in an answer."""
     return [value_of(GroupMember, each) for each in decode_answer(list[MemberBody], answer)]
 
 
 def encode_open(messages: Iterable[OpenMessage]) -> bytes:
-    """Return the answer that tells open messages."""
+    """Return the answer that lists open messages."""
     return encode([body_of(OpenBody, each, id=each.id.hex()) for each in messages])
 
 
 def decode_open(answer: bytes) -> list[OpenMessage]:
-    """Return the open messages that a server told."""
+    """Return the open messages in an answer."""
     told = decode_answer(list[OpenBody], answer)
     return [value_of(OpenMessage, each, id=parse_id(each.id)) for each in told]

@@ -1,4 +1,4 @@
-"""Bodies of what an operator does to a group's open messages, both ways: JSON alone."""
+"""Bodies of an operator's actions on a group's open messages, both ways: JSON only."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -28,7 +28,7 @@ class SkippedBody(msgspec.Struct):
 
 
 class ReleaseBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Leased messages to take back: those with `ids`, and all that `member` holds."""
+    """Leased messages to take back: those with `ids`, and all of `member`."""
 
     ids: OpenIds = []
     member: MemberName | None = None
@@ -67,7 +67,7 @@ def encode_release(ids: Sequence[bytes], member: str | None, *, failed: bool) ->
 
 
 def decode_release(body: bytes) -> tuple[list[bytes], str | None, bool]:
-    """Return the ids, the member, and whether an attempt is counted."""
+    """Return the ids, the member, and whether to count an attempt."""
     value = decode(ReleaseBody, body)
     if not value.ids and value.member is None:
         raise InvalidRequest("invalid_body", format="json", expected="ids or member")

@@ -1,8 +1,8 @@
-"""Messages in JSON: what a publish gives, and what a poll answers.
+"""Messages in JSON: in the body of a publish, and in the answer to a poll.
 
-A message that has a payload alone is its bytes (`json_values`). Any other is an object with
-`payload`, null if there is none, `key` and `headers`. Instead of `payload` and `key`, an object may
-have `value` and `keyValue`, JSON that the topic's schemas encode.
+A message with only a payload is its bytes (`json_values`). Any other is an object with `payload`,
+null if it has none, `key` and `headers`. Instead of `payload` and `key`, an object may have `value`
+and `keyValue`, JSON that the topic's schemas encode.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.frame import FramedBody, bodies_of, encode_body, read_frame
 from tms.core.values.message import Message, MessageBlock, published_ms
 from tms.wire.json_fields import (
@@ -68,7 +68,7 @@ _GIVEN_BYTES = reference("GivenBytes")
 
 
 class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
-    """An object that stands for a message: bytes alone, or payload, key and headers."""
+    """An object for a message: bytes, or payload, key and headers."""
 
     base64: str | msgspec.UnsetType = msgspec.UNSET
     bytes: JsonBytes | msgspec.UnsetType = msgspec.UNSET
@@ -80,13 +80,13 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def is_value(self) -> bool:
-        """Whether it has to be encoded by a schema."""
+        """Whether a schema must encode it."""
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
 GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
 GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
-"""A message where no value is taken."""
+"""A message in a body that does not accept values."""
 
 
 class MessageBody(msgspec.Struct):
@@ -111,19 +111,19 @@ class MessageBody(msgspec.Struct):
 
 
 def are_all_text(messages: Sequence[Any]) -> bool:
-    """Whether the messages that a request gives are text, all of them."""
+    """Whether all messages in a request are text."""
     return all(type(message) is str for message in messages)
 
 
-def given_bodies(messages: Sequence[Any]) -> list[bytes]:
-    """Return the bodies of messages that a request gives. Raises `InvalidRequest`."""
+def message_bodies(messages: Sequence[Any]) -> list[bytes]:
+    """Return the message bodies in a request. Raises `InvalidRequest`."""
     if are_all_text(messages):
         return [bytes_of(message) for message in messages]
     return bodies_of([_body_of(message) for message in messages])
 
 
-def given_of(body: bytes) -> JsonBytes | dict[str, Any]:
-    """Return the JSON value by which a request gives a body."""
+def json_of_body(body: bytes) -> JsonBytes | dict[str, Any]:
+    """Return the JSON value for a message body in a request."""
     if type(body) is not FramedBody:
         return json_of(body)
     frame = read_frame(body)
@@ -137,17 +137,17 @@ def given_of(body: bytes) -> JsonBytes | dict[str, Any]:
     return given
 
 
-def given_payloads(messages: Sequence[Any]) -> list[bytes]:
-    """Return the bodies of messages where no value is taken. Raises `InvalidRequest`."""
-    if given_values(messages):
+def payload_bodies(messages: Sequence[Any]) -> list[bytes]:
+    """Return message bodies, without accepting values. Raises `InvalidRequest`."""
+    if values_to_encode(messages):
         raise InvalidRequest(
             "invalid_body", format="json", expected="values are published to one topic at a time"
         )
-    return given_bodies(messages)
+    return message_bodies(messages)
 
 
-def given_values(messages: Sequence[Any]) -> dict[int, GivenValue]:
-    """Return the messages that a request gives as values, by their indexes.
+def values_to_encode(messages: Sequence[Any]) -> dict[int, ValueToEncode]:
+    """Return the messages of a request that are values, by their indexes.
 
     Raises `InvalidRequest`.
     """
@@ -158,7 +158,7 @@ def given_values(messages: Sequence[Any]) -> dict[int, GivenValue]:
     }
 
 
-def _value_of(message: GivenBody) -> GivenValue:
+def _value_of(message: GivenBody) -> ValueToEncode:
     forms = message.base64, message.bytes, message.payload, message.value
     given = [form for form in forms if form is not msgspec.UNSET]
     is_tombstone = given == [None]
@@ -169,7 +169,7 @@ def _value_of(message: GivenBody) -> GivenValue:
             format="json",
             expected="value, or payload null; key or keyValue; and headers",
         )
-    return GivenValue(
+    return ValueToEncode(
         None if isinstance(message.value, msgspec.UnsetType) else bytes(message.value),
         None if message.key is None else bytes_of(message.key),
         None if isinstance(message.keyValue, msgspec.UnsetType) else bytes(message.keyValue),
@@ -185,7 +185,7 @@ def _body_of(message: str | GivenBody) -> tuple[bytes, bool]:
     if isinstance(message, str):
         return bytes_of(message), False
     if message.is_value:
-        return b"", False  # its place, until it is encoded
+        return b"", False  # a placeholder until it is encoded
     forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
     given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
     if len(given) != 1 or ("payload" not in given and (message.key is not None or message.headers)):
@@ -203,7 +203,7 @@ def _body_of(message: str | GivenBody) -> tuple[bytes, bool]:
 
 
 def _name(text: str) -> str:
-    """Return the name of a header. Raises `InvalidRequest` if it has half of a surrogate pair."""
+    """Return the name of a header. Raises `InvalidRequest` for half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -225,7 +225,7 @@ def encode_rows(block: MessageBlock) -> bytes:
 
 
 def _all_json_of(payloads: Sequence[bytes]) -> Sequence[JsonBytes]:
-    # Most are text, all of them.
+    # Usually all of them are text.
     with suppress(UnicodeDecodeError):
         return [payload.decode() for payload in payloads]
     return [json_of(payload) for payload in payloads]

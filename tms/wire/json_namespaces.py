@@ -51,13 +51,13 @@ class NamespaceBody(msgspec.Struct):
 
 
 def decode_settings(body: bytes) -> NamespaceSettings:
-    """Return what a body asks for; an empty one for nothing. Raises `InvalidRequest`."""
+    """Return the settings in a body; none for an empty body. Raises `InvalidRequest`."""
     given = decode(SettingsBody, body or b"{}", code="invalid_namespace_settings")
     return NamespaceSettings(**msgspec.structs.asdict(given))
 
 
 def encode_settings(settings: NamespaceSettings) -> bytes:
-    """Return the body that asks for these settings."""
+    """Return the body that sets these settings."""
     return msgspec.json.encode(settings.given())
 
 
@@ -71,13 +71,13 @@ def _body_of(namespace: Namespace) -> NamespaceBody:
 
 
 def namespace_record(namespace: Namespace) -> dict[str, Any]:
-    """Return what is told of a namespace, as values for JSON."""
+    """Return a namespace as values for JSON."""
     record: dict[str, Any] = msgspec.to_builtins(_body_of(namespace))
     return record
 
 
 def encode_namespace(namespace: Namespace) -> bytes:
-    """Return what is told of a namespace."""
+    """Return the answer that shows a namespace."""
     return msgspec.json.encode(_body_of(namespace))
 
 
@@ -87,20 +87,20 @@ def encode_namespaces(namespaces: Iterable[Namespace]) -> bytes:
 
 
 def decode_namespace(answer: bytes) -> Namespace:
-    """Return what a server has answered. Raises `InternalError`."""
+    """Return the namespace in an answer. Raises `InternalError`."""
     return _namespace_of(decode_answer(NamespaceBody, answer))
 
 
 def decode_namespaces(answer: bytes) -> list[Namespace]:
-    """Return what a server has answered. Raises `InternalError`."""
+    """Return the namespaces in an answer. Raises `InternalError`."""
     return [_namespace_of(value) for value in decode_answer(list[NamespaceBody], answer)]
 
 
-def _namespace_of(told: NamespaceBody) -> Namespace:
-    given = {name: value for name, value in told.settings.items() if name in SCHEMAS}
+def _namespace_of(body: NamespaceBody) -> Namespace:
+    given = {name: value for name, value in body.settings.items() if name in SCHEMAS}
     return Namespace(
-        name=told.name,
-        version=told.version,
+        name=body.name,
+        version=body.version,
         settings=NamespaceSettings(**given),
-        rules=told.rules,
+        rules=body.rules,
     )

@@ -69,7 +69,7 @@ class SplitBody(msgspec.Struct):
 
 
 class SplitsBody(msgspec.Struct):
-    """The parts that make up a range, in order."""
+    """The consecutive parts of a range."""
 
     ranges: list[SplitBody]
 
@@ -82,13 +82,13 @@ class ReachBody(msgspec.Struct):
     bytes: Count
 
 
-def encode_asked(names: Collection[str], isolation: Isolation) -> bytes:
-    """Return the body that asks for the ranges of the topics of these names."""
+def encode_ranges_request(names: Collection[str], isolation: Isolation) -> bytes:
+    """Return the body that requests the ranges of topics."""
     return encode({"topics": list(names), "isolation": isolation})
 
 
-def decode_asked(body: bytes) -> tuple[list[str], Isolation]:
-    """Return the names of topics asked for, and which messages count."""
+def decode_ranges_request(body: bytes) -> tuple[list[str], Isolation]:
+    """Return the requested topics, and which messages count."""
     asked = decode(RangesAskedBody, body)
     return asked.topics, Isolation(asked.isolation)
 
@@ -108,18 +108,18 @@ def encode_ranges(ranges: TopicRanges) -> bytes:
     return encode(RangesBody(topics, ranges.time_ms))
 
 
-def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
-    """Return what was told of the topics asked for, by name."""
+def decode_ranges(body: bytes, requested: Mapping[str, TopicId]) -> TopicRanges:
+    """Return the ranges of the requested topics, by name."""
     told = decode(RangesBody, body)
     topics = {
         topic_id: None
         if (found := told.topics.get(name)) is None
         else TopicRange(parse_id(found.start), parse_id(found.end), found.generation)
-        for name, topic_id in asked.items()
+        for name, topic_id in requested.items()
     }
     expired = {
         topic_id: parse_id(found.expired_before)
-        for name, topic_id in asked.items()
+        for name, topic_id in requested.items()
         if (found := told.topics.get(name)) is not None
     }
     return TopicRanges(topics, told.time_ms, expired)
@@ -132,7 +132,7 @@ def encode_splits(splits: Sequence[Split]) -> bytes:
 
 
 def decode_splits(body: bytes) -> list[Split]:
-    """Return the parts that were told."""
+    """Return the parts in an answer."""
     ranges = decode(SplitsBody, body).ranges
     return [Split(parse_id(part.start), parse_id(part.end), part.bytes) for part in ranges]
 
@@ -143,6 +143,6 @@ def encode_reach(reach: Reach) -> bytes:
 
 
 def decode_reach(body: bytes) -> Reach:
-    """Return how far a range was told to reach."""
+    """Return the reach in an answer."""
     told = decode(ReachBody, body)
     return Reach(parse_id(told.end), told.messages, told.bytes)

@@ -14,7 +14,7 @@ from tms.wire.json_values import body_of, decode, encode, value_of
 
 
 class InfoBody(msgspec.Struct):
-    """Facts about a transaction."""
+    """A transaction."""
 
     transaction_id: ToldPointer
     status: TransactionStatus
@@ -28,19 +28,19 @@ class InfoBody(msgspec.Struct):
     sequence: Count | None
     topics: list[str]
     principal: str | None = None
-    """A server from before there were principals does not tell it."""
+    """A server from before principals does not report it."""
     ends_in_ms: Count | None = None
-    """As above."""
+    """As `principal`."""
 
 
 class OneInfoBody(InfoBody):
-    """Facts about one transaction."""
+    """One transaction."""
 
     transaction: Annotated[
         bytes | msgspec.UnsetType,
         described_by({**BASE64_TEXT, "description": "Only while it is in progress."}),
     ] = msgspec.UNSET
-    """msgspec writes bytes as base64, and what is unset not at all."""
+    """msgspec writes bytes as base64, and omits unset fields."""
 
 
 class OwnerBody(msgspec.Struct):
@@ -85,13 +85,13 @@ def _info_of(body: InfoBody) -> TransactionInfo:
 
 
 def info_record(info: TransactionInfo) -> dict[str, Any]:
-    """Return what is told of a transaction, as values for JSON."""
+    """Return a transaction as values for JSON."""
     record: dict[str, Any] = msgspec.to_builtins(_info_body(info))
     return record
 
 
 def encode_info(info: TransactionInfo, transaction: bytes | None = None) -> bytes:
-    """Return what is told of a transaction, with the codec's bytes where they are given."""
+    """Return a transaction as an answer, with the codec's bytes if they are given."""
     body = _info_body(info)
     if transaction is not None:
         body.transaction = transaction
@@ -99,7 +99,7 @@ def encode_info(info: TransactionInfo, transaction: bytes | None = None) -> byte
 
 
 def decode_info(body: bytes) -> tuple[TransactionInfo, bytes | None]:
-    """Return what was told of a transaction, and the codec's bytes, where they are there."""
+    """Return the transaction in an answer, and the codec's bytes if present."""
     value = decode(OneInfoBody, body)
     return _info_of(value), None if value.transaction is msgspec.UNSET else value.transaction
 
@@ -110,7 +110,7 @@ def encode_infos(infos: Iterable[TransactionInfo]) -> bytes:
 
 
 def decode_infos(body: bytes) -> list[TransactionInfo]:
-    """Return what was told of transactions."""
+    """Return the transactions in an answer."""
     return [_info_of(value) for value in decode(list[InfoBody], body)]
 
 
@@ -120,7 +120,7 @@ def encode_owners(owners: Iterable[OwnerInfo]) -> bytes:
 
 
 def owner_record(owner: OwnerInfo) -> dict[str, Any]:
-    """Return what is told of an owner, as values for JSON."""
+    """Return an owner as values for JSON."""
     record: dict[str, Any] = msgspec.to_builtins(_owner_body(owner))
     return record
 
@@ -131,7 +131,7 @@ def _owner_body(owner: OwnerInfo) -> OwnerBody:
 
 
 def decode_owners(body: bytes) -> list[OwnerInfo]:
-    """Return what was told of owners."""
+    """Return the owners in an answer."""
     return [
         OwnerInfo(
             **msgspec.structs.asdict(told)
@@ -147,5 +147,5 @@ def encode_size(count: int) -> bytes:
 
 
 def decode_size(body: bytes) -> int:
-    """Return what was told of the size of the invalid list."""
+    """Return the size of the invalid list in an answer."""
     return decode(SizeBody, body).size

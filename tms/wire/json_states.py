@@ -1,7 +1,7 @@
-"""How cleanup stands, in JSON, and the step of a clock that is accepted.
+"""The state of cleanup in JSON, and the accepted step of a clock.
 
-The fields are those of `tms.core.values.cleanup`. Write pointers are text (`json_ids`), as which
-the decoder takes them too. The states of the cluster and the clock are JSON as they are.
+The fields are those of `tms.core.values.cleanup`. Write pointers are text (`json_ids`), also for
+the decoder. The states of the cluster and the clock are JSON without conversion.
 """
 
 from typing import Annotated, Any
@@ -20,8 +20,8 @@ class StepBody(msgspec.Struct, forbid_unknown_fields=True):
     step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
 
 
-def told_bounds(bounds: Bounds | CleanupState) -> dict[str, Any]:
-    """Return values for JSON of what has bounds, and of the invalid list."""
+def bounds_record(bounds: Bounds | CleanupState) -> dict[str, Any]:
+    """Return a state with bounds, and the invalid list, as values for JSON."""
     told: dict[str, Any] = msgspec.to_builtins(bounds)
     for bound in told["bounds"]:
         bound["write_pointer"] = str(bound["write_pointer"])
@@ -33,5 +33,5 @@ def told_bounds(bounds: Bounds | CleanupState) -> dict[str, Any]:
 
 
 def decode_cleanup(answer: bytes) -> CleanupState:
-    """Return what a server has answered. Raises `InternalError`."""
+    """Return the state in an answer. Raises `InternalError`."""
     return decode_answer(CleanupState, answer, strict=False)

@@ -1,4 +1,4 @@
-"""How a server does, in JSON: the fields of `status`. A transaction's id is text."""
+"""A server's status in JSON: the fields of `status`. A transaction's id is text."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ _decoder = msgspec.json.Decoder(ServerStatus, strict=False)
 
 
 def encode_status(status: ServerStatus) -> bytes:
-    """Return how it does."""
+    """Return a status as an answer."""
     told = msgspec.to_builtins(status)
     if status.oldest_transaction is not None:
         told["oldest_transaction"] = str(status.oldest_transaction)
@@ -18,7 +18,7 @@ def encode_status(status: ServerStatus) -> bytes:
 
 
 def decode_status(answer: bytes) -> ServerStatus:
-    """Return what a server has answered. Raises `InternalError`."""
+    """Return the status in an answer. Raises `InternalError`."""
     try:
         return _decoder.decode(answer)
     except msgspec.MsgspecError as error:

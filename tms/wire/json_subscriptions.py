@@ -1,4 +1,4 @@
-"""Bodies of subscriptions, both ways: JSON alone."""
+"""Bodies of subscriptions, both ways: JSON only."""
 
 from collections.abc import Iterable
 
@@ -39,7 +39,7 @@ def encode_position(after: bytes | None) -> bytes:
 
 
 def decode_position(body: bytes) -> bytes | None:
-    """Return the position of a new subscription. An empty body: before the oldest message."""
+    """Return the position of a new subscription; before the oldest message if empty."""
     after = decode(PositionBody, body).after if body else None
     return None if after is None else parse_id(after)
 
@@ -71,12 +71,12 @@ def _subscription_of(body: SubscriptionBody, topic_id: TopicId) -> SubscriptionP
 
 
 def encode_subscription(subscription: SubscriptionPosition) -> bytes:
-    """Return the answer that tells a subscription."""
+    """Return the answer that shows a subscription."""
     return encode(_body_of(subscription))
 
 
 def decode_subscription(answer: bytes, topic_id: TopicId) -> SubscriptionPosition:
-    """Return the subscription of a topic that was answered."""
+    """Return the subscription of a topic in an answer."""
     return _subscription_of(decode_answer(SubscriptionBody, answer), topic_id)
 
 
@@ -86,6 +86,6 @@ def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes
 
 
 def decode_subscriptions(answer: bytes, topic_id: TopicId) -> list[SubscriptionPosition]:
-    """Return the list of a topic's subscriptions that was answered."""
+    """Return a topic's subscriptions in an answer."""
     told = decode_answer(list[SubscriptionBody], answer)
     return [_subscription_of(each, topic_id) for each in told]

@@ -1,6 +1,6 @@
-"""Bodies of takes and settles, both ways: JSON, but for the messages of a take's answer.
+"""Bodies of takes and settles, both ways: JSON, except for the messages of a take's answer.
 
-A delivery is a number of microseconds since 1970, so every program can tell it in JSON.
+A delivery is a number of microseconds since 1970, which every program reads exactly in JSON.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,12 +73,12 @@ TakeBytes = Annotated[int, msgspec.Meta(ge=1, le=JSON_INTEGER_MAX)]
 
 
 def hex_of(message_id: bytes | None) -> str | None:
-    """Return an id as it is told."""
+    """Return an id as text."""
     return None if message_id is None else message_id.hex()
 
 
 def id_of(text: str | None) -> bytes | None:
-    """Return an id that was told. Raises `InvalidRequest` (invalid_message_id)."""
+    """Return the id in a text. Raises `InvalidRequest` (invalid_message_id)."""
     return None if text is None else parse_id(text)
 
 
@@ -123,7 +123,7 @@ class SettlePartsBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
 
 
 class SettleBody(SettlePartsBody, kw_only=True):
-    """The end of a member's work on messages, with its name."""
+    """The end of a member's work on messages, with the member's name."""
 
     member: MemberName
 
@@ -216,8 +216,8 @@ def _hexes(ids: Sequence[bytes] | None) -> list[str] | None:
     return None if ids is None else [each.hex() for each in ids]
 
 
-def _ids(told: Iterable[str] | None) -> list[bytes] | None:
-    return None if told is None else [parse_id(each) for each in told]
+def _ids(texts: Iterable[str] | None) -> list[bytes] | None:
+    return None if texts is None else [parse_id(each) for each in texts]
 
 
 def _settle_of(body: SettlePartsBody) -> Settle:
@@ -256,7 +256,7 @@ def encode_settled(settled: Settled) -> bytes:
 
 
 def decode_settled(answer: bytes) -> Settled:
-    """Return what a settle answered."""
+    """Return the outcome of a settle."""
     told = decode_answer(SettledBody, answer)
     refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
     lease_s = None if told.lease_s is msgspec.UNSET else told.lease_s
@@ -295,7 +295,7 @@ def decode_take(body: bytes) -> Take:
 
 
 def encode_taken_head(taken: Taken) -> bytes:
-    """Return the answer to a take up to its messages, which follow as an array, and then `}`."""
+    """Return the answer to a take up to its messages; an array and `}` follow."""
     head = TakenHeadBody(
         taken.delivery,
         taken.lease_s,
@@ -324,7 +324,7 @@ def decode_taken_head(head: bytes) -> Taken:
 
 
 def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
-    """Return the acks of a commit as they are told."""
+    """Return the acks of a commit as JSON fields."""
     return [
         CommitAcksBody(
             each.topic_id.namespace,
@@ -338,7 +338,7 @@ def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
     ]
 
 
-def commit_acks_of(told: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
+def commit_acks_of(bodies: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
     """Return the acks of a commit. Raises `InvalidRequest` (invalid_message_id)."""
     return tuple(
         [
@@ -349,7 +349,7 @@ def commit_acks_of(told: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
                 each.delivery,
                 [parse_id(message_id) for message_id in each.ids],
             )
-            for each in told
+            for each in bodies
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Bodies of transactions, both ways: JSON alone.
+"""Bodies of transactions, both ways: JSON only.
 
 The answers to GET are in `json_reports`.
 """
@@ -68,7 +68,7 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StartedBody(msgspec.Struct):
-    """A transaction that is in progress."""
+    """A transaction in progress."""
 
     transaction_id: ToldPointer
     write_pointer: Annotated[
@@ -80,7 +80,7 @@ class StartedBody(msgspec.Struct):
         bytes | msgspec.UnsetType,
         described_by({**BASE64_TEXT, "description": "Tephra's TransactionCodec."}),
     ] = msgspec.UNSET
-    """msgspec writes bytes as base64, and what is unset not at all."""
+    """msgspec writes bytes as base64, and omits unset fields."""
 
 
 class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,7 +90,7 @@ class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AdvanceBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A position that moves with the commit."""
+    """A position to move with the commit."""
 
     namespace: NamespaceName
     topic: TopicName
@@ -108,7 +108,7 @@ class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The other parts of a commit."""
+    """The other work of a commit."""
 
     advances: list[AdvanceBody] = []
     publish: Annotated[
@@ -149,7 +149,7 @@ def encode_start(request: StartRequest) -> bytes:
 
 
 def decode_start(body: bytes) -> StartRequest:
-    """Return the wishes of a start. An empty body has none."""
+    """Return the parameters of a start, defaults for an empty body."""
     if not body:
         return _DEFAULT_START
     value = decode(StartBody, body)
@@ -177,7 +177,7 @@ def encode_started(transaction: Transaction, *, with_codec: bool) -> bytes:
 
 
 def decode_started(answer: bytes) -> Transaction:
-    """Return the transaction that a start or a checkpoint answered with its codec."""
+    """Return the transaction in the answer to a start or checkpoint."""
     codec = decode_answer(StartedBody, answer).transaction
     return decode_transaction(b"" if codec is msgspec.UNSET else codec)
 
@@ -196,7 +196,7 @@ def decode_changes(body: bytes, changes_max: int) -> list[bytes]:
 
 
 def advances_bodies(advances: Iterable[Advance]) -> list[AdvanceBody]:
-    """Return the moves of positions as they are told."""
+    """Return moves of positions as JSON fields."""
     return [
         AdvanceBody(
             advance.topic_id.namespace,
@@ -225,7 +225,7 @@ def encode_commit(request: CommitRequest) -> bytes:
     )
 
 
-def advances_of(told: Iterable[AdvanceBody]) -> list[Advance]:
+def advances_of(bodies: Iterable[AdvanceBody]) -> list[Advance]:
     """Return the moves of positions. Raises `InvalidRequest` (invalid_message_id)."""
     return [
         Advance(
@@ -234,7 +234,7 @@ def advances_of(told: Iterable[AdvanceBody]) -> list[Advance]:
             parse_id(advance.after),
             advance.expected_version,
         )
-        for advance in told
+        for advance in bodies
     ]
 
 
@@ -243,7 +243,7 @@ def commit_request_of(
     publish: Sequence[Stored],
     acks: Sequence[CommitAcksOfGroup],
 ) -> CommitRequest:
-    """Return what a commit is to do besides; `NOTHING` if that is nothing.
+    """Return the other work of a commit, `NOTHING` if there is none.
 
     Raises `InvalidRequest` (invalid_message_id).
     """
@@ -253,7 +253,7 @@ def commit_request_of(
 
 
 def decode_commit(body: bytes) -> CommitRequest:
-    """Return what is to be done with a commit. An empty body asks for nothing."""
+    """Return the other work of a commit. An empty body has none."""
     if not body:
         return NOTHING
     value = decode(CommitBody, body)
@@ -273,12 +273,12 @@ def encode_ended(status: TransactionStatus) -> bytes:
 
 
 def decode_ended(answer: bytes) -> TransactionStatus:
-    """Return the status that an abort answered."""
+    """Return the status in the answer to an abort."""
     return decode_answer(EndedBody, answer).status
 
 
 def encode_truncation(*, ids: Iterable[int] | None = None, before_ms: int | None = None) -> bytes:
-    """Return the body of a truncation of the invalid list: by one of both."""
+    """Return the body of a truncation of the invalid list, by one of the two."""
     return encode(TruncationBody(None if ids is None else [*map(str, ids)], before_ms))
 
 
@@ -301,5 +301,5 @@ def encode_truncated(count: int) -> bytes:
 
 
 def decode_truncated(answer: bytes) -> int:
-    """Return how many a truncation took off the list, as it answered."""
+    """Return how many pointers a truncation removed."""
     return decode_answer(TruncatedBody, answer).truncated

@@ -1,11 +1,11 @@
-"""How values of REST's bodies stand in JSON, and what is refused.
+"""How REST's bodies represent values in JSON, and what they refuse.
 
-Bytes (messages, payloads, changes) are a string if they are UTF-8 text, otherwise
-`{"base64": "…"}`. A transaction is always base64, a message id 40 lower-case hexadecimal digits.
-Avro's tagged unions (`{"long": 5}`) are taken in requests whose schema is CDAP's.
+Bytes (messages, payloads, changes) are a string if they are UTF-8 text, otherwise `{"base64":
+"…"}`. A transaction is always base64, a message id 40 lower-case hexadecimal digits. Avro's tagged
+unions (`{"long": 5}`) are accepted in requests with CDAP's schemas.
 
-No object may have a name twice, because readers disagree which of the values counts. msgspec keeps
-the last one and does not say so, so a body is parsed once more, for its names alone.
+No object may have a name twice, because readers disagree about which value counts. msgspec silently
+keeps the last one, so a body is parsed again for its names only.
 """
 
 import base64
@@ -42,7 +42,7 @@ def _check_object(members: list[tuple[str, None]]) -> None:
 
 
 def _nothing(_: str) -> None:
-    """Leave numbers unread: they may be long."""
+    """Skip a number, which may be long."""
 
 
 _names = json.JSONDecoder(
@@ -57,7 +57,7 @@ _names = json.JSONDecoder(
 def check_names(text: bytes) -> None:
     """Raise `msgspec.DecodeError` if an object has a name twice.
 
-    A text that is not JSON is passed over: the decoder refuses it. Raises `RecursionError` if
+    A text that is not JSON is ignored here: the decoder refuses it. Raises `RecursionError` if
     objects are nested deeper than can be read.
     """
     if text.count(b":") <= 1:
@@ -72,7 +72,7 @@ def check_names(text: bytes) -> None:
 
 
 def strictly_decoded(decoder: Any, body: bytes) -> Any:
-    """Return what a decoder of msgspec makes of a body, in which no object has a name twice.
+    """Return the decoded value of a body in which no object has a name twice.
 
     Raises as the decoder, and as `check_names`.
     """
@@ -82,11 +82,11 @@ def strictly_decoded(decoder: Any, body: bytes) -> Any:
 
 
 decoder_of: Callable[..., msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
-"""Returns the decoder of a type, made once; if it is not `strict`, it takes text as numbers."""
+"""Returns the cached decoder of a type; if not `strict`, it accepts text for numbers."""
 
 
 def decode(kind: type[T], body: bytes, *, code: str = "invalid_body", check: bool = True) -> T:
-    """Return the value of a type that a body has. Raises `InvalidRequest` (`code`).
+    """Return the value of a type in a body. Raises `InvalidRequest` (`code`).
 
     Without the `check` an object may have a name twice, and the last one counts.
     """
@@ -108,7 +108,7 @@ def check_body(body: bytes) -> None:
 
 
 def decode_answer(kind: type[T], answer: bytes, *, strict: bool = True) -> T:
-    """Return the value of a type that a server's answer has. Raises `InternalError`."""
+    """Return the value of a type in a server's answer. Raises `InternalError`."""
     try:
         value: T = decoder_of(kind, strict=strict).decode(answer)
     except msgspec.MsgspecError as error:
@@ -117,19 +117,19 @@ def decode_answer(kind: type[T], answer: bytes, *, strict: bool = True) -> T:
 
 
 def body_of(kind: type[S], value: object, **others: Any) -> S:
-    """Return the struct that has the fields of a `value`, and `others` instead of some."""
+    """Return the struct with the fields of `value`, some replaced by `others`."""
     names = kind.__struct_fields__
     return kind(**{n: others[n] if n in others else getattr(value, n) for n in names})
 
 
 def value_of(kind: type[T], body: msgspec.Struct, **others: Any) -> T:
-    """Return the dataclass that has the fields of a `body`, and `others` instead of some."""
+    """Return the dataclass with the fields of `body`, some replaced by `others`."""
     names = [field.name for field in fields(cast("Any", kind))]
     return kind(**{n: others[n] if n in others else getattr(body, n) for n in names})
 
 
 def untagged(value: Any, *tags: str) -> Any:
-    """Return what is inside Avro's tagged form of a union, or `value` where it is not one."""
+    """Return the value in Avro's tagged form of a union; `value` itself if it is not tagged."""
     if not isinstance(value, dict):
         return value
     if len(value) != 1 or next(iter(value)) not in tags:
@@ -153,7 +153,7 @@ def from_base64(text: str) -> bytes:
 
 
 def bytes_of(value: JsonBytes) -> bytes:
-    """Return the bytes that a JSON value stands for. Raises `InvalidRequest` (invalid_body)."""
+    """Return the bytes of a JSON value. Raises `InvalidRequest` (invalid_body)."""
     if isinstance(value, dict):
         if list(value) == ["bytes"]:
             return bytes_of(value["bytes"])
@@ -162,7 +162,7 @@ def bytes_of(value: JsonBytes) -> bytes:
 
 
 def json_of(raw: bytes) -> JsonBytes:
-    """Return the JSON value that stands for bytes."""
+    """Return the JSON value of bytes."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

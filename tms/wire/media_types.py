@@ -2,10 +2,10 @@
 
 AVRO_TYPE = "avro/binary"
 AVRO_FRAMES_TYPE = f"{AVRO_TYPE};version=2"
-"""Avro with the messages' keys and headers."""
+"""Avro with keys and headers of messages."""
 JSON_TYPE = "application/json"
 DECODED_TYPE = f"{JSON_TYPE};decode=true"
-"""JSON of what messages say by their schemas; for Accept alone."""
+"""JSON of messages decoded by their schemas; only for Accept."""
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 POLLED_ARROW_TYPE = f"{ARROW_TYPE};version=2"
-"""A poll's answer in Arrow. Version 1 had no keys and headers."""
+"""A poll's answer in Arrow. Version 1 lacks keys and headers."""

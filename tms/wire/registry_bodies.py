@@ -1,7 +1,7 @@
 """The bodies of the registry's REST interface, as Confluent's clients send and read them.
 
-What is not known in a request is passed over, as it is there; so requests have no forbidden fields.
-In answers, what says nothing is left out.
+Unknown fields of a request are ignored, as there, so requests do not forbid any. Answers leave out
+empty fields.
 """
 
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from tms.core.services.schemas import NUMBER_MAX, SchemaReference
 from tms.core.values.schema_contracts import SchemaMetadata, SchemaRuleSet
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-"""The usual type of bodies; plain `application/json` is accepted and given too."""
+"""The usual type of bodies; plain `application/json` is accepted and returned, too."""
 
 
 Number = Annotated[int, msgspec.Meta(ge=-1, le=NUMBER_MAX)]
@@ -182,12 +182,12 @@ class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     is_eligible: bool | UnsetType = UNSET
     address: str | UnsetType = UNSET
     master: str | None = None
-    """The URL of the master's registry; absent if nobody is known."""
+    """The URL of the master's registry; absent if unknown."""
     begun: int | UnsetType = UNSET
-    """How often this server began as master."""
+    """How often this server became the master."""
     epoch: int
     sequence: int
-    """The sequence of the last record that was read."""
+    """The sequence of the last record read."""
     readings: int
     versions: int
     subjects: int

@@ -9,9 +9,9 @@ absent lists are empty, an absent level is SNAPSHOT, any type other than SHORT i
 fields of fixed width are passed over.
 
 A server that has run for years has ten thousand invalid transactions, and a transaction 88 KB. So
-whole lists are packed at once, the last bytes of a list are kept for the next transaction that has
-the very same one, and a reader that polls with the same bytes again does not have them decoded.
-Source: Tephra's transaction.thrift; golden bytes in tests/wire/.
+whole lists are packed at once, the bytes of the last list are kept for the next transaction with
+the same list, and if a reader polls with the same bytes again they are not decoded again. Source:
+Tephra's transaction.thrift; golden bytes in tests/wire/.
 """
 
 import struct
@@ -66,7 +66,7 @@ _lists: dict[int, tuple[Sequence[int], bytes]] = {}
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
-    """Return the bytes Java's `TransactionCodec.encode` would."""
+    """Return the bytes that Java's `TransactionCodec.encode` returns."""
     return b"".join(
         (
             _IDS.pack(
@@ -100,9 +100,9 @@ def encode_transaction(transaction: Transaction) -> bytes:
 
 
 def _encode_list(pointers: Sequence[int]) -> bytes:
-    """Return a list's bytes: the same as the last time for the very same tuple or array.
+    """Return a list's bytes: the cached ones for the same tuple or array.
 
-    An array that was handed out as a snapshot's does not change (`tms.transactions.invalids`).
+    An array in a snapshot never changes (`tms.transactions.invalids`).
     """
     is_kept = len(pointers) >= _LIST_KEPT_MIN and isinstance(pointers, (tuple, array))
     if is_kept:
@@ -116,7 +116,7 @@ def _encode_list(pointers: Sequence[int]) -> bytes:
     if is_kept:
         if len(_lists) >= _LISTS_KEPT:
             _lists.clear()
-        # The list is kept with its bytes, so that no other has its identity.
+        # Keeping the list ensures that no other list gets its identity.
         _lists[id(pointers)] = (pointers, encoded)
     return encoded
 
@@ -124,8 +124,8 @@ def _encode_list(pointers: Sequence[int]) -> bytes:
 class _Decoded:
     """The transactions that were decoded last, by their bytes.
 
-    Found by the first bytes and the length, and then compared: that takes a twentieth of the time
-    that hashing all of them would.
+    They are found by the first bytes and the length, and then compared, in a twentieth of the time
+    of hashing all bytes.
     """
 
     def __init__(self) -> None:
@@ -134,12 +134,12 @@ class _Decoded:
         self._lock = Lock()
 
     def get(self, raw: bytes) -> Transaction | None:
-        """Return the transaction of the very same bytes, if it is kept."""
+        """Return the transaction with exactly these bytes, if it is kept."""
         kept = self._by_key.get((raw[:_KEY_BYTES], len(raw)))
         return kept[1] if kept is not None and kept[0] == raw else None
 
     def keep(self, raw: bytes, transaction: Transaction) -> None:
-        """Keep a transaction, and drop the oldest where they are too many bytes."""
+        """Keep a transaction, and drop the oldest if they have too many bytes."""
         if len(raw) > _DECODED_BYTES_KEPT:
             return
         key = (raw[:_KEY_BYTES], len(raw))
@@ -169,7 +169,7 @@ def decode_transaction(raw: bytes) -> Transaction:
 
 
 def _fields(raw: bytes) -> dict[int, int | Sequence[int]]:
-    """Return the known fields of a struct by their ids, the last where one stands twice."""
+    """Return the known fields of a struct by id; the last one if an id occurs twice."""
     fields: dict[int, int | Sequence[int]] = {}
     at = 0
     while raw[at] != _STOP:
@@ -189,7 +189,7 @@ def _fields(raw: bytes) -> dict[int, int | Sequence[int]]:
 
 
 def _read_list(raw: bytes, at: int) -> tuple[Sequence[int], int]:
-    """Return a list of int64 and where it ends. A negative count is none."""
+    """Return a list of int64 and where it ends. A negative count means an empty list."""
     kind, count = _LIST_HEAD.unpack_from(raw, at)
     if kind != _I64:
         raise InvalidRequest("invalid_transaction", item_type=kind)
@@ -220,7 +220,7 @@ def _transaction_of(fields: dict[int, int | Sequence[int]]) -> Transaction:
         read_pointer=numbers[_READ_POINTER],
         transaction_id=numbers[_TRANSACTION_ID],
         write_pointer=numbers[_WRITE_POINTER],
-        # Searched by bisection, so a sender's order is not relied on.
+        # The lists are searched by bisection, so the sender's order is not trusted.
         invalids=tuple(sorted(lists.get(_INVALIDS, ()))),
         in_progress=tuple(sorted(lists.get(_IN_PROGRESS, ()))),
         first_short_in_progress=numbers.get(_FIRST_SHORT, NO_TX_IN_PROGRESS),

@@ -120,7 +120,7 @@ class AccessControl:
         if self._opener is not None and _FORWARD in request.headers:
             return None
         if request.authorization is not None:
-            return self._sessions.known(request.authorization)
+            return self._sessions.cached(request.authorization)
         principal = request.connection.peer.certificate_principal
         if principal is not None:
             return self._sessions.of_certificate(principal)
@@ -343,7 +343,7 @@ class AccessControl:
         if session.mechanism is not Scheme.BASIC or header is None:
             reason = "they expired or were revoked during the request"
             self.trail.unknown(request, NotAuthenticated("credentials_invalid", reason=reason))
-        return self._sessions.known(header) or await self._verified(request)
+        return self._sessions.cached(header) or await self._verified(request)
 
     def _check_fresh(self, session: Session) -> None:
         if self.grants.is_stale and not self.grants.book.is_superuser(session.identity):

@@ -31,7 +31,7 @@ from tests.registry.registries import opened
 from tests.scale import scaled
 from tests.security.drawn_rules import SUBJECT_PATTERNS, naive
 from tms.core.errors import NotPermitted, PayloadRefused
-from tms.core.services.payload_values import GivenValue
+from tms.core.services.payload_values import ValueToEncode
 from tms.core.values.caller import Caller
 from tms.core.values.message import Message
 from tms.core.values.topic import TopicId
@@ -235,10 +235,10 @@ class Asking:
         ids = {version.id for found in spaces for version in found.values()}
         body = start_of(one(*sorted(ids), 90)) + one(b"\x02", b"\x02", b"\x80", b"")
         asked: Callable[[], Any] = one(
-            lambda: self.values.told(topic, [Message(body)], caller=caller),
-            lambda: self.values.told(topic, [Message(body)], caller=caller),
+            lambda: self.values.decoded(topic, [Message(body)], caller=caller),
+            lambda: self.values.decoded(topic, [Message(body)], caller=caller),
             lambda: self.values.check(topic, [body], caller=caller),
-            lambda: self.values.encoded(topic, {0: GivenValue(one(b"{}", b"7"))}, caller=caller),
+            lambda: self.values.encoded(topic, {0: ValueToEncode(one(b"{}", b"7"))}, caller=caller),
         )
         try:
             told = repr(await asked())

@@ -209,7 +209,7 @@ async def test_a_poll_ends_whose_session_was_pushed_out(
         await pair.leader.access._sessions.of_header(
             (await pair.token("ann"))["authorization"].encode(), "127.0.0.1"
         )
-    assert pair.leader.access._sessions.known(reader["authorization"].encode()) is None
+    assert pair.leader.access._sessions.cached(reader["authorization"].encode()) is None
     await pair.revoke(reader)
     assert (await asyncio.wait_for(polling, WAIT_S_MAX)).status_code == 401
 

@@ -12,7 +12,7 @@ from tms.wire.json_ranges import (
     decode_ranges,
     decode_reach,
     decode_splits,
-    encode_asked,
+    encode_ranges_request,
 )
 
 
@@ -31,7 +31,7 @@ class RemoteRanges(Remote):
         time_ms = 0
         for namespace, asked in by_namespace.items():
             path = self._calls.listing(f"v1/namespaces/{namespace}/positions")
-            body = encode_asked(asked, isolation)
+            body = encode_ranges_request(asked, isolation)
             answer = await self._calls.safely("POST", path, body, JSON)
             with of_the_server():
                 told = decode_ranges(answer, asked)

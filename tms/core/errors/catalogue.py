@@ -1,9 +1,9 @@
 """The base of all errors of TMS, and the catalogue of what can go wrong.
 
-A class of errors declares its `problems`: their codes with their texts, by the status of HTTP. Its
-default code is its only one, whose text is its docstring, unless it has another; a class with
-several codes, or none, names one as `code`. Codes are part of the REST interface: never change or
-reuse one.
+A class of errors declares its `problems`: their codes with their texts, by the status of HTTP. A
+class with one code has it as its default, and its docstring as the text unless it gives another; a
+class with several codes, or none, names its default in `code`. Codes are part of the REST
+interface: never change or reuse one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ class Problem:
 
 
 CATALOGUE: dict[str, Problem] = {}
-"""The problems of all classes, by their codes."""
+"""All problems by their codes."""
 _CLASSES: dict[str, type["TmsError"]] = {}
 
 
 def at(status: int, **texts: str) -> tuple[Problem, ...]:
-    """Return problems that are answered with `status`: their texts, by their codes."""
+    """Return the problems answered with `status`: their texts by their codes."""
     return tuple(Problem(code, status, text) for code, text in texts.items())
 
 
@@ -40,7 +40,7 @@ class TmsError(Exception):
     problems: ClassVar[Sequence[Problem]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Enter the problems of the class in the catalogue; an only one's text is its docstring."""
+        """Enter the class's problems in the catalogue; a single code's text is the docstring."""
         own = vars(cls).get("problems", ())
         for problem in own:
             if problem.code in CATALOGUE:
@@ -50,7 +50,7 @@ class TmsError(Exception):
             cls.code, cls.__doc__ = own[0].code, cls.__doc__ or own[0].message
 
     def __init__(self, code: str | None = None, /, **detail: Any) -> None:
-        """Make the error `code` of the catalogue, by default the class's own, with `detail`."""
+        """Make the error `code`, by default the class's own, with `detail`."""
         self.problem = CATALOGUE[code or self.code]
         self.detail = fit_to_be_shown(detail)
         super().__init__(self.problem.message)
@@ -61,7 +61,7 @@ class TmsError(Exception):
         return self.problem.status
 
     def __str__(self) -> str:
-        """Return the static message, then the detail, all printable: it may be a server's."""
+        """Return the static message, then the detail, all printable: it may come from a server."""
         facts = ", ".join(f"{name}={value}" for name, value in self.detail.items())
         return printable(f"{self.problem.message} ({facts})" if facts else self.problem.message)
 

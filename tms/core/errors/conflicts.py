@@ -1,11 +1,11 @@
-"""The errors of requests that the present state forbids."""
+"""Errors of requests that the present state forbids."""
 
 from tms.core.errors.catalogue import at
 from tms.core.errors.requests import RequestError
 
 
 class Conflict(RequestError):
-    """Raised when a well formed request is forbidden by the present state."""
+    """Raised when a valid request is forbidden by the present state."""
 
     code = "topic_exists"
 
@@ -165,9 +165,9 @@ class SubscriptionIsSingle(Conflict):
 
 
 class AckRefused(Conflict):
-    """Raised when a commit acknowledges messages and some are refused: then nothing was done.
+    """Raised when a commit acknowledges messages and some are refused; then nothing was done.
 
-    `detail` has them as `refused`: a list of `delivery`, `id` and `reason`.
+    `detail` lists them in `refused`, each with `delivery`, `id` and `reason`.
     """
 
     problems = at(
@@ -180,7 +180,7 @@ class AckRefused(Conflict):
 
 
 class LeaseLost(Conflict):
-    """Raised by a client when a message cannot be acknowledged: its member does not have it now.
+    """Raised by a client when its member no longer holds a message that it acknowledges.
 
     `detail` has `id`, `delivery` and `reason`, as `tms.core.values.groups.Refusal` names them.
     """

@@ -1,4 +1,4 @@
-"""The errors that no change of the request mends: the service, the store, the way between."""
+"""Errors that no change of the request repairs: of the service, the store, or the connection."""
 
 from tms.core.errors.catalogue import TmsError, at
 
@@ -25,7 +25,7 @@ class QueueFull(Unavailable):
 
 
 class RateExceeded(Unavailable):
-    """Raised when a namespace or a principal has used up a rate; `detail` says until when."""
+    """Raised when a namespace or a principal exceeds a rate; `detail` says until when."""
 
     code = "publish_rate_exceeded"
     problems = at(
@@ -74,7 +74,7 @@ class DebugBusy(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
-    """Raised when the store cannot be read or written now: a full disk, a dead server."""
+    """Raised when the store cannot be read or written now: a full disk, a stopped server."""
 
     problems = at(503, store_unavailable="The store cannot be used now; try again.")
 
@@ -107,7 +107,7 @@ class MetadataUnavailable(Unavailable):
 
 
 class NoLeader(Unavailable):
-    """Raised when a cluster has no leader now, or this server does not lead it any more."""
+    """Raised when a cluster has no leader now, or this server no longer leads it."""
 
     problems = at(503, no_leader="The cluster has no leader now; try again.")
 
@@ -125,7 +125,7 @@ class ServerUnreachable(Unavailable):
 
 
 class OutcomeUnknown(TmsError):
-    """Raised when a request may have been carried out, or not: a write or its answer was lost."""
+    """Raised when a write or its answer was lost, so the request may have been carried out."""
 
     problems = at(
         504,
@@ -158,7 +158,7 @@ class ServerSilent(OutcomeUnknown):
 
 
 class StoreError(TmsError):
-    """Raised when a store cannot be opened until an operator acts."""
+    """Raised when a store cannot be opened before an operator acts."""
 
     code = "store_corrupt"
 
@@ -230,9 +230,9 @@ class ValueUnreadable(StoreCorrupt):
 
 
 class StoreSharded(StoreError):
-    """Raised when a store with several shards, or one of these, is opened as a whole store.
+    """Raised when a sharded store, or one of its shards, is opened as a whole store.
 
-    `detail` has `shards`, how many there are, and the rule `by`; with `shard` it is only that one.
+    `detail` has the number of `shards` and the rule `by`; with `shard` it is only that shard.
     """
 
     code = "store_sharded"

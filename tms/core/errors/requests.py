@@ -1,4 +1,4 @@
-"""The errors of requests that must be changed; nothing was done."""
+"""Errors of requests that the caller must change; nothing was done."""
 
 from tms.core.errors.catalogue import TmsError, at
 
@@ -157,7 +157,7 @@ class InvalidRequest(RequestError):
 
 
 class TooLarge(RequestError):
-    """Raised when a request or message is over a configured cap, which `detail` names."""
+    """Raised when a request or message exceeds a configured limit, which `detail` names."""
 
     code = "request_too_large"
     problems = (
@@ -226,7 +226,7 @@ class TooLarge(RequestError):
 
 
 class NotAuthenticated(RequestError):
-    """Raised when the caller is not known: credentials are missing, wrong, or have expired."""
+    """Raised when credentials are missing or wrong, or have expired."""
 
     code = "credentials_required"
     problems = at(
@@ -261,7 +261,7 @@ class SchemaRefused(RequestError):
 
 
 class PayloadRefused(RequestError):
-    """Raised when a payload or a value does not fit its topic's schemas; `detail` says which."""
+    """Raised when a payload or value does not fit its topic's schemas; `detail` says which."""
 
     code = "payload_unfit"
     problems = at(
@@ -300,7 +300,7 @@ class PathNotFound(RequestError):
 
 
 class NamespaceNotDeclared(RequestError):
-    """Raised when the settings of a namespace are deleted that has none."""
+    """Raised when a caller deletes the settings of a namespace that has none."""
 
     problems = at(404, namespace_not_declared="The namespace has no settings of its own.")
 
@@ -317,7 +317,7 @@ class GrantNotFound(RequestError):
 
 
 class DataLost(RequestError):
-    """Raised by a reader when messages have expired before it read them, or their topic is gone."""
+    """Raised by a reader when messages expired before it read them, or their topic is gone."""
 
     problems = at(
         410,

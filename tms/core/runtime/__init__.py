@@ -1,1 +1,1 @@
-"""Clocks, tasks, forks, TLS and connections of a process, whatever it serves."""
+"""The clocks, tasks, forks, TLS and connections of any process."""

@@ -1,20 +1,20 @@
-"""Time, as an argument: the clocks of a process, and what each rule may ask.
+"""Clocks are arguments: the clocks of a process, and which of its times each rule uses.
 
-Nobody else reads a clock. Milliseconds since 1970-01-01 UTC, as in message ids. A machine's wall
-clock may be set forward and back, by days. So servers have one that does not believe a step at once
-(`tms.core.runtime.trusted_clock`). While a step is in doubt there are two candidates: the wall, and
-the time before with what has passed since.
+No other code reads a clock. Times are in milliseconds since 1970-01-01 UTC, as in message ids. A
+machine's wall clock may be set forward or back by days, so servers use a clock that does not
+believe a step at once (`tms.core.runtime.trusted_clock`). While a step is in doubt there are two
+candidates: the wall clock, and the time before the step plus what has passed since.
 
-- `now_ms` is the trusted time. It follows the wall as long as that goes evenly.
-- `keys_ms` is the later of both: what is published lives for its whole ttl, whoever is right.
-- `expiry_ms` is the earlier of both: nothing expires by a step.
-- `steady_ms` measures how long something takes. It goes on while the machine sleeps, so waking up
-  is not a step. `SessionTime` is the time when it was made, and steady from there.
-- `deletion_ms` is as `expiry_ms`, for whoever deletes: it is remembered, because the time may go
-  back after that, and what was deleted must not be shown from a cache.
+- `now_ms` is the trusted time. It follows the wall clock as long as that runs evenly.
+- `keys_ms` is the later candidate, so a message lives for its whole ttl whichever is right.
+- `expiry_ms` is the earlier candidate, so nothing expires because of a step.
+- `steady_ms` measures how long something takes. It runs while the machine sleeps, so waking up is
+  not a step. `SessionTime` starts with the time of its creation and continues by steady time.
+- `deletion_ms` is `expiry_ms` for deletions: it is remembered, because the time may go back
+  afterwards, and a cache must not show what was deleted.
 
-Without a doubt, and always with a clock that is not trusted (`SystemClock`), all of
-these but the steady ones are the wall's time. Any thread may ask.
+Unless a step is in doubt, and always with a clock that is not trusted (`SystemClock`), all of these
+except the steady times are the wall clock's. Any thread may call them.
 """
 
 import time
@@ -27,62 +27,62 @@ from tms.core.runtime.held_lease import HeldLease
 
 
 class Clock(Protocol):
-    """Tells the time in milliseconds since the epoch, for each kind of rule."""
+    """The time in milliseconds since the epoch, for each kind of rule."""
 
     def now_ms(self) -> int:
         """Return the current time, in milliseconds since 1970-01-01 UTC."""
         ...
 
     def steady_ms(self) -> int:
-        """Return milliseconds since some moment before; they go on whatever the time is set to."""
+        """Return milliseconds since an arbitrary moment; setting the time does not affect them."""
         ...
 
     def standstill_ms(self) -> int:
-        """Return steady time of the machine, by which a process finds that it stood still.
+        """Return the machine's steady time, by which a process finds that it was stopped.
 
-        It is 0 for a clock that does not go by itself, because that tells nothing of the process.
+        It is 0 for a clock that does not run by itself, because it says nothing about the process.
         """
         return 0
 
     def keys_ms(self) -> int:
-        """Return the time that new messages and tokens' ends are of."""
+        """Return the time for the keys of new messages and the ends of tokens."""
         return self.now_ms()
 
     def expiry_ms(self) -> int:
-        """Return the time by which things have grown old."""
+        """Return the time that decides what has expired."""
         return self.now_ms()
 
     def deletion_ms(self) -> int:
-        """Return the time by which things that have grown old may be deleted."""
+        """Return the time that decides what may be deleted because it has expired."""
         return self.expiry_ms()
 
     def candidates(self) -> tuple[int, int]:
-        """Return the trusted time and the wall's, which are the same without a doubt."""
+        """Return the trusted time and the wall's, equal unless a step is in doubt."""
         now_ms = self.now_ms()
         return now_ms, now_ms
 
     deleted_ms: int = 0
-    """The greatest `deletion_ms` that anybody was told; 0 if it is not remembered."""
+    """The greatest `deletion_ms` that was returned; 0 if it is not remembered."""
 
     def readers(self) -> tuple[Callable[[], int], Callable[[], int]]:
-        """Return what reads the wall and steady time, in nanoseconds, at the least cost."""
+        """Return the cheapest functions for the wall clock and steady time, in nanoseconds."""
         return lambda: self.now_ms() * 1_000_000, lambda: self.steady_ms() * 1_000_000
 
     @property
     def boot_id(self) -> str:
-        """Since which boot of which machine steady time counts; empty if that is not known."""
+        """Identifies the boot since which steady time counts; empty if it is not known."""
         return ""
 
 
 class SystemClock(Clock):
-    """The machine's clocks. The time is the wall's, whatever that was set to."""
+    """The machine's clocks. The time is the wall clock's, even after it was set."""
 
     def now_ms(self) -> int:
         """Return the machine's time, in milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000
 
     def steady_ms(self) -> int:
-        """Return milliseconds since the machine was started, its sleep included."""
+        """Return milliseconds since the machine was booted, including time asleep."""
         return _steady_ns() // 1_000_000
 
     def standstill_ms(self) -> int:
@@ -90,14 +90,14 @@ class SystemClock(Clock):
         return self.steady_ms()
 
     def readers(self) -> tuple[Callable[[], int], Callable[[], int]]:
-        """Return the system's own functions, unless others stand in for the methods."""
+        """Return the system's own functions, unless a subclass replaces the methods."""
         kind = type(self)
         is_plain = (kind.now_ms, kind.steady_ms) == _SYSTEMS
         return (time.time_ns, _steady_ns) if is_plain else super().readers()
 
     @property
     def boot_id(self) -> str:
-        """Which boot of which machine this is; empty if the system does not say."""
+        """Identifies this boot of this machine; empty if the system does not say."""
         return _boot_id()
 
 
@@ -118,7 +118,7 @@ def _boot_id() -> str:
 
 
 class SessionTime:
-    """The time when it was made, and what has passed since, whatever the clock is set to."""
+    """The time of its creation, and steady from then on, even if the clock is set."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -130,10 +130,10 @@ class SessionTime:
 
 
 class KeyTime(Clock):
-    """The time that keys are given by: a clock's, within what a lease allows."""
+    """The time from which keys are made: a clock's, within what a lease allows."""
 
     def __init__(self, clock: Clock, lease: HeldLease) -> None:
-        """Follow `clock` above the ceiling of the leaders before, and not above our own."""
+        """Follow `clock`, above the ceiling of earlier leaders and not above our own."""
         self._clock = clock
         self._lease = lease
 

@@ -1,7 +1,7 @@
 """A deadline for all calls to servers within a block, in one task or thread.
 
-It is a context variable, so it goes with a call into the event loop of the client for threads, and
-two callers never share one. Work that several callers share must not begin under the deadline of
+It is a context variable, so it follows a call into the event loop of the client for threads, and
+two callers never share one. Work that several callers share must not start under the deadline of
 one of them (`without_deadline`).
 """
 
@@ -25,14 +25,14 @@ Result = TypeVar("Result")
 
 
 def deadline(seconds: Duration | None) -> AbstractContextManager[None]:
-    """Give all calls of the block this time together, in seconds or as `"2s"`; None sets no bound.
+    """Limit the total time of all calls in the block, in seconds or as `"2s"`; None for no limit.
 
         with tms.deadline(2):
             topic.publish(b"…")
 
-    In a coroutine it is `with` too. Of two blocks, one within the other, the earlier end counts. A
-    call that is not done by then raises what `publish(…, timeout_s=2)` raises. A store in this
-    process has no deadline.
+    Use `with` in a coroutine, too. If blocks are nested, the earlier end counts. A call that is not
+    done by then raises what `publish(…, timeout_s=2)` raises. Calls to a store in this process have
+    no deadline.
     """
     return _NO_BOUND if seconds is None else until(monotonic() + seconds_of(seconds))
 
@@ -46,7 +46,7 @@ def until(end_s: float) -> Iterator[None]:
 
 @contextmanager
 def at_least(seconds: float) -> Iterator[None]:
-    """Leave this time to what has to be tidied up, even if the deadline has passed."""
+    """Leave at least this time to clean-up, even if the deadline has passed."""
     with _set(max(_end_s.get(), monotonic() + seconds)):
         yield
 
@@ -69,7 +69,7 @@ def without_deadline() -> Context:
 
 
 def seconds_left() -> float:
-    """Return the seconds until the deadline; infinite if there is none, negative if it passed."""
+    """Return the seconds until the deadline: infinite without one, negative after it."""
     end_s = _end_s.get()
     return end_s if end_s == inf else end_s - monotonic()
 
@@ -79,9 +79,9 @@ async def in_time(
     was_sent: Callable[[], bool] = lambda: True,
     **where: str,
 ) -> Result:
-    """Return what a request gives; after the deadline it is not made.
+    """Return the result of a request; after the deadline it is not sent.
 
-    Raises at the deadline `OutcomeUnknown`, but `ServerUnreachable` if nothing was sent.
+    At the deadline it raises `OutcomeUnknown`, or `ServerUnreachable` if nothing was sent.
     """
     left_s = seconds_left()
     if left_s == inf:

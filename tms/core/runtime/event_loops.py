@@ -1,4 +1,4 @@
-"""Says in words that something is used in another event loop than the one it belongs to."""
+"""Detects that an object is used in another event loop than its own."""
 
 import asyncio
 
@@ -9,16 +9,16 @@ _REFUSAL = (
 
 
 class OwnLoop:
-    """The event loop that something belongs to: the one it is first used in."""
+    """The event loop of an object: the one in which it is first used."""
 
     __slots__ = ("_loop",)
 
     def __init__(self) -> None:
-        """Belong to none yet."""
+        """Belong to no loop yet."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Raise `RuntimeError` in another loop. Outside of any loop nothing is done yet."""
+        """Raise `RuntimeError` in another loop. Outside any loop, do nothing."""
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:

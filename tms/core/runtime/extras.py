@@ -1,7 +1,7 @@
-"""How to install what is missing, from where this project was installed itself.
+"""How to install missing extras from where this project itself was installed.
 
-It is not in a package registry. It is installed from a clone, or from a wheel that somebody built:
-a command that names neither finds nothing, or another package with this name.
+The project is not in a package registry: it is installed from a clone, or from a wheel that
+somebody built. A command that names neither finds nothing, or another package of this name.
 """
 
 import sys
@@ -18,20 +18,20 @@ _ROOT = Path(__file__).parents[3]
 
 
 def install_command(*extras: str) -> str:
-    """Return the command that adds these extras to what the Python has that runs this."""
+    """Return the command that adds these extras to the installation in the running Python."""
     return command_for(extras, _ROOT, _origin())
 
 
-def missing(what: str, error: ModuleNotFoundError, *extras: str) -> ModuleNotFoundError:
-    """Return the error that says that `what` needs these extras, and how to install them."""
-    told = f"{what} ({error.name} is missing): {install_command(*extras)}"
+def missing(feature: str, error: ModuleNotFoundError, *extras: str) -> ModuleNotFoundError:
+    """Return the error that says that `feature` needs these extras, and how to install them."""
+    told = f"{feature} ({error.name} is missing): {install_command(*extras)}"
     return ModuleNotFoundError(told, name=error.name)
 
 
 def command_for(extras: tuple[str, ...], root: Path, origin: str | None) -> str:
-    """Return the command for a project that is in the folder `root`.
+    """Return the command for a project in the folder `root`.
 
-    `origin` is the URL that it was installed from, None if that is not known.
+    `origin` is the URL that it was installed from, None if it is not known.
     """
     if (root / "scripts/environment").is_file() and Path(sys.prefix) == root / ".venv":
         return f"{quote(str(root / 'scripts/environment'))} {' '.join(extras)}"
@@ -40,7 +40,7 @@ def command_for(extras: tuple[str, ...], root: Path, origin: str | None) -> str:
     if (root / "pyproject.toml").is_file():
         return f"{pip} -e {quote(f'{root}{listed}')}"
     if origin is None:
-        # It is installed, so pip looks only for what the extras name.
+        # The project is installed, so pip only looks for what the extras name.
         return f"{pip} {quote(f'{DISTRIBUTION}{listed}')}"
     parts = urlsplit(origin)
     if parts.scheme == "file":
@@ -49,7 +49,7 @@ def command_for(extras: tuple[str, ...], root: Path, origin: str | None) -> str:
 
 
 def _origin() -> str | None:
-    """Return the URL that pip noted when it installed this."""
+    """Return the URL that pip recorded when it installed this."""
     try:
         noted = distribution(DISTRIBUTION).read_text("direct_url.json")
     except PackageNotFoundError:

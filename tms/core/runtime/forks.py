@@ -1,9 +1,9 @@
-"""Parts that a child made by `os.fork()` must not share with its parent.
+"""Parts that a child of `os.fork()` must not share with its parent.
 
-A child has a copy of all memory, and none of the parent's threads but one. So locks may be held for
-ever there, and sockets and files are the parent's. Whatever has such parts registers here, and is
-told in the child before anything else runs there. `multiprocessing`'s fork and servers that fork
-are told too; a program that is started anew has nothing to forget.
+A child has a copy of all memory but only one thread. So locks may be held for ever there, and
+sockets and files are the parent's. An object with such parts registers here, and is called in the
+child before anything else runs. This covers `multiprocessing`'s fork and servers that fork; a
+program that `exec` starts has nothing to forget.
 """
 
 import os
@@ -15,10 +15,10 @@ class Forked(Protocol):
     """An object with parts that belong to one process."""
 
     def forget_parent(self) -> object:
-        """Give up the parts that are the parent's, without touching them, and return them.
+        """Give up the parent's parts without touching them, and return them.
 
-        They are never freed: a finalizer of theirs could close or write what the parent uses, or
-        wait for a thread that is not there.
+        They are never freed: a finalizer could close or write what the parent uses, or wait for a
+        thread that does not exist.
         """
         ...
 
@@ -27,17 +27,17 @@ _registered: WeakSet[Forked] = WeakSet()
 
 
 def tell_in_child(forked: Forked) -> None:
-    """Have `forked.forget_parent` called in each child that is forked while it lives."""
+    """Call `forked.forget_parent` in each forked child as long as the object lives."""
     _registered.add(forked)
 
 
 def _tell() -> None:
-    from ctypes import py_object, pythonapi  # noqa: PLC0415  16 ms, for who forks
+    from ctypes import py_object, pythonapi  # noqa: PLC0415  16 ms, only to fork
 
     for forked in list(_registered):
-        # All that Python holds itself is freed at the end of the program, if nothing else.
+        # Python frees all objects that nothing else refers to at the end of the program.
         pythonapi.Py_IncRef(py_object(forked.forget_parent()))
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_tell)

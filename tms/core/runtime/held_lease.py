@@ -1,10 +1,10 @@
-"""The lease under which a server leads, as those see it who write."""
+"""The lease under which a server leads, as writers see it."""
 
 from typing import Protocol
 
 
 class HeldLease(Protocol):
-    """The lease under which a server leads, as those ask who write. Any thread may."""
+    """The lease under which a server leads, for writers. Any thread may use it."""
 
     @property
     def token(self) -> int:
@@ -13,17 +13,17 @@ class HeldLease(Protocol):
 
     @property
     def keys_after_ms(self) -> int:
-        """The ceiling of the leaders before: no key of theirs is of a later millisecond."""
+        """The ceiling of the earlier leaders: none of their keys has a later millisecond."""
         ...
 
     @property
     def keys_until_ms(self) -> int:
-        """The ceiling: keys are of no later millisecond. It moves on with each renewal."""
+        """The ceiling: no key has a later millisecond. Each renewal raises it."""
         ...
 
     @property
     def is_last(self) -> bool:
-        """Whether no other server of the cluster is there any more, as this one stops."""
+        """Whether no other server of the cluster is left as this one stops."""
         ...
 
     def check(self) -> None:
@@ -31,12 +31,12 @@ class HeldLease(Protocol):
         ...
 
     def lose(self) -> None:
-        """Hold it no more: the store shows that a later leader has begun."""
+        """Give the lease up: the store shows that a later leader has begun."""
         ...
 
     def give_keys(self, last_ms: int) -> None:
-        """Take note that keys up to this millisecond are written.
+        """Record that keys up to this millisecond are written.
 
-        Raises `StoreUnavailable` where that is above the ceiling, until a renewal has moved it.
+        Raises `StoreUnavailable` if that is above the ceiling, until a renewal has raised it.
         """
         ...

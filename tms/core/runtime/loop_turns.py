@@ -1,4 +1,4 @@
-"""Turns of the event loop for others, in work that is long and waits for nothing."""
+"""Turns of the event loop for others during long work that never waits."""
 
 import asyncio
 from time import monotonic
@@ -12,11 +12,11 @@ class LoopTurns:
     __slots__ = ("_ends",)
 
     def __init__(self) -> None:
-        """Begin with the turn that the work has now."""
+        """Start with the turn that the work has now."""
         self._ends = monotonic() + _TURN_S
 
     async def give(self) -> None:
-        """Let others have their turn if this one has taken 10 ms; otherwise return at once."""
+        """Give other tasks a turn if this one has taken 10 ms; otherwise return at once."""
         if monotonic() >= self._ends:
             await asyncio.sleep(0)
             self._ends = monotonic() + _TURN_S

@@ -1,4 +1,4 @@
-"""The kinds of entries that a server keeps in memory for a long time, and how many there are.
+"""The kinds of entries that a server keeps in memory for long, and their counts.
 
 Two tables, which docs/memory.md repeats: the entries of each store, which the gauge
 `tms_memory_entries{kind}` reports, and those of the server, which `tms_server_memory_entries{kind}`
@@ -17,9 +17,9 @@ class MemoryKind(NamedTuple):
 
     what: str
     most: str
-    """How many there are at most, and by which setting."""
+    """The most entries, and the setting that says so."""
     bytes_each: str
-    """About the bytes of one."""
+    """Approximate bytes of an entry."""
 
 
 STORE_KINDS: Mapping[str, MemoryKind] = {
@@ -71,13 +71,13 @@ class MemoryEntries:
         self._counts: dict[str, Callable[[], int]] = {}
 
     def show(self, kind: str, count: Callable[[], int]) -> None:
-        """Have `count` return how many entries of a kind there are, from any thread."""
+        """Register `count`, which returns the entries of a kind, from any thread."""
         if kind not in self._kinds:
             raise KeyError(kind)
         self._counts[kind] = count
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """Give the kinds with their counts as they are now."""
+        """Return the kinds with their present counts."""
         for kind, count in self._counts.items():
             with suppress(StoreUnavailable):  # the state of transactions is being recovered
                 yield kind, count()

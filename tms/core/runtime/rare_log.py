@@ -1,4 +1,4 @@
-"""Logs what may happen thousands of times a second, at most once a minute."""
+"""Logs events that may happen thousands of times a second at most once a minute."""
 
 import logging
 import math
@@ -10,10 +10,10 @@ _INTERVAL_S = 60.0
 class RareLog:
     """Counts events of one kind, and logs the latest of them now and then."""
 
-    def __init__(self, log: logging.Logger, what: str, level: int = logging.INFO) -> None:
-        """Log `what` happened, and how often."""
+    def __init__(self, log: logging.Logger, event: str, level: int = logging.INFO) -> None:
+        """Log that `event` happened, and how often."""
         self._log = log
-        self._what = what
+        self._what = event
         self._level = level
         self._unlogged = 0
         self._logged_at = -math.inf

@@ -1,4 +1,4 @@
-"""Writes that do no harm when they are made twice, and are repeated until they succeed."""
+"""Writes that are harmless if made twice, and are repeated until they succeed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from tms.core.errors import OutcomeUnknown, StoreUnavailable
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Raise `StoreUnavailable` for a write of unknown outcome: its maker is to try again.
+    """Raise `StoreUnavailable` for a write of unknown outcome, so that its maker repeats it.
 
-    Not for what a caller has asked for, who may not be told that it was not done.
+    Not for requests of callers: their write may have been done.
     """
     try:
         yield

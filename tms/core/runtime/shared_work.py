@@ -1,4 +1,4 @@
-"""Waits for work that others wait for too, or that goes on when nobody waits any more."""
+"""Work that several callers wait for, and that continues when nobody waits any more."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -7,10 +7,10 @@ Result = TypeVar("Result")
 
 
 def shared(work: asyncio.Future[Result]) -> asyncio.Future[Result]:
-    """Return what to wait for: `work` goes on if a caller that waits is cancelled.
+    """Return a future of `work` that a caller may cancel while the work continues.
 
-    If all callers have gone, an error of the work is nobody's, and asyncio does not log it. It is
-    no coroutine, whose frame the error would keep, and with it the work.
+    If all callers have gone, nobody gets an error of the work, and asyncio does not log it. It is
+    not a coroutine, because the error would keep the frame of one, and with it the work.
     """
     work.add_done_callback(_look)
     return asyncio.shield(work)

@@ -1,16 +1,16 @@
-"""Tasks that must live as long as their server: one that fails is started again.
+"""Tasks that live as long as their server: one that fails is started again.
 
 1. `supervised` starts a task that ends when its work returns, or when it is cancelled, and by
-   nothing else. An exception out of its work is logged, and after a pause the work is called again.
+   nothing else. An exception from its work is logged, and after a pause the work is called again.
    The pause grows from 0.1 s to 5 s while the work fails.
-2. A `CancelledError` that nobody asked this task for comes out of what it stands on, as with gRPC's
-   closed channels. It is an exception like others.
-3. The first failure is logged, with its traceback unless something was unavailable; later ones
-   are once a minute.
-4. `failing` tells which tasks of this process fail, since when and why. A task whose work has gone
-   on for a minute is well again.
+2. A `CancelledError` without a call of `cancel` comes from a library below, as with gRPC's closed
+   channels. It is handled like any exception.
+3. The first failure is logged, with its traceback unless something was unavailable; later ones are
+   logged once a minute.
+4. `failing` reports which tasks of this process fail, since when and why. A task whose work has run
+   for a minute counts as healthy again.
 
-Work that is called again must find what it has left undone: it keeps that outside.
+Work that is called again must find what it left undone, so it keeps that outside itself.
 """
 
 import asyncio
@@ -41,32 +41,32 @@ class Failing(NamedTuple):
     """When it failed first, in milliseconds since 1970."""
     times: int
     reason: str
-    """Its latest exception."""
+    """The latest exception."""
 
 
 @dataclass(slots=True, eq=False)
 class _Failures:
-    """The failures of one task without a minute between them."""
+    """The failures of one task; a minute of work without a failure ends them."""
 
     name: str
-    told: Failing | None = None
+    latest: Failing | None = None
     failed_ms: int = 0
-    """By the steady clock, as the next one."""
+    """By the steady clock, like the next one."""
     logged_ms: int = 0
 
     @property
     def is_well(self) -> bool:
-        return self.told is None or _clock.steady_ms() - self.failed_ms > WELL_AFTER_MS
+        return self.latest is None or _clock.steady_ms() - self.failed_ms > WELL_AFTER_MS
 
     def add(self, error: BaseException) -> float:
-        """Take note of a failure; return the seconds until the work is called again."""
+        """Record a failure; return the seconds until the work is called again."""
         now_ms = _clock.steady_ms()
         since_ms, times = _clock.now_ms(), 0
-        if self.told is not None and not self.is_well:
-            since_ms, times = self.told.since_ms, self.told.times
+        if self.latest is not None and not self.is_well:
+            since_ms, times = self.latest.since_ms, self.latest.times
         reason = without_credentials(f"{type(error).__name__}: {error}".removesuffix(": "))
         reason = reason[:_REASON_CHARS_MAX]
-        self.failed_ms, self.told = now_ms, Failing(self.name, since_ms, times + 1, reason)
+        self.failed_ms, self.latest = now_ms, Failing(self.name, since_ms, times + 1, reason)
         if times == 0:
             self.logged_ms = now_ms
             traceback = None if isinstance(error, Unavailable) else error
@@ -78,12 +78,12 @@ class _Failures:
 
 
 _failing: set[_Failures] = set()
-"""Those that have failed, of tasks that run. Added to from several threads: copy it, then look."""
+"""The tasks that failed and still run. Several threads add to it: copy it before iterating."""
 
 
 def failing() -> Sequence[Failing]:
-    """Return the supervised tasks of this process that fail, by their names."""
-    return sorted(each.told for each in _failing.copy() if each.told and not each.is_well)
+    """Return the failing supervised tasks of this process by their names."""
+    return sorted(each.latest for each in _failing.copy() if each.latest and not each.is_well)
 
 
 def supervised(
@@ -92,9 +92,9 @@ def supervised(
     *,
     until: asyncio.Event | None = None,
 ) -> "asyncio.Task[None]":
-    """Start a task in the running event loop that calls `work` again until that returns.
+    """Start a task in the running event loop that calls `work` until it returns.
 
-    `name` says what it does, for the log. Once `until` is set, work that fails is not called again.
+    `name` describes it in the log. Once `until` is set, work that fails is not called again.
     """
     return asyncio.create_task(_run(name, work, until), name=name)
 
@@ -111,7 +111,7 @@ async def _run(
                 if is_cancelled():
                     raise
                 pause_s = failures.add(error)
-            except Exception as error:  # whatever it is, the task has to go on
+            except Exception as error:  # the task must continue after any error
                 pause_s = failures.add(error)
             _failing.add(failures)
             await _pause(pause_s, until)
@@ -130,6 +130,6 @@ async def _pause(seconds: float, until: asyncio.Event | None) -> None:
 
 
 def is_cancelled() -> bool:
-    """Return whether somebody wants the running task to end; gRPC tells a closed channel alike."""
+    """Return whether the running task is being cancelled, and not only a library's call in it."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

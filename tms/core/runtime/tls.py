@@ -1,8 +1,8 @@
-"""The files of TLS: contexts of a server and of a client, made of certificates and keys.
+"""TLS contexts of a server and of a client, made from files of certificates and keys.
 
-Guarantees TLS 1.2 or later, and HTTP/1.1 by ALPN. A fault of a file is a `ValueError` that begins
-with the name of the setting, and never contains the content of the file. A key that needs a
-password is refused: nobody is there to be asked.
+Guarantees TLS 1.2 or later, and HTTP/1.1 by ALPN. A faulty file is a `ValueError` that begins with
+the name of the setting and never contains the file's content. A key that needs a password is
+refused, because nobody could type it.
 """
 
 import ssl
@@ -17,12 +17,12 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The certificate and key of a server, and the certificates that it trusts clients by."""
+    """The certificate and key of a server, and the certificates by which it trusts clients."""
 
     cert: str
     key: str
     client_ca: str = ""
-    """Empty: clients are asked for no certificate."""
+    """If empty, clients are not asked for a certificate."""
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -33,18 +33,18 @@ class TlsFiles:
 def server_context(files: TlsFiles) -> ssl.SSLContext:
     """Return the context of a server.
 
-    With `client_ca`, clients may show a certificate of it; who shows another one is turned away.
+    With `client_ca`, clients may present a certificate that it signed; any other is rejected.
     Raises `ValueError`, which names the setting.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION  # older OpenSSL would let clients ask for it
+    context.options |= ssl.OP_NO_RENEGOTIATION  # older OpenSSL lets clients ask for it
     context.set_alpn_protocols(list(ALPN))
     _load_chain(context, files.cert, files.key, "tls_cert", "tls_key")
     if files.client_ca:
         _load_trusted(context, files.client_ca, "tls_client_ca")
         context.verify_mode = ssl.CERT_OPTIONAL
-        # Who resumes a session shows no certificate again, although it may have ended meanwhile.
+        # A resumed session presents no certificate, although that may have expired since.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
     return context
@@ -57,11 +57,11 @@ def client_context(
     *,
     names: tuple[str, str, str] = ("ca", "certificate", "certificate"),
 ) -> ssl.SSLContext:
-    """Return the context of a client, which checks the server's name in any case.
+    """Return the context of a client, which always checks the server's name.
 
-    Servers are trusted by the certificates in the file `ca`, else by the machine's own.
-    `certificate` is shown to servers that ask; the key may be in the same file. `names` are what
-    the caller calls the three. Raises `ValueError`, which names one of them.
+    Servers are trusted by the certificates in the file `ca`, or by the machine's own without one.
+    `certificate` is presented to servers that ask; the key may be in the same file. `names` are the
+    caller's names of the three; a `ValueError` begins with one of them.
     """
     if ca:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -76,7 +76,7 @@ def client_context(
 
 
 def is_read_by_others(file: str | Path) -> bool:
-    """Whether other users of the machine may read or change a file. Raises `OSError`."""
+    """Whether other users of the machine may read or write a file. Raises `OSError`."""
     return bool(Path(file).stat().st_mode & _OF_OTHERS)
 
 
@@ -126,7 +126,7 @@ def _check_readable(file: str, name: str) -> None:
 
 
 def _refusal_to_ask(file: str, name: str) -> Callable[[], str]:
-    """Return what is called for the password of a key, where OpenSSL would ask a person."""
+    """Return the callback for a key's password, for which OpenSSL would prompt."""
 
     def refuse() -> str:
         told = f"{name}: the key in {file} is encrypted: give one that needs no password"

@@ -1,9 +1,9 @@
 """A clock that does not believe a step of the machine's wall clock at once.
 
-While a step is in doubt there are two candidates: the wall, and the trusted time, which goes on by
-steady time. The doubt ends when the wall comes back, when it has stayed as it is for long enough,
-or when somebody says that it is right. A start is not a step: see `start_after`. Any thread may
-ask.
+While a step is in doubt there are two candidates: the wall clock, and the trusted time, which
+continues by steady time. The doubt ends when the wall clock returns, when it has been stable for
+long enough, or when an operator accepts it. A start is not a step: see `start_after`. Any thread
+may call it.
 """
 
 import logging
@@ -19,12 +19,13 @@ from tms.core.runtime.clock import Clock, SystemClock
 _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 _JITTER_MS = 20
-"""By how much the wall may go otherwise than steady time before that is taken note of."""
+"""Smaller differences between the wall clock and steady time are ignored."""
 _SET_WITHIN_MS = 600_000
-"""How soon after its start a machine sets the wall, if it has no battery but a file with a time.
-Steady time counts from then."""
+"""A machine without a battery, which restores the time from a file, sets the wall clock this soon
+after its start. Steady time counts from the start.
+"""
 _READ_TOGETHER_MS = 1_000
-"""Within how much steady time two clocks must be read to be compared."""
+"""Two clocks must be read within this steady time to be compared."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,26 +39,26 @@ class ClockState:
     trusted_ms: int
     """The server's time, in milliseconds since 1970."""
     step_s: int
-    """By how much the machine's clock is ahead of that, in doubt; 0 if nothing is in doubt."""
+    """How far the machine's clock is ahead of it, in doubt; 0 unless a step is in doubt."""
     in_doubt_s: int | None
-    """For how long it has been in doubt; None if it is not."""
+    """How long it has been in doubt; None if it is not."""
     ends_in_s: int | None
-    """When the server believes the machine's clock if it is not set again; None without a doubt."""
+    """When the server accepts the machine's clock unless it is set again; None if not in doubt."""
     held: tuple[str, ...]
     """The paused rules: "expiry" and "tombstones", or only "deletion" after a start."""
 
 
 class _Doubt(NamedTuple):
     offset_ms: int
-    """The offset of the wall clock at its last step to steady time."""
+    """The offset of the wall clock to steady time at its last step."""
     since_ms: int
-    """When it did, in steady time."""
+    """The steady time of that step."""
     began_ms: int
-    """When it stepped first, in steady time."""
+    """The steady time of its first step."""
 
 
 class _Wait(NamedTuple):
-    """Deletion after a start: until when it waits, and by which time it goes till then."""
+    """The wait of deletions after a start: until when, and which time they use until then."""
 
     until_ms: int
     """In steady time."""
@@ -66,15 +67,15 @@ class _Wait(NamedTuple):
 
 
 class TrustedClock(Clock):
-    """A clock that does not believe a step of the wall at once."""
+    """A clock that does not believe a step of the wall clock at once."""
 
     def __init__(
         self, source: Clock | None = None, *, step_s_max: float = 60, hold_s: float = 3_600
     ) -> None:
         """Begin with the time of `source`, by default the machine's.
 
-        A difference of at most `step_s_max` seconds is followed at once, a larger one when it has
-        stayed for `hold_s`. 0: at once.
+        A difference of at most `step_s_max` seconds is followed at once, a larger one after it has
+        lasted for `hold_s`; 0 means at once.
         """
         self._source = source or SystemClock()
         self._wall_ns, self._steady_ns = self._source.readers()
@@ -85,23 +86,24 @@ class TrustedClock(Clock):
         """The offset of the trusted time to steady time."""
         self._doubt: _Doubt | None = None
         self._unset_until_ms: float = -math.inf
-        """Until when a wall that steps ahead is taken to be set for the first time since a start,
-        in steady time."""
+        """Until this steady time, a forward step of the wall clock counts as the first setting
+        after a start.
+        """
         self._is_told = False
-        """Whether the server before, or the leader, told the time."""
+        """Whether an earlier server, or the leader, supplied the time."""
         self._wait: _Wait | None = None
         self._set_calm()
         self._floor_ms = 0
         self.deleted_ms = 0
         self.beliefs = 0
-        """How often a step was believed, since the process began."""
+        """How many steps were accepted since the process started."""
         self.steps = 0
-        """How often the wall stepped, since the process began."""
+        """How often the wall clock stepped since the process started."""
 
-    # What each rule asks.
+    # The times that rules use.
 
-    # The first two are asked for each flush. As long as the wall goes evenly they are the same,
-    # which is seen here. No step is used before it is seen.
+    # Each flush calls the first two. While the wall clock runs evenly they are equal,
+    # which is detected here. No step is used before it was detected.
 
     def now_ms(self) -> int:
         """Return the trusted time."""
@@ -118,16 +120,16 @@ class TrustedClock(Clock):
         return max(*self.candidates(), self._floor_ms)
 
     def expiry_ms(self) -> int:
-        """Return the earlier of the trusted time and the wall's."""
-        # Asked for each poll. The trusted time goes on, so a wall that is not ahead of what that
-        # was, by more than is followed at once, is the earlier one, whatever it was set to.
+        """Return the earlier of the trusted time and the wall clock's."""
+        # Each poll calls it. The trusted time advances, so a wall clock that is not ahead of its
+        # earlier value, by more than is followed at once, is the earlier one, however it was set.
         wall_ns = self._wall_ns()
         if wall_ns < self._not_ahead_ns:
             return wall_ns // _NS_PER_MS
         return min(self.candidates())
 
     def candidates(self) -> tuple[int, int]:
-        """Return the trusted time and the wall's."""
+        """Return the trusted time and the wall clock's."""
         with self._lock:
             found = self._follow()
             self._not_ahead_ns = (found[0] + max(self._step_ms, _JITTER_MS)) * _NS_PER_MS
@@ -138,11 +140,11 @@ class TrustedClock(Clock):
         return self._source.steady_ms()
 
     def standstill_ms(self) -> int:
-        """Return steady time, if the source goes by itself."""
+        """Return steady time, if the source runs by itself."""
         return self._source.standstill_ms()
 
     def deletion_ms(self) -> int:
-        """Return the time by which things may be deleted, and remember it."""
+        """Return the time up to which things may be deleted, and remember it."""
         expiry_ms = self.expiry_ms()
         with self._lock:
             wait, steady_ms = self._wait, self._source.steady_ms()
@@ -155,13 +157,13 @@ class TrustedClock(Clock):
 
     @property
     def boot_id(self) -> str:
-        """Since which boot of which machine steady time counts."""
+        """Identifies the boot since which steady time counts."""
         return self._source.boot_id
 
     # How the trusted time follows the wall.
 
     def _follow(self) -> tuple[int, int]:
-        """Look at the wall, and return the trusted time and the wall's."""
+        """Read the wall clock, and return the trusted time and the wall clock's."""
         wall_ms, steady_ms = self._together()
         offset_ms, doubt = wall_ms - steady_ms, self._doubt
         if abs(offset_ms - self._offset_ms) <= self._step_ms:
@@ -204,9 +206,9 @@ class TrustedClock(Clock):
         )
 
     def _together(self) -> tuple[int, int]:
-        """Return the wall's time and steady time as of one moment.
+        """Return the wall clock's time and steady time as of one moment.
 
-        A process may be stopped between both, which would look like a step.
+        A process may be stopped between the two reads, which would look like a step.
         """
         for _ in range(10):
             before_ms = self._source.steady_ms()
@@ -224,21 +226,21 @@ class TrustedClock(Clock):
         self._set_calm()
 
     def _set_calm(self) -> None:
-        """Note which offsets of the wall to steady time are nothing to look at; in doubt: none.
+        """Set which offsets of the wall clock need no attention; none while a step is in doubt.
 
-        The trusted time may be another one now, so of the wall nothing is known until `candidates`.
+        The trusted time may have changed, so the wall clock is unknown until `candidates`.
         """
         self._not_ahead_ns = 0
         offset_ns = self._offset_ms * _NS_PER_MS
         around_ns = -1 if self._doubt is not None else _JITTER_MS * _NS_PER_MS
         self._calm_from_ns, self._calm_to_ns = offset_ns - around_ns, offset_ns + around_ns
 
-    # Where it goes on, and what it is told.
+    # How it continues, and what others tell it.
 
     def go_on_from(self, trusted_ms: int) -> None:
-        """Go on from a time that was trusted before: by the server before, or by the leader.
+        """Continue from a trusted time of an earlier server or of the leader.
 
-        Any other time of the wall clock is a step.
+        A wall clock with any other time has stepped.
         """
         with self._lock:
             self._is_told, self._unset_until_ms = True, -math.inf
@@ -248,13 +250,14 @@ class TrustedClock(Clock):
                 self._follow()
 
     def start_after(self, trusted_ms: int, boot_id: str, steady_ms: int) -> None:
-        """Go on after a stop: then it was `trusted_ms`, and `steady_ms` in the boot of that id.
+        """Continue after a stop at `trusted_ms` and `steady_ms`, in the boot of that id.
 
-        In the same boot the trusted time goes on exactly, however long the stop was. In another, a
-        wall that is behind is in doubt: most likely nobody has set it yet. One that is ahead, or
-        is so when it is set, is believed, because a stop is the usual reason; only, deletion waits
-        if it is far ahead. One that is where the last stop was may be so by a file, and be set
-        soon after the machine's start, unless a leader before told the time.
+        In the same boot the trusted time continues exactly, however long the stop was. In another
+        boot, a wall clock that is behind is in doubt, because most likely it was not set yet. One
+        that is ahead, or becomes so when it is set, is believed, because a stop is the usual
+        reason; only deletion waits if it is far ahead. One that shows the time of the last stop may
+        come from a file, and be set soon after the machine's start, unless an earlier leader
+        supplied the time.
         """
         if boot_id and boot_id == self.boot_id:
             self.go_on_from(trusted_ms + self._source.steady_ms() - steady_ms)
@@ -270,23 +273,23 @@ class TrustedClock(Clock):
             self._wait_to_delete(self._source.steady_ms(), ahead_ms)
 
     def _wait_to_delete(self, steady_ms: int, ahead_ms: int) -> None:
-        """Have deletion wait, if the wall is far ahead of where the time was at the last stop."""
+        """Make deletion wait if the wall clock is far ahead of the time at the last stop."""
         if ahead_ms > _DAY_MS and self._hold_ms:
             before_ms = self._source.now_ms() - ahead_ms - steady_ms
             self._wait = _Wait(steady_ms + self._hold_ms, steady_ms, before_ms)
             _log.info("the clock is %d s ahead of the last stop", ahead_ms // MS_PER_S)
 
     def keep_keys_from(self, floor_ms: int) -> None:
-        """Give no key of a time before `floor_ms`, whatever the clock does."""
+        """Return no time for keys before `floor_ms`, whatever the clock does."""
         self._floor_ms = max(self._floor_ms, floor_ms)
 
     def may_be_deleted(self, expiry_ms: int) -> None:
-        """Take note that others may delete as of a time."""
+        """Record that others may delete as of a time."""
         with self._lock:
             self.deleted_ms = max(self.deleted_ms, expiry_ms)
 
     def state(self) -> ClockState:
-        """Return how it stands."""
+        """Return the state of the clock."""
         trusted_ms, wall_ms = self.candidates()
         steady_ms, doubt, wait = self._source.steady_ms(), self._doubt, self._wait
         step_ms, began_ms, until_ms = 0, None, None
@@ -307,9 +310,9 @@ class TrustedClock(Clock):
         )
 
     def accept(self, step_s: int) -> ClockState:
-        """Believe the wall now, whose step is said to be `step_s`, and return how it stands then.
+        """Accept the wall clock, whose step is said to be `step_s`, and return the state then.
 
-        Raises `ClockMoved` if the step is another one by now, or there is none.
+        Raises `ClockMoved` if the step is now another one, or there is none.
         """
         state = self.state()
         is_same = abs(state.step_s - step_s) * MS_PER_S <= self._step_ms
@@ -324,7 +327,7 @@ class TrustedClock(Clock):
 
 
 def trusted(clock: Clock | None, limits: Limits) -> TrustedClock:
-    """Return a clock that does not believe a step at once, on `clock` unless it is one."""
+    """Return a clock on `clock` that does not believe a step at once, or `clock` if it is one."""
     if isinstance(clock, TrustedClock):
         return clock
     return TrustedClock(clock, step_s_max=limits.clock_step_s_max, hold_s=limits.clock_hold_s)

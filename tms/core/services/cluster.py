@@ -1,4 +1,4 @@
-"""Several servers on one store, of which one leads: what is told of them."""
+"""Several servers on one store, one of which leads: the values that describe them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,25 +9,25 @@ from tms.core.services.findings import Finding
 from tms.core.values.shards import ShardBy, Sharding
 
 FORWARDED_BY = "tms-forwarded-by"
-"""A header: the number of the server that passes a request on, and that of who passed its answer
-on."""
+"""A header: the number of the server that forwards a request, or that forwarded its answer."""
 MISSING_SHARDS = "tms-missing-shards"
-"""A header of lists over all shards: the numbers of those that it leaves out, because no server
-leads them, with commas between them."""
+"""A header of lists over all shards: the numbers of the shards that are left out because no server
+leads them, separated by commas.
+"""
 INSTANCE = "tms-instance"
 """A header of answers about a server's health: its number in its cluster."""
 LEADER = "tms-leader"
-"""A header of answers that were passed on: the address of the server that gave them."""
+"""A header of forwarded answers: the address of the server that answered."""
 
 
 class Role(Enum):
     """The role of a server in its cluster."""
 
     ALONE = "alone"
-    """It was not told to take part in one."""
+    """It does not take part in a cluster."""
     STANDBY = "standby"
     TAKING_OVER = "taking over"
-    """It is to lead, and opens the store."""
+    """It is about to lead, and opens the store."""
     LEADER = "leader"
 
 
@@ -36,40 +36,44 @@ class Instance:
     """A server that takes part."""
 
     id: int
-    """Given to no other, ever."""
+    """Never given to another server."""
     address: str
-    """The URL by which the others reach it."""
+    """The URL at which the others reach it."""
     version: str
     since_ms: int
     """When it registered, in milliseconds since 1970."""
     store_format: int = 1
-    """The newest format of the shared store that it knows; versions that do not say it know 1."""
+    """The newest format of the shared store that it knows; 1 for versions that do not say."""
     features: tuple[str, ...] = ()
     """The features of stores that it knows (`tms.core.values.store_features`)."""
     reaches_store_since_ms: int | None = None
-    """Since when it reaches the store, in milliseconds since 1970; None while it does not, and of
-    versions that do not say it."""
+    """Since when it reaches the store, in milliseconds since 1970; None if it does not, or if its
+    version does not say.
+    """
     boot: str = ""
-    """Which process it is, of all that have its address; empty if it takes nothing sealed."""
+    """Identifies the process among those that have had its address; empty if it accepts no sealed
+    forwards.
+    """
     agreed: Mapping[str, str | int] = field(default_factory=dict)
-    """The settings in which the servers of a cluster agree, by name; of versions that do not say
-    them, and that are not there, nothing is known."""
+    """The settings on which the servers of a cluster must agree, by name; versions that do not
+    report them report nothing.
+    """
     is_stopping: bool = False
-    """Whether it closes what it leads, and is not to lead anything any more."""
+    """Whether it closes what it leads, and must not become a leader again."""
     unreached_servers: tuple[int, ...] = ()
-    """The servers that it does not reach at their addresses."""
+    """The servers that it cannot reach at their addresses."""
     unopened_shards: tuple[int, ...] = ()
-    """The shards that it could not open, and that no server has served since."""
+    """The shards that it could not open and that no server has served since."""
 
 
 class ShardStanding(Enum):
-    """How a shard of a store stands."""
+    """The state of a shard of a store."""
 
     SERVING = "serving"
     TAKING_OVER = "taking over"
-    """Its next leader opens it."""
+    """Its next leader is opening it."""
     MOVING = "moving"
-    """Its leader closes it, so that another may lead it."""
+    """Its leader is closing it, so that another may lead it."""
     FREE = "free"
     """Nobody leads it."""
 
@@ -79,14 +83,14 @@ class ShardState:
     """The state of one shard."""
 
     shard: int
-    """Its number, from 0 on."""
+    """The number, from 0 on."""
     leader: int | None
-    """The server that leads it, or takes it over; None if none does, or a server is alone."""
+    """The server that leads it or takes it over; None if none does, or a server is alone."""
     token: int | None
     """The token of its leader; None as above."""
     state: ShardStanding = ShardStanding.SERVING
     wish: int | None = None
-    """The server that an operator wishes to lead it; None: any."""
+    """The server that an operator pinned it to; None if any may lead it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +98,20 @@ class ClusterState:
     """The state of a cluster, as the answering server knows it."""
 
     id: int | None
-    """The id of the server that answers; None if it is alone."""
+    """The id of the answering server; None if it is alone."""
     role: Role
     leader: int | None
-    """Whose turn it is, be it that it takes over yet; None where nobody's."""
+    """The server that leads or is taking over; None if there is none."""
     token: int | None
-    """The token of the leader: greater than those of all earlier leaders."""
+    """The token of the leader, greater than those of all earlier leaders."""
     instances: Sequence[Instance] = ()
     by: ShardBy | None = None
-    """The rule by which topics are in shards; None if the store has one."""
+    """The rule by which topics are in shards; None if the store has only one."""
     shards: Sequence[ShardState] = ()
     """The shards in order, if the store has several."""
 
     def with_shards(self, sharding: Sharding) -> "ClusterState":
-        """Return it with the shards of the store, all of which the leader leads."""
+        """Return the state with the shards of the store, all led by the leader."""
         shards = [
             ShardState(shard=shard, leader=self.leader, token=self.token)
             for shard in range(sharding.shards)
@@ -116,12 +120,12 @@ class ClusterState:
 
 
 class Cluster(Protocol):
-    """The cluster that a server takes part in."""
+    """The cluster to which a server belongs."""
 
     async def state(self) -> ClusterState:
-        """Return how it stands. Raises `Unavailable`."""
+        """Return the state. Raises `Unavailable`."""
         ...
 
     def findings(self) -> Sequence[Finding]:
-        """Return which servers are unreachable; always in the same time."""
+        """Return findings about unreachable servers, in bounded time."""
         ...

@@ -1,11 +1,11 @@
-"""The other work of a transaction's commit: all of it in the commit's flush, or nothing.
+"""The other work of a commit: all of it in the commit's flush, or none.
 
-A commit has a list of carriers. Each takes what is its own out of a `CommitRequest`, and gives it
-as a part of the write. One more thing that a commit carries is a field of `CommitRequest` and a
-carrier in the list of `tms.server.shard`. The other carriers and the callers do not change.
+A commit has a list of carriers. Each takes its own part of a `CommitRequest` and turns it into a
+part of the write. To carry one more thing, add a field to `CommitRequest` and a carrier to the list
+in `tms.server.shard`; the other carriers and the callers do not change.
 
 Order within a flush: the transaction is decided, each part is checked, each adds its rows, and only
-then the transaction ends. So a refusal, of whatever part, changes nothing.
+then the transaction ends. So if any part is refused, nothing changes.
 """
 
 from abc import abstractmethod
@@ -41,22 +41,22 @@ class CommitRequest:
     publish: Sequence[Stored] = ()
     """Stored messages of the transaction to publish, in this order."""
     acks: Sequence[CommitAcks] = ()
-    """Messages of groups that are acknowledged if it commits."""
+    """Messages of groups that the commit acknowledges."""
 
     @property
     def topics(self) -> Sequence[TopicId]:
-        """The topics of all that it has."""
+        """The topics of the whole request."""
         moved = [each.topic_id for each in self.advances]
         published = [each.topic_id for each in self.publish]
         return [*moved, *published, *(each.topic_id for each in self.acks)]
 
 
 NOTHING = CommitRequest()
-"""The one that has no other work."""
+"""A commit without other work."""
 
 
 class Carried(Write):
-    """A part of a commit, as its carrier gives it."""
+    """A part of a commit, made by its carrier."""
 
     @abstractmethod
     def check(self, write_pointers: Collection[int]) -> None:
@@ -82,7 +82,7 @@ class Carrier(Protocol):
 
 
 class CarryAgain(StoreUnavailable):
-    """Raised by `Carried.check` if what the part holds was loaded again. Nothing has changed.
+    """Raised by `Carried.check` if what the part holds was loaded again; nothing has changed.
 
     It never leaves `submit_carried`.
     """
@@ -96,8 +96,8 @@ async def submit_carried(
 ) -> T:
     """Return what `submit` returns for the parts of a request, in the order of the carriers.
 
-    What these hold is held until then. If one of them was loaded again in the meantime, the parts
-    are made and submitted once more. Raises as `Carrier.carry` and `submit`.
+    What the parts hold is held until then. If one of them was loaded again in the meantime, the
+    parts are made and submitted once more. Raises as `Carrier.carry` and `submit`.
     """
     if request is NOTHING:
         return await submit(())
@@ -115,7 +115,7 @@ class JointWrite(Carried):
     """Several parts as one request to the writer: all of them are done, or none."""
 
     def __init__(self, parts: Sequence[Carried], size_bytes: int = 0) -> None:
-        """Weigh `size_bytes` besides the parts."""
+        """Make one request with `size_bytes` beyond those of the parts."""
         self._parts = parts
         self.size_bytes = size_bytes + sum(part.size_bytes for part in parts)
 
@@ -125,7 +125,7 @@ class JointWrite(Carried):
             part.on_queued()
 
     def check(self, write_pointers: Collection[int]) -> None:
-        """Raise what the check of a part raises."""
+        """Raise the first error of a part's check."""
         for part in self._parts:
             part.check(write_pointers)
 
@@ -152,6 +152,6 @@ class JointWrite(Carried):
             part.on_failed()
 
     def release(self) -> None:
-        """Let go of what the parts needed."""
+        """Release what the parts needed."""
         for part in self._parts:
             part.release()

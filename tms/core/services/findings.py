@@ -1,7 +1,7 @@
-"""Whatever is wrong with a server now, and what to do about it. Pure: facts in, findings out.
+"""Problems of a server now, and their remedies. Pure: facts in, findings out.
 
-A finding is there as long as its facts are. Of one kind at most `OF_A_KIND` are told one by one;
-the rest is counted.
+A finding lasts as long as its facts. At most `OF_A_KIND` findings of one kind are listed; the rest
+are counted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ OF_A_KIND = 20
 BEHIND_S = 300
 """A reader is far behind if its oldest message is older."""
 HELD_S = 60
-"""A transaction that has published somewhere holds readers up if it is older."""
+"""A transaction that has published something blocks readers if it is older."""
 CLEANUP_HELD_S = 600
-"""A transaction holds cleanup back if it is older."""
+"""A transaction blocks cleanup if it is older."""
 FREE_SHARE_MIN = 0.05
 FULL_S = 86_400
-"""A disk is filling if it is full in less."""
+"""A disk is filling up if it will be full in less."""
 ENDS_S = 14 * 86_400
 REFUSED_MIN: Mapping[int, int] = {401: 10, 403: 10, 429: 1, 503: 1}
-"""So many refusals with a status are worth telling."""
+"""This many refusals with one status are reported."""
 _REFUSED: Mapping[int, tuple[str, str]] = {
     401: ("because credentials were missing or invalid", "The audit shows the callers"),
     403: (
@@ -42,7 +42,7 @@ _REFUSED: Mapping[int, tuple[str, str]] = {
     503: ("because the server could not handle them", "Check its log, disk and write queue"),
 }
 OUT_OF_MEMORY = "out of memory"
-"""A part of what is said of a store that lacks memory."""
+"""A part of what a finding says of a store that lacks memory."""
 _MIB = 1024 * 1024
 _YEAR_S = 365 * 86_400
 
@@ -70,7 +70,7 @@ class Finding:
 
     kind: FindingKind
     where: str
-    """The thing that it is about: a reader, a transaction, the disk."""
+    """The subject: a reader, a transaction, the disk."""
     text: str
     advice: str
     """The action to take."""
@@ -79,17 +79,17 @@ class Finding:
 
 
 class Ending(NamedTuple):
-    """A credential that ends."""
+    """A credential that expires."""
 
     what: str
     ends_ms: int
     fails: bool
-    """Whether it still matters once it has ended, because it is in use."""
+    """Whether it matters once it has expired, because it is in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts that findings are made of. Those that are not known are left out."""
+    """The facts from which findings are made. Unknown facts are left out."""
 
     now_ms: int
     lags: Sequence[ReaderLag] = ()
@@ -98,23 +98,23 @@ class Facts:
     cleanup: CleanupState | None = None
     room: Room | None = None
     growth_bytes_s: float = 0.0
-    """By how much the store grows each second."""
+    """How fast the store grows, in bytes a second."""
     refused: Mapping[int, int] = field(default_factory=dict)
-    """Requests that were refused of late, by status."""
+    """Requests refused recently, by status."""
     refused_s: int = 0
-    """The seconds of which `refused` tells."""
+    """The seconds that `refused` covers."""
     endings: Sequence[Ending] = ()
     failing: Sequence[tuple[str, str]] = ()
-    """Tasks of the server that fail, each with its last error."""
+    """Failing tasks of the server, each with its last error."""
     warnings: Sequence[str] = ()
     missing_shards: Sequence[int] = ()
     """The shards whose transactions are omitted, because no server leads them now."""
     others: Sequence[Finding] = ()
-    """Findings that parts of the server have themselves."""
+    """Findings that parts of the server report themselves."""
 
 
 def findings(facts: Facts) -> list[Finding]:
-    """Return what is wrong, the urgent first."""
+    """Return what is wrong, the urgent findings first."""
     found = [
         *_tasks(facts),
         *_bounded(facts.others),
@@ -151,14 +151,14 @@ def writes_refused(kind: FindingKind, where: str, error: TmsError) -> Finding:
 
 
 def full_in_s(room: Room, growth_bytes_s: float) -> float | None:
-    """Return when a disk is full at a rate of growth; None: not within a year."""
+    """Return when a disk is full at a rate of growth; None if not within a year."""
     left_s = room.free_bytes / growth_bytes_s if growth_bytes_s > 0 else inf
     return left_s if left_s < _YEAR_S else None
 
 
-def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:
-    """Give some findings of one kind, and how many more there are."""
-    rest = iter(found)
+def _bounded(similar: Iterable[Finding]) -> Iterator[Finding]:
+    """Return some findings of one kind, and a count of the others."""
+    rest = iter(similar)
     yield from islice(rest, OF_A_KIND)
     first = next(rest, None)
     if first is not None:

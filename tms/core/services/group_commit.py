@@ -1,8 +1,8 @@
 """The interface of the writer: requests of all kinds share its flushes.
 
-A flush adds the requests in the order in which they were submitted to one batch, writes that
-durably, lets them take effect, and answers them. One flush at a time: what `add_rows` sees is what
-all requests before it have done.
+A flush adds the requests to one batch in the order of their submission, writes it durably, lets
+them take effect, and answers them. There is one flush at a time: `add_rows` sees the effects of all
+requests before it.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ T = TypeVar("T")
 
 
 class _Steps:
-    """The steps of a request in which it may have nothing to do."""
+    """The steps that a request may leave out."""
 
     def on_queued(self) -> None:
-        """Hold what must stay until `release`: the request is in the queue."""
+        """Hold what must stay until `release`: the request is queued."""
 
     def on_durable(self) -> None:
         """Take effect in memory: the batch is durable."""
 
     def on_failed(self) -> None:
-        """Forget what `add_rows` did, if it was called: the batch may have been written, or not."""
+        """Forget what `add_rows` did, if it was called: the batch may or may not be written."""
 
     def release(self) -> None:
-        """Let go of what it held since `on_queued`; called last, whatever happened."""
+        """Release what it has held since `on_queued`; called last, whatever happened."""
 
     def result(self) -> Any:
-        """Return what the caller is answered."""
+        """Return the answer to the caller."""
         return None
 
 
@@ -41,27 +41,27 @@ class Write(_Steps, ABC):
     """A request to the writer."""
 
     size_bytes: int
-    """About how much memory it holds while it waits."""
+    """Approximate memory that it uses while it waits."""
 
     @abstractmethod
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add rows to the batch. May raise a `TmsError`, for this request alone, adding nothing."""
+        """Add rows to the batch, or raise a `TmsError` for this request alone and add nothing."""
 
 
 class Participant:
-    """A part of each flush with a state of its own. Steps that do nothing may be missing."""
+    """A part of each flush with state of its own. It may leave out steps."""
 
     def before_flush(self) -> None:
-        """Before a flush: if one failed before, read again what may have changed."""
+        """Before a flush: after a failed one, read again what may have changed."""
 
     def add_rows(self, batch: Batch) -> None:
-        """Add the rows of the flush that no single request has."""
+        """Add the flush's rows that belong to no single request."""
 
     def after_flush(self) -> None:
         """After a flush: all its requests have taken effect."""
 
     def flush_failed(self) -> None:
-        """After a flush that failed: it may have been written, or not."""
+        """After a failed flush, which may or may not be written."""
 
 
 class GroupCommit(Protocol):
@@ -72,13 +72,13 @@ class GroupCommit(Protocol):
     ) -> asyncio.Future[Any]:
         """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`.
 
-        Nothing may have changed for the request before it is queued. One that `goes_on` is a later
-        part of work whose first part was queued: it is queued however full the queue is.
+        The request must change nothing before it is queued. With `goes_on` it continues work whose
+        first part was queued, and is queued even if the queue is full.
         """
         ...
 
     def join(self, participant: Participant) -> None:
-        """Let `participant` take part from now on."""
+        """Let `participant` take part in each flush from now on."""
         ...
 
 
@@ -86,7 +86,7 @@ class BlockingCalls(Protocol):
     """Threads for calls that block."""
 
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return what `call` returns, made after all writes asked for before."""
+        """Return what `call` returns, called after all writes submitted earlier."""
         ...
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":

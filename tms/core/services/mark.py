@@ -1,15 +1,16 @@
-"""The mark of a store: where its time goes on after a stop, and numbers that must ascend.
+"""The mark of a store: where its time continues after a stop, and numbers that must ascend.
 
     mark := version byte (1), crc32 uint32 over what follows, trusted, expiry, steady, high,
             forgotten: int64 each, boot id UTF-8
 
 - `trusted` is the trusted time, in ms since 1970, when steady time was `steady` in the boot of that
-  id: so a start knows how long the stop was, if the machine ran (`TrustedClock.start_after`).
-- `expiry` is the time up to which processes elsewhere may delete what has grown old.
+  id. If the machine kept running, a start so knows how long the stop was
+  (`TrustedClock.start_after`).
+- `expiry` is the time up to which processes elsewhere may delete what has expired.
 - `high` is above all versions of subscriptions ever given: new ones begin above it.
 - `forgotten` is above all keys of topics whose row is gone, in ms since 1970: no key is below it.
 
-Each leader has a row of its own, by its token: what an earlier one puts late does no harm.
+Each leader has a row of its own, by its token, so a late write of an earlier one does no harm.
 
 Big-endian. DO NOT CHANGE: on disk.
 """
@@ -28,10 +29,10 @@ _NUMBERS = struct.Struct(">qqqqq")
 
 
 class Marks(Protocol):
-    """The Transaction table, as far as it has the marks."""
+    """The part of the Transaction table that has the marks."""
 
     def marks(self) -> list[tuple[int, bytes]]:
-        """Return the marks of the time with the tokens of those who put them, ascending."""
+        """Return the marks with the tokens of their writers, ascending."""
         ...
 
 
@@ -66,7 +67,7 @@ def decode_mark(row: bytes) -> Mark:
 
 
 def latest_mark(table: Marks) -> Mark | None:
-    """Return the mark of the last leader, with the greatest numbers of all; None without any.
+    """Return the last leader's mark with the greatest numbers of all marks; None if there is none.
 
     Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
     """
@@ -79,14 +80,14 @@ def latest_mark(table: Marks) -> Mark | None:
 
 
 class ClockElsewhere(Clock):
-    """The clock of a process that cleans up a store beside its servers, or while there are none.
+    """The clock of a process that cleans up a store beside its servers, or while none runs.
 
-    By a wrong clock it must not delete what servers still give. So it deletes what has grown old by
-    its own time and by that of the store's servers, as their mark has it.
+    A wrong clock must not delete what servers still return. So it deletes what has expired both by
+    its own time and by that of the store's servers, as their mark says.
     """
 
     def __init__(self, mark: Mark | None, clock: Clock | None = None) -> None:
-        """Delete as of `mark`; None: of a version without marks, as of `clock` alone."""
+        """Delete as of `mark`; without one, of a version before marks, as of `clock` alone."""
         self._clock = clock or SystemClock()
         self._mark = mark
 
@@ -99,6 +100,6 @@ class ClockElsewhere(Clock):
         return self._clock.steady_ms()
 
     def expiry_ms(self) -> int:
-        """Return the time by which things have grown old."""
+        """Return the time that decides what has expired."""
         now_ms = self._clock.expiry_ms()
         return now_ms if self._mark is None else min(now_ms, self._mark.expiry_ms)

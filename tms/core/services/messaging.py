@@ -1,7 +1,7 @@
-"""The messaging interface: what a service offers and a client is built on.
+"""The messaging interface, which a service implements and a client uses.
 
-`tms.messaging.service` fulfils it in the process, `tms.client.remote.remote_messaging` over REST,
-so that one client stands on both.
+`tms.messaging.service` implements it in the process, `tms.client.remote.remote_messaging` over
+REST, so one client uses either.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,19 +26,19 @@ class Page:
     count: int
     """Messages in all blocks."""
     next_position: bytes | None
-    """Where the next page starts; None where there is nothing more to give now."""
+    """Where the next page starts; None if there is nothing more to read now."""
     stopped_at: int | None = None
-    """The id of the transaction, still in progress for a transactional reader, that it must not
-    pass; None where it was not stopped. For a transaction of another manager, it is the write
-    pointer."""
+    """The id of the transaction in progress that a transactional reader must not pass; None if it
+    was not stopped. For a transaction of another manager, it is the write pointer.
+    """
 
 
 STOPPED_AT = "tms-stopped-at-transaction"
-"""The header by which a server says where a reader has stopped, as `Page.stopped_at`."""
+"""The header in which a server reports where a reader stopped, as `Page.stopped_at`."""
 STOPPED_S = 1.0
-"""So long a reader stands still before it is told where: most transactions end before."""
+"""How long a reader waits before it reports where: most transactions end sooner."""
 Stopped = Callable[[int], object]
-"""Is told where a reader has stopped, as `Page.stopped_at`."""
+"""Is called with the place where a reader stopped, as `Page.stopped_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ _SHOWN_IDS_MAX = 3
 class Published(Sequence[bytes]):
     """The ids of the messages of one publish, in their order, 20 bytes each.
 
-    They follow from the first one: within a millisecond sequence ids ascend by one, and behind the
-    last of 65,536 the next millisecond begins. So they are not computed until they are looked at.
-    Empty where what was stored before was published: its ids are not known without reading it.
+    They follow from the first one: within a millisecond sequence ids ascend by one, and after the
+    last of 65,536 the next millisecond begins. So they are computed only when used. Empty if
+    earlier stored messages were published, because their ids are unknown until they are read.
     """
 
     first_key: bytes
@@ -104,14 +104,14 @@ class Published(Sequence[bytes]):
         return [self._key(number) + NO_PAYLOAD_KEY for number in numbers]
 
     def __repr__(self) -> str:
-        """Return the ids in hexadecimal digits; of many the first and the last."""
+        """Return the ids in hexadecimal digits, or the first and the last of many."""
         if self.message_count <= _SHOWN_IDS_MAX:
             return f"Published({', '.join(each.hex() for each in self)})"
         return f"Published({self[0].hex()}, …, {self[-1].hex()}; {self.message_count} ids)"
 
 
 NO_IDS = Published(bytes(KEY_BYTES), 0)
-"""The ids of stored messages, and those from a server that gives none."""
+"""The ids if stored messages were published, or if a server returns none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class AllPublished:
     """The outcome of a publish to several topics in one transaction."""
 
     write_pointer: int
-    """The transaction's id; of the first time where it was done before."""
+    """The transaction's id; if it was done before, that of the first time."""
     is_duplicate: bool = False
     """Whether the owner's sequence was committed before, so that nothing was done now."""
 
@@ -127,7 +127,7 @@ class AllPublished:
 NO_ENTRIES = b""
 """The value of `if_last` for a topic without entries."""
 EMPTY = "empty"
-"""The word for that."""
+"""The text for it."""
 
 
 def too_many_topics_at_once(count: int, topics_max: int) -> TooLarge:
@@ -136,10 +136,11 @@ def too_many_topics_at_once(count: int, topics_max: int) -> TooLarge:
 
 
 class Messaging(Protocol):
-    """Topics and the five verbs. Each method may raise `Unavailable` and `InternalError` too.
+    """Topics and the five verbs. Each method may also raise `Unavailable` and `InternalError`.
 
-    Those that change something raise `NotPermitted` if `caller` may not (`tms.core.values.caller`):
-    the topic is the service's own, or the transaction, or the owner, is another principal's.
+    Methods that change something raise `NotPermitted` if `caller` may not
+    (`tms.core.values.caller`): the topic is the service's own, or the transaction or owner belongs
+    to another principal.
     """
 
     async def create_topic(
@@ -177,7 +178,7 @@ class Messaging(Protocol):
         ...
 
     async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
-        """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
+        """Delete a topic with all its messages. Raises `TopicNotFound`."""
         ...
 
     async def publish(
@@ -189,14 +190,13 @@ class Messaging(Protocol):
         if_last: bytes | None = None,
         caller: Caller = ANYBODY,
     ) -> Published:
-        """Publish `payloads` in order; durable when it returns; return their ids.
+        """Publish `payloads` in order, durable on return; return their ids.
 
-        With `if_last`, an id, only if the topic has no entry behind it, of whatever kind; with
-        `NO_ENTRIES`, only if it has none.
-        With a write pointer the messages belong to that transaction, and the range to roll them
-        back is returned too. With a write pointer and no payloads, what was stored under it before
-        is published, once: asked again, it does nothing and returns the range of the first time.
-        Raises `TopicNotFound`, `InvalidRequest` (empty_publish,
+        With `if_last`, an id, publish only if the topic has no entry of any kind after it; with
+        `NO_ENTRIES`, only if the topic is empty. With a write pointer the messages belong to that
+        transaction, and the range to roll them back is returned too. With a write pointer and no
+        payloads, what was stored under it is published once: a repeated call does nothing and
+        returns the range of the first. Raises `TopicNotFound`, `InvalidRequest` (empty_publish,
         invalid_write_pointer), `TransactionExpired`, `TooLarge`, `QueueFull`, `TopicMoved`.
         """
         ...
@@ -212,8 +212,8 @@ class Messaging(Protocol):
     ) -> AllPublished:
         """Publish to several topics in a transaction of its own, started and committed at once.
 
-        All or nothing, also for readers; durable when it returns. Its commit does what is
-        requested besides. With an owner and a sequence (`tms.core.services.transactions`) it may be
+        All or nothing, also for readers; durable when it returns. Its commit also does the rest of
+        the request. With an owner and a sequence (`tms.core.services.transactions`) it may be
         repeated: the second time it changes nothing. Raises as `publish` and as
         `AsyncTransactions.commit`, `OwnerBusy`, `InvalidRequest` (invalid_owner), and `TooLarge`
         (too_many_topics_at_once).
@@ -230,7 +230,7 @@ class Messaging(Protocol):
     ) -> None:
         """Store `payloads` under a write pointer, to be published later; durable when it returns.
 
-        Raises as `publish`, and `InvalidRequest` (invalid_store) where there are none.
+        Raises as `publish`, and `InvalidRequest` (invalid_store) if there are none.
         """
         ...
 
@@ -250,19 +250,19 @@ class Messaging(Protocol):
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
     ) -> AsyncIterator[MessageBlock]:
-        """Give the messages that `reading` asks for, in blocks.
+        """Yield the messages that `reading` describes, in blocks.
 
-        Only what its view sees, up to the first that may still commit. If there is nothing, wait
-        up to `wait_s` seconds for it, unless there is an end. `stopped` is told of a transaction
-        that the reader has waited at for `STOPPED_S`, and of one that it stops at in the end.
-        Raises `TopicNotFound`, `InvalidRequest` (invalid_limit, invalid_wait), and for the id of a
+        They are those that its view sees, up to the first that may still commit. If there are none,
+        wait up to `wait_s` seconds, unless there is an end. `stopped` is called with a transaction
+        at which the reader has waited for `STOPPED_S`, and with one at which it ends. Raises
+        `TopicNotFound`, `InvalidRequest` (invalid_limit, invalid_wait), and for the id of a
         transaction `TransactionNotInProgress`, `TransactionUnknown`.
         """
         ...
 
 
 class MessagingService(Messaging, Protocol):
-    """More calls that the service in the process offers to the REST server."""
+    """Further calls that the service in the process offers to the REST server."""
 
     @property
     def values(self) -> PayloadValues | None:
@@ -270,9 +270,9 @@ class MessagingService(Messaging, Protocol):
         ...
 
     def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:
-        """Return what `page` would, if all of that is in memory and given to everybody; else None.
+        """Return what `page` would if all of it is in memory and visible to everybody; else None.
 
-        It is the short way of the commonest poll: no snapshot, no end, nothing to wait for.
+        It is the fast path of the most common poll: no snapshot, no end, no wait.
         """
         ...
 
@@ -283,20 +283,20 @@ class MessagingService(Messaging, Protocol):
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
     ) -> Page:
-        """Return the first part of what `poll` would give, from memory where it can.
+        """Return the first part of what `poll` would yield, from memory if possible.
 
-        `stopped` is told of a transaction that the reader has waited at for `STOPPED_S`. The caller
-        goes on at `next_position` (`Reading.behind`). Raises as `poll`.
+        `stopped` is called with a transaction at which the reader has waited for `STOPPED_S`. The
+        caller continues at `next_position` (`Reading.behind`). Raises as `poll`.
         """
         ...
 
-    def limit_of(self, asked: int | None) -> int:
-        """Return the limit in force: the default for None, never over the cap.
+    def limit_of(self, limit: int | None) -> int:
+        """Return the effective limit: the default for None, never above the maximum.
 
-        Raises `InvalidRequest` (invalid_limit) where it is zero or negative.
+        Raises `InvalidRequest` (invalid_limit) if it is zero or negative.
         """
         ...
 
     def check_ready(self) -> None:
-        """Raise `Unavailable` where publishing would be refused now: stopping, or no room."""
+        """Raise `Unavailable` if a publish would be refused now: stopping, or no room."""
         ...

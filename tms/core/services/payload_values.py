@@ -12,25 +12,25 @@ from tms.core.values.topic_schemas import TopicSchemas
 
 
 @dataclass(frozen=True, slots=True)
-class GivenValue:
-    """A message to be published, with JSON that says its payload."""
+class ValueToEncode:
+    """A message to publish, whose payload is given as JSON."""
 
     value: bytes | None
-    """JSON; None: it is a tombstone."""
+    """JSON; None if it is a tombstone."""
     key: bytes | None = None
     key_value: bytes | None = None
-    """JSON that says the key, where keys have schemas."""
+    """The key as JSON, if keys have schemas."""
     headers: Mapping[str, bytes] = field(default_factory=lambda: NO_HEADERS)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldValue:
+class DecodedValue:
     """A decoded message."""
 
     value: bytes | None = None
-    """JSON; None of a tombstone and of what cannot be decoded."""
+    """JSON; None for a tombstone or a payload that cannot be decoded."""
     key_value: bytes | None = None
-    """JSON of the key, where keys have schemas."""
+    """The key as JSON, if keys have schemas."""
     schema_id: int | None = None
     error: str | None = None
     """Why it cannot be decoded."""
@@ -39,14 +39,14 @@ class ToldValue:
 class PayloadValues(Protocol):
     """Payloads and keys, by the schemas of the registry.
 
-    Each method raises `SchemasUnavailable` if the registry does not answer. `caller` is told of
-    schemas that it may read alone.
+    Each method raises `SchemasUnavailable` if the registry does not answer. `caller` learns only of
+    schemas that it may read.
     """
 
     async def check(
         self, topic: TopicSchemas, bodies: Sequence[bytes], *, caller: Caller = ANYBODY
     ) -> None:
-        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them.
+        """Raise `PayloadRefused` unless all bodies pass the topic's `schema_check`.
 
         Raises `NotPermitted` if the caller may neither read nor write the subject.
         """
@@ -55,24 +55,24 @@ class PayloadValues(Protocol):
     async def encoded(
         self,
         topic: TopicSchemas,
-        values: Mapping[int, GivenValue],
+        values: Mapping[int, ValueToEncode],
         *,
         caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
-        """Return the bodies of messages that say values, each with whether it is framed.
+        """Return the bodies of messages given as values, each with whether it is framed.
 
         They are encoded by the latest schemas of the subjects. Raises `PayloadRefused`, which names
         a value by its number, and `NotPermitted`.
         """
         ...
 
-    async def told(
+    async def decoded(
         self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
-    ) -> list[ToldValue]:
-        """Return what messages say."""
+    ) -> list[DecodedValue]:
+        """Return the values of messages."""
         ...
 
 
 def no_registry() -> str:
-    """Return why payloads cannot be looked into where there is no registry."""
+    """Return why payloads cannot be decoded without a registry."""
     return f"this server has no schema registry: {install_command('registry')}"

@@ -1,4 +1,4 @@
-"""Messages as values: what a payload and a key say by their schemas."""
+"""Messages as values: what payloads and keys mean by their schemas."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -14,7 +14,7 @@ from tms.core.values.topic import TopicId
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema as a program has it, registered or not."""
+    """A schema in a program, registered or not."""
 
     text: str
     schema_type: str = AVRO
@@ -25,7 +25,7 @@ class SchemaText:
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A value that JSON says: Avro's JSON encoding, Protobuf's JSON mapping, or just JSON."""
+    """A value as JSON: Avro's JSON encoding, Protobuf's JSON mapping, or plain JSON."""
 
     text: bytes
 
@@ -36,9 +36,9 @@ GivenSchema = str | SchemaText | SchemaVersion | type[Any]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message with values instead of bytes, to be published or as a consumer gets it.
+    """A message with values instead of bytes, to be published or consumed.
 
-    Of one that is to be published only value, key, headers and is_tombstone count.
+    In a publish only value, key, headers and is_tombstone count.
     """
 
     value: Any = None
@@ -56,10 +56,10 @@ class Record:
     key_schema_id: int | None = None
     """None if the key is bytes."""
     error: str | None = None
-    """Why there is no value, or no key that has a schema."""
+    """Why there is no value, or no key although keys have schemas."""
 
     def __repr__(self) -> str:
-        """Return what there is of it; the id in hexadecimal digits."""
+        """Return the fields that are set; the id in hexadecimal digits."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         told = {"value": repr(self.value)}
         told |= {name: repr(value) for name, value in given.items() if value}
@@ -73,10 +73,10 @@ class Encoding:
     """How values are encoded."""
 
     schema: GivenSchema | None = None
-    """That of the values; without one they are bytes."""
+    """The schema of the values; without one they are bytes."""
     key_schema: GivenSchema | None = None
     register: bool = True
-    """Whether a schema that is not registered yet is; otherwise that is an error."""
+    """Whether to register a schema that is not registered; otherwise it is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,13 @@ class Decoding:
     """How messages are decoded."""
 
     schema: GivenSchema | int | None = None
-    """The reader's schema, by which Avro's values are given whatever wrote them; by default the
-    writer's. A text, "latest" of the topic's subject, or an id."""
+    """The schema of the values returned, whatever schema wrote them; for Avro, by default the
+    writer's. A text, "latest" of the topic's subject, or an id.
+    """
     keys: bool | None = None
     """Whether keys have schemas; by default if the topic has a key_subject."""
     as_json: bool = False
-    """Whether values are given as bytes of JSON (`JsonText` has which)."""
+    """Whether values are returned as bytes of JSON (`JsonText` says which)."""
     damaged: Literal["raise", "give"] = "raise"
     """Whether a message that cannot be decoded is an error, or a record with an `error`."""
 
@@ -100,28 +101,28 @@ class RecordDecoder(Protocol):
     async def records(
         self, messages: Iterable[Message]
     ) -> tuple[list[Record], PayloadUndecodable | None]:
-        """Return records up to the first message that cannot be decoded, and why that cannot."""
+        """Return the records before the first message that cannot be decoded, and its error."""
         ...
 
 
 class TopicRecords(Protocol):
     """Encodes and decodes the values of a client's topics (`tms.serdes.records`)."""
 
-    def values_of(self, given: Any) -> list[Any]:
-        """Return the values that a caller gives: of a list or another iterable each, else one."""
+    def values_of(self, values: Any) -> list[Any]:
+        """Return a caller's values: the items of a list or other iterable, else the one value."""
         ...
 
     def forget(self) -> None:
-        """Look anew at what is known of topics, and at what is registered."""
+        """Discard what is cached about topics and registered schemas."""
         ...
 
     async def bodies(self, topic_id: TopicId, values: Sequence[Any], how: Encoding) -> list[bytes]:
-        """Return the bodies of messages that say values.
+        """Return the bodies of values.
 
         Raises `PayloadRefused`, `SchemaRefused`, `TopicNotFound`.
         """
         ...
 
     async def decoder(self, topic_id: TopicId, how: Decoding) -> RecordDecoder:
-        """Return what decodes messages of a topic. Raises as `bodies`."""
+        """Return a decoder of a topic's messages. Raises as `bodies`."""
         ...

@@ -1,7 +1,7 @@
-"""The schema registry, as a program uses it. The interface that a server offers by REST.
+"""The schema registry, as a program uses it; servers offer this interface over REST.
 
-Subjects and versions mean what they mean in Confluent's registry (`docs/registry.md`). A registry
-inherits `AsyncSchemas`: a schema that is sent comes to it as one value.
+Subjects and versions mean what they mean in Confluent's registry (`docs/registry.md`). An
+implementation inherits `AsyncSchemas` and gets a submitted schema as one value.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from tms.core.values.schema_types import AVRO
 LATEST = "latest"
 ALL_SUBJECTS = ":*:"
 NUMBER_MAX = 2**31 - 1
-"""The greatest id, and the greatest number of a version; the least is 1."""
+"""The greatest id, and the greatest version number; the least is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A reference of a schema: a name that means a version of a subject."""
+    """A reference of a schema: a name that stands for a version of a subject."""
 
     name: str
     subject: str
@@ -31,20 +31,20 @@ class SchemaReference:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedSchema:
-    """A schema as it is sent to the registry: to register, to look up, or to compare."""
+    """A schema sent to the registry: to register, to look up, or to compare."""
 
     text: str
     kind: str = AVRO
     references: tuple[SchemaReference, ...] = ()
     normalize: bool = False
     metadata: SchemaMetadata | None = None
-    """None: nothing is said of it."""
+    """None if the request does not give any."""
     rule_set: SchemaRuleSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """A schema as a version of a subject."""
+    """A schema that is a version of a subject."""
 
     subject: str
     version: int
@@ -55,7 +55,7 @@ class SchemaVersion:
     references: tuple[SchemaReference, ...] = ()
     guid: str = ""
     is_deleted: bool = False
-    """Whether it was deleted softly."""
+    """Whether it was soft-deleted."""
     metadata: SchemaMetadata | None = None
     rule_set: SchemaRuleSet | None = None
 
@@ -65,27 +65,28 @@ class RegistryStatus:
     """A server's role in the registry, and how far it has read."""
 
     mode: str
-    """`active`: each server writes; `master`: one that is elected."""
+    """`active`: each server writes; `master`: one elected server writes."""
     sequence: int
-    """The sequence of the last record that was read."""
+    """The sequence of the last record read."""
     versions: int
     subjects: int
     role: str = ""
-    """`master` or `follower`, where one is elected."""
+    """`master` or `follower`, if one is elected."""
     master: str | None = None
-    """The URL of the master's registry; None if nobody is known, or each writes."""
+    """The URL of the master's registry; None if it is unknown, or if each server writes."""
     epoch: int = 0
-    """The newest master's; 0 if there was none."""
+    """That of the newest master; 0 if there was none."""
 
 
 class AsyncSchemas(Protocol):
-    """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
+    """Schemas under subjects. Each method may also raise `SchemaRefused` and `Unavailable`.
 
-    `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
+    `detail` of `SchemaRefused` has Confluent's `error_code`, such as 40401 if the subject does not
+    exist.
     """
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
-        """Return the subjects that begin with a prefix, with `deleted` also soft-deleted ones."""
+        """Return the subjects with a prefix; with `deleted`, soft-deleted ones too."""
         ...
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
@@ -95,16 +96,16 @@ class AsyncSchemas(Protocol):
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form.
+        """Return a version of a subject; its text as stored, or in another form.
 
-        Forms are `resolved` of Avro and `serialized` of Protobuf.
+        The forms are `resolved` for Avro and `serialized` for Protobuf.
         """
         ...
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
-        """Return the schema of an id; its text as it is kept, or in another form.
+        """Return the schema of an id; its text as stored, or in another form.
 
-        For another context than the default one, give a subject of it.
+        For a context other than the default, give a subject in it.
         """
         ...
 
@@ -119,9 +120,9 @@ class AsyncSchemas(Protocol):
         metadata: SchemaMetadata | None = None,
         rule_set: SchemaRuleSet | None = None,
     ) -> SchemaVersion:
-        """Register a schema; one that is a version already is returned as that.
+        """Register a schema; return the existing version if there is one.
 
-        Doing it twice is the same as once. What is not said of metadata and rules, it has of the
+        Doing it twice is the same as once. Metadata and rules that are not given are those of the
         version before.
         """
         references = tuple(references)
@@ -129,7 +130,7 @@ class AsyncSchemas(Protocol):
         return await self._submit(subject, submitted)
 
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
-        """Do what `register` says."""
+        """Implement `register`."""
         ...
 
     async def find(
@@ -146,7 +147,7 @@ class AsyncSchemas(Protocol):
         return await self._look_up(subject, submitted)
 
     async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
-        """Do what `find` says."""
+        """Implement `find`."""
         ...
 
     async def why_unfit(
@@ -158,24 +159,24 @@ class AsyncSchemas(Protocol):
         *,
         version: int | str | None = None,
     ) -> list[str]:
-        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        """Return why a schema does not fit a version, or all relevant ones; empty if it does."""
         submitted = SubmittedSchema(schema, schema_type, tuple(references))
         return await self._compare(subject, submitted, version)
 
     async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
-        """Do what `why_unfit` says."""
+        """Implement `why_unfit`."""
         ...
 
     async def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
     ) -> list[int]:
-        """Delete a version or all of them; return their numbers. Softly, and then for good."""
+        """Delete a version or all of them; return their numbers. Soft first, then permanent."""
         ...
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or for the default context."""
+        """Return the level in effect for a subject, or for the default context."""
         ...
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
@@ -183,7 +184,7 @@ class AsyncSchemas(Protocol):
         ...
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or for the default context."""
+        """Return the mode in effect for a subject, or for the default context."""
         ...
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
@@ -191,5 +192,5 @@ class AsyncSchemas(Protocol):
         ...
 
     async def status(self) -> RegistryStatus:
-        """Return what the server is that is asked, and how far it has read."""
+        """Return the role of the server that answers, and how far it has read."""
         ...

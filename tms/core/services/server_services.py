@@ -18,7 +18,7 @@ from tms.core.values.subscriptions import Subscriptions
 
 
 class StoreServices(Protocol):
-    """The services that each store has, be it a shard."""
+    """The services of a store or of one of its shards."""
 
     @property
     def messaging(self) -> Messaging:
@@ -47,7 +47,7 @@ class StoreServices(Protocol):
 
 
 class Services(StoreServices, Protocol):
-    """All that a client stands on."""
+    """The services that a client uses."""
 
     @property
     def namespaces(self) -> AsyncNamespaces:
@@ -60,12 +60,12 @@ class Services(StoreServices, Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, refuse what comes after, and give up what is held."""
+        """Finish what was accepted, refuse everything after, and release all resources."""
         ...
 
 
 class ServerServices(Services, Protocol):
-    """The same in the process, as REST needs it."""
+    """The services in the process, as REST needs them."""
 
     @property
     def messaging(self) -> MessagingService:
@@ -73,49 +73,49 @@ class ServerServices(Services, Protocol):
         ...
 
     def in_shard(self, shard: int) -> "ServerServices":
-        """Return the services of one shard alone, those that a server has once included.
+        """Return the services of one shard only, including those that a server has once.
 
-        A store that is not sharded is the shard 0. Raises `InvalidRequest` (invalid_query).
+        A store that is not sharded is shard 0. Raises `InvalidRequest` (invalid_query).
         """
         ...
 
     async def refresh_lags(self) -> None:
-        """Look how far readers are behind; a bounded time."""
+        """Update how far readers are behind, in bounded time."""
         ...
 
     def lags(self) -> Sequence[ReaderLag]:
-        """Return how far readers are behind, as they were last looked at."""
+        """Return how far readers were behind at the last update."""
         ...
 
     async def room(self) -> Room | None:
-        """Look how much of its disk the store takes; None if it is not in a folder."""
+        """Return how much of its disk the store uses; None if it is not in a folder."""
         ...
 
     async def refresh_metrics(self) -> None:
-        """See to it that metrics that have to be looked for are up to date; a bounded time."""
+        """Update the metrics that must be collected first, in bounded time."""
         ...
 
     def warnings(self) -> list[str]:
-        """Return what should be done something about soon, in words; always in the same time."""
+        """Return in words what needs attention soon, in bounded time."""
         ...
 
     def findings(self) -> Sequence[Finding]:
-        """Return which shards are away or take no writes now; always in the same time."""
+        """Return findings about shards that are away or refuse writes, in bounded time."""
         ...
 
     def present(self) -> "tuple[ServerServices, Sequence[int]]":
-        """Return the services whose lists and sums leave out the shards that are away, and these.
+        """Return services whose lists and sums leave out shards that are away, and those shards.
 
-        No others are away: a shard that goes meanwhile raises `NoLeader`.
+        A shard that loses its leader afterwards raises `NoLeader`.
         """
         ...
 
     @property
     def inspection(self) -> PartwiseInspection | None:
-        """A look into the tables; None where there is none."""
+        """Inspects tables; None if that is not possible."""
         ...
 
     @property
     def cleanup(self) -> Cleanup | None:
-        """Cleanup; None where the server has none."""
+        """Cleanup; None if the server has none."""
         ...

@@ -1,4 +1,4 @@
-"""How a server does, for those who look after it: figures, and whatever is wrong."""
+"""The status of a server, for operators: figures and findings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tms.core.values.lags import ReaderLag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The traffic of the server each second, about the mean of the last minute.
+    """The server's traffic per second, about the mean of the last minute.
 
     None until the server has served for some seconds.
     """
@@ -23,13 +23,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """The disk that the store is on."""
+    """The disk of the store."""
 
     store_bytes: int
     free_bytes: int
     disk_bytes: int
     full_in_s: float | None
-    """After how many seconds it is full, if the store grows on so; None: not within a year."""
+    """After how many seconds it is full if the store keeps growing so; None if not within a year.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +40,9 @@ class ServerStatus:
     time_ms: int
     """The server's time, ms since 1970."""
     findings: Sequence[Finding]
-    """The urgent first."""
+    """The urgent findings first."""
     messages_in_s: float | None
-    """Each second, as `Rates` has them; also those that follow."""
+    """Per second, as in `Rates`, like the fields after it."""
     bytes_in_s: float | None
     messages_out_s: float | None
     bytes_out_s: float | None
@@ -49,17 +50,17 @@ class ServerStatus:
     in_progress: int
     """How many transactions are in progress."""
     oldest_transaction: int | None
-    """The id of the one that has been in progress longest."""
+    """The id of the oldest transaction in progress."""
     oldest_age_ms: int | None
     oldest_client: str | None
     store_bytes: int | None
-    """As `Disk` has it, and those that follow; None for a store that is not in a folder."""
+    """As in `Disk`, like the fields after it; None for a store that is not in a folder."""
     free_bytes: int | None
     disk_bytes: int | None
     full_in_s: float | None
     readers: Sequence[ReaderLag]
     """A page of the subscriptions and groups, in the order of their topics and names."""
     next_reader: int | None
-    """The number of readers to pass over for the next page; None: there is none."""
+    """The number of readers to skip for the next page; None if there is none."""
     missing_shards: Sequence[int] = ()
     """The shards whose transactions are omitted, because no server leads them now."""

@@ -1,11 +1,11 @@
-"""The interface of the transaction manager: what a service offers and a client is built on.
+"""The interface of the transaction manager, which a service implements and a client uses.
 
-`tms.transactions.service` fulfils it in the process, `tms.client.remote.remote_transactions` over
-REST. The rules are Tephra's, with an owner and a sequence besides: a transaction may carry the name
-of the producer or job that owns it and the number of its work. A sequence is committed once:
-starting it again is a `TransactionDuplicate`, which is how a producer that lost an answer can
-repeat safely. An owner whose runs number their work from the start names each of them by an origin:
-then the old sequence of another run is an `OwnerElsewhere`, not a work that seems done.
+`tms.transactions.service` implements it in the process, `tms.client.remote.remote_transactions`
+over REST. The rules are Tephra's, extended by an owner and a sequence: a transaction may carry the
+name of the producer or job that owns it and the number of its work. A sequence is committed once:
+starting it again raises `TransactionDuplicate`, so a producer that lost an answer can safely repeat
+its work. If each run of an owner numbers its work from the start, an origin names the run: then the
+old sequence of another run raises `OwnerElsewhere` instead of looking done.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,26 +23,26 @@ from tms.core.values.transaction import Transaction, TransactionType
 
 
 class TransactionStatus(StrEnum):
-    """Where a transaction stands."""
+    """The status of a transaction."""
 
     IN_PROGRESS = "in_progress"
     COMMITTING = "committing"
-    """Asked whether it can commit, with changes, and told yes. Still in progress."""
+    """It announced its changes and may commit. Still in progress."""
     COMMITTED = "committed"
     ABORTED = "aborted"
     INVALID = "invalid"
-    """Timed out or invalidated: what it wrote is there, and no reader is to see it."""
+    """Timed out or invalidated: its writes exist, and no reader may see them."""
 
 
 class IfOpen(StrEnum):
-    """The rule for an older transaction of the same owner that is still open."""
+    """The action on an older transaction of the same owner that is still open."""
 
     REFUSE = "refuse"
     """The new one is refused."""
     FENCE = "fence"
     """The older one is invalidated."""
     JOIN = "join"
-    """There is no new one: the older one is returned, if its sequence is the same."""
+    """The older one is returned if its sequence is the same; no new one starts."""
 
 
 class StartRequest(NamedTuple):
@@ -50,24 +50,24 @@ class StartRequest(NamedTuple):
 
     type: TransactionType = TransactionType.SHORT
     timeout_s: int | None = None
-    """After how many seconds a short one becomes invalid; None is the server's default."""
+    """After how many seconds a short one becomes invalid; None for the server's default."""
     client: str = ""
     """A name of the client, for operators."""
     owner: str | None = None
     sequence: int | None = None
     """The number of this work among its owner's, ascending, 0 to 2**53 - 1; needs an owner."""
     origin: str | None = None
-    """Which run of the owner does the work; needs an owner. Only the same may repeat a sequence."""
+    """Identifies the owner's run; needs an owner. Only the same origin may repeat a sequence."""
     if_open: IfOpen = IfOpen.REFUSE
     namespace: str = "default"
-    """Where the transaction belongs: a store with several shards has it beside this namespace."""
+    """The home of the transaction: a store with several shards keeps it with this namespace."""
     topic: str | None = None
-    """If the store has its topics in shards by their names: a topic that it will use."""
+    """A topic that it will use, if the store's topics are in shards by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionInfo:
-    """A transaction as those see it who look after the server. Times in ms since 1970."""
+    """A transaction as operators see it. Times in ms since 1970."""
 
     transaction_id: int
     status: TransactionStatus
@@ -76,25 +76,28 @@ class TransactionInfo:
     """The id, then the pointers of its checkpoints."""
     started_ms: int
     expires_ms: int | None
-    """When it becomes invalid by itself; None once it is not in progress."""
+    """When it times out; None once it is not in progress."""
     age_ms: int = 0
-    """How long ago it began, by the clock of the server that has it."""
+    """Its age, by the clock of its server."""
     ends_in_ms: int | None = None
-    """After how long it becomes invalid by itself, by the same clock; None as `expires_ms`, and of
-    a server that does not tell it."""
+    """After how long it times out, by the same clock; None as in `expires_ms`, or if the server
+    does not report it.
+    """
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
     principal: str | None = None
-    """Whose it is, if that was known at its start. Of one that has committed or aborted, neither
-    this is told nor its client, owner and sequence."""
+    """Its principal, if known at its start. For a committed or aborted one this is unknown, as are
+    its client, owner and sequence.
+    """
     topics: Sequence[str] = ()
-    """Where it has published and not rolled back, as `namespace:topic`; as far as is known: a
-    server that was restarted has forgotten."""
+    """The topics with publications not rolled back, as `namespace:topic`; a restarted server has
+    forgotten them.
+    """
 
 
 def standing(info: TransactionInfo) -> str:
-    """Return for people who has a transaction, for how long, and when it ends by itself."""
+    """Return for people its client, its age, and when it times out."""
     who = f"transaction {info.transaction_id}"
     if info.client:
         who += f" of client {info.client}"
@@ -105,7 +108,7 @@ def standing(info: TransactionInfo) -> str:
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
-    """Raise `InvalidRequest` (invalid_owner) unless they can name a work."""
+    """Raise `InvalidRequest` (invalid_owner) unless these can identify a work."""
     are_named = all(name is None or 1 <= len(name) <= NAME_CHARS_MAX for name in (owner, origin))
     is_numbered = sequence is None or 0 <= sequence <= JSON_INTEGER_MAX
     is_owned = owner is not None or (sequence is None and origin is None)
@@ -121,46 +124,45 @@ def check_transaction_id(transaction_id: int) -> int:
 
 
 class AsyncTransactions(Protocol):
-    """Starts and ends transactions. Each method may raise `Unavailable` and `InternalError` too.
+    """Starts and ends transactions. Each method may also raise `Unavailable` and `InternalError`.
 
-    What changes something is durable when it returns. Methods that take the id of a transaction
-    raise `TransactionNotInProgress` where it has ended, whose detail has its `status`, and
-    `TransactionUnknown` where it never was, or ended too long ago.
+    Changes are durable on return. Methods that take the id of a transaction raise
+    `TransactionNotInProgress` if it has ended, with its `status` in the detail, and
+    `TransactionUnknown` if it never existed or ended too long ago.
 
     A transaction belongs to the principal of the `caller` that started it. Methods that take the id
-    of one raise `NotPermitted` (transaction_of_another) if the caller is another principal, and may
-    not end any. A caller without a principal is not checked (`tms.core.values.caller`).
+    of one raise `NotPermitted` (transaction_of_another) if the caller is another principal that may
+    not end any transaction. A caller without a principal is not checked (`tms.core.values.caller`).
     """
 
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction.
 
-        Raises `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`
-        where that was by another origin, `OwnerBusy`,
-        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`, `NotPermitted`
-        (transaction_of_another) if the owner is another principal's, `RateExceeded`
-        (principal_rate_exceeded), `TooLarge` (too_many_owners).
+        Raises `TransactionDuplicate` if the sequence is already committed, `OwnerElsewhere` if
+        another origin committed it, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner),
+        `TooManyTransactions`, `NotPermitted` (transaction_of_another) if the owner is another
+        principal's, `RateExceeded` (principal_rate_exceeded), `TooLarge` (too_many_owners).
         """
         ...
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
-        """Return the snapshot of a transaction in progress, as `start` or `checkpoint` did."""
+        """Return the snapshot of a transaction in progress, as from `start` or `checkpoint`."""
         ...
 
     async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
-        """Return where a transaction stands, also one that ended of late.
+        """Return the state of a transaction, even of one that ended recently.
 
-        This is how a client that lost the answer to a commit learns of it. How one has ended that
-        committed or aborted, everybody is told. Raises `TransactionUnknown`, `NotPermitted` only.
+        A client that lost the answer to a commit uses it. Everybody may see how a transaction
+        committed or aborted. Raises `TransactionUnknown`, `NotPermitted` only.
         """
         ...
 
     async def can_commit(
         self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
     ) -> None:
-        """Announce what it changed, before it is made persistent.
+        """Announce the changes of a transaction before they are persisted.
 
-        Raises `TransactionConflict` where another that committed meanwhile changed one of the same
+        Raises `TransactionConflict` if another that committed in the meantime changed one of the
         keys, and `TooLarge` (too_many_changes).
         """
         ...
@@ -172,29 +174,29 @@ class AsyncTransactions(Protocol):
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Make it visible as a whole, and with it do what is requested besides.
+        """Make all its writes visible at once, and do the rest of the request.
 
-        What was stored and is not named there stays unreachable. Raises `TransactionConflict`,
-        `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
-        `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
-        still in progress, and should be aborted.
+        Stored messages that the request does not name stay unreachable. Raises
+        `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
+        `SubscriptionNotFound`, `TopicNotFound`, `PublicationRefused`, `TooLarge`
+        (too_many_topics_at_once); then it is still in progress, and should be aborted.
         """
         ...
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
-        """End it; all that it wrote has been undone. Return what it is now.
+        """End it after all its writes were undone, and return its status.
 
-        That is ABORTED, or INVALID where not all it published was rolled back, or it is long:
-        readers skip what it left.
+        The status is ABORTED, or INVALID if not all it published was rolled back or if it is long;
+        readers skip what remains.
         """
         ...
 
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
-        """End it where what it wrote could not be undone, or nobody is there who could."""
+        """End it although its writes could not be undone, or nobody can undo them."""
         ...
 
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
-        """Return it with a new write pointer: what was written before can be told from what comes.
+        """Return it with a new write pointer, which separates later writes from earlier ones.
 
         Raises `TooLarge` (too_many_checkpoints).
         """
@@ -213,25 +215,25 @@ class AsyncTransactions(Protocol):
         ...
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
-        """Take write pointers off the invalid list; return how many were on it.
+        """Remove write pointers from the invalid list; return how many were on it.
 
-        Only once nothing written under them is left: it would become visible.
+        Only after everything written under them is gone, because it would become visible.
         """
         ...
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
-        """Take those off the invalid list that started before a time; return how many.
+        """Remove those that started before a time from the invalid list; return how many.
 
-        Raises `InvalidTruncateTime` where one that started before is in progress.
+        Raises `InvalidTruncateTime` if one that started earlier is in progress.
         """
         ...
 
     async def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
-        """Return the owners that are remembered, at most `limit`, oldest commit first.
+        """Return at most `limit` remembered owners, the oldest commit first.
 
-        More than `OWNERS_LISTED_MAX` are never listed. With a `principal`, those that are its own.
+        At most `OWNERS_LISTED_MAX` are listed. With a `principal`, only its own.
         """
         ...
 
@@ -244,37 +246,37 @@ class AsyncTransactions(Protocol):
         ...
 
     async def snapshot(self) -> bytes:
-        """Return the whole state, as `docs/formats.md` describes it; Tephra reads it as its own."""
+        """Return the whole state, as `docs/formats.md` describes it; Tephra can read it."""
         ...
 
 
 class Publications(Protocol):
-    """The calls of the manager to messaging in the same process, from the event loop's thread."""
+    """Calls of the manager to messaging in the same process, from the event loop's thread."""
 
     def are_left(self, write_pointers: Iterable[int]) -> bool:
-        """Whether there is anything under the pointers that was not rolled back."""
+        """Whether anything under the pointers was not rolled back."""
         ...
 
     def are_half_rolled_back(self, write_pointers: Iterable[int]) -> bool:
-        """Whether a rollback under one of the pointers has begun, and not come to its end."""
+        """Whether a rollback under one of the pointers has started but not finished."""
         ...
 
     def topics(self, write_pointers: Iterable[int]) -> Sequence[str]:
-        """Return the topics that have something under the pointers, as `namespace:topic`."""
+        """Return the topics with entries under the pointers, as `namespace:topic`."""
         ...
 
     def wake(self, write_pointers: Iterable[int]) -> None:
-        """Wake the readers of those topics: the transaction has ended."""
+        """Wake the readers of these topics: the transaction has ended."""
         ...
 
     def wake_all(self) -> None:
-        """Wake all readers: one has ended of which nobody knows where it published."""
+        """Wake all readers: a transaction ended, and its topics are unknown."""
         ...
 
     def forget(self, write_pointers: Iterable[int]) -> None:
-        """Forget what is under the pointers."""
+        """Forget the publications under the pointers."""
         ...
 
     def forget_all_but(self, is_kept: Callable[[int], bool]) -> None:
-        """Forget what is under all pointers of which `is_kept` is not true."""
+        """Forget the publications under all pointers for which `is_kept` is false."""
         ...

@@ -1,1 +1,1 @@
-"""Text: how values are formatted and parsed. Any other room may use it."""
+"""Formats and parses values as text. Any package may use it."""

@@ -1,12 +1,12 @@
-"""Passwords in URLs, and tokens, which are for whoever connects, not for logs, errors and screens.
+"""Removes passwords in URLs and tokens from texts in logs, errors and on screens.
 
 zk://user:secret@a:2181,user:secret@b:2181/tms  becomes  zk://a:2181,b:2181/tms
 tms_ID_SECRET                                   becomes  tms_ID_***
 
-1. Whatever the text, the work grows with its length and no faster: strangers choose these texts.
-2. Rather too much is left out than too little: a password may have characters in it that should
-   have been written as %2F, and may look like the start of a URL.
-3. A text that is cut is cut by `shortened`: a URL that is cut before its @ would show its password.
+1. The time is linear in the length of any text, because strangers choose these texts.
+2. It removes too much rather than too little: a password may contain characters that should have
+   been written as %2F, and may look like the start of a URL.
+3. Only `shortened` may cut a text: a URL that is cut before its @ would show its password.
 """
 
 import re
@@ -20,13 +20,13 @@ _TOKENS_START = "tms_"
 _TOKEN = re.compile(rf"({_TOKENS_START}[a-z0-9]{{12}}_)[A-Za-z0-9_-]{{20,}}", re.ASCII)
 _BEHIND_HOST = ("/", "?", "#")
 _SECRETS_MAX = 100
-"""In a word with more @ than these, all up to the last one is left out."""
+"""In a word with more @ than this, everything up to the last one is removed."""
 
 
 def without_credentials(text: str, instead: str = "") -> str:
-    """Return a text with `instead` of the user and password of each URL in it, and no token.
+    """Return a text with `instead` of the user and password in each URL, and without tokens.
 
-    If there are some in what is percent-encoded, the text is decoded.
+    If a percent-encoded part has some, the text is decoded.
     """
     shown = _without_plain_ones(text, instead)
     if "%" not in shown:
@@ -45,9 +45,10 @@ def _without_plain_ones(text: str, instead: str) -> str:
 
 
 def shortened(text: str, chars_max: int) -> str:
-    """Return the first characters of a text, without credentials, whole or cut.
+    """Return the start of a text, without credentials.
 
-    A text that is cut loses all from its last URL on, because the cut may be within a password.
+    A text that is cut loses everything from its last URL on, because the cut may be within a
+    password.
     """
     shown = without_credentials(text)
     if len(shown) <= chars_max:
@@ -58,7 +59,7 @@ def shortened(text: str, chars_max: int) -> str:
 
 
 def fit_to_be_shown(detail: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the detail of an error without credentials, in what it holds too."""
+    """Return the detail of an error without credentials, nested values included."""
     return {name: _shown(value) for name, value in detail.items()}
 
 
@@ -93,17 +94,17 @@ def _cleaned(word: str, instead: str) -> str:
 
 
 def _is_cut_by_its_password(part: str) -> bool:
-    """Whether what stands between :// and the first @ is a user and a part of the password."""
+    """Whether the text between :// and the first @ is a user and a part of a password."""
     return _START not in part and ":" in part and _ends_host(part)
 
 
 def _secret_from(part: str, *, is_first: bool, is_behind_secret: bool) -> int | None:
-    """Return where the secret begins that ends with a part, before an @; None if there is none."""
+    """Return where the secret before an @ begins; None if there is none."""
     if is_first and (_START in part or not _ends_host(part)):
         return 0
     start = part.rfind(_START)
     if start >= 0 and is_behind_secret and "," not in part[:start]:
-        return 0  # no host is followed by another URL: it is still the password
+        return 0  # A host is not followed by another URL, so this is still the password.
     at = max(start + len(_START) if start >= 0 else 0, part.rfind(",") + 1)
     if _ends_host(part[at:]):
         return None

@@ -1,9 +1,7 @@
-"""How long something lasts, as people give it: seconds, or with units, `30s`, `12h`, `7d`.
+"""Parses and formats durations as people write them: seconds, or with units: `30s`, `12h`, `7d`.
 
-And as they are told it, in its largest unit.
-
-Pure. Not by a library: pydantic reads ISO 8601 (`PT12H`), which nobody types, and is not there in a
-client; the readers of `12h` that there are take much more, and some of it wrongly (`1m`, a month).
+Pure. No library fits: pydantic reads ISO 8601 (`PT12H`), which nobody types, and is not installed
+with a client; existing parsers of `12h` accept much more, some of it wrongly (`1m`, a month).
 """
 
 import re
@@ -21,22 +19,22 @@ _WITH_UNITS = re.compile(
 )
 
 
-def seconds_of(given: Duration) -> float:
-    """Return the seconds, an int where they are whole. Raises `ValueError` with advice.
+def seconds_of(duration: Duration) -> float:
+    """Return the seconds, an int if they are whole. Raises `ValueError` with advice.
 
-    A number is returned as it is, and so is not checked for a sign.
+    A number is returned as it is, without a check of its sign.
     """
-    if isinstance(given, int | float):
-        return given
-    if isinstance(given, timedelta):
-        return _whole(given.total_seconds())
-    text = given.strip()
+    if isinstance(duration, int | float):
+        return duration
+    if isinstance(duration, timedelta):
+        return _whole(duration.total_seconds())
+    text = duration.strip()
     if _SECONDS.fullmatch(text):
         return _whole(float(text))
     parts = _WITH_UNITS.fullmatch(text)
     if not text or parts is None:
         raise ValueError(
-            f"{given!r} is not a valid duration: give seconds, or units from weeks down to "
+            f"{duration!r} is not a valid duration: give seconds, or units from weeks down to "
             "milliseconds, "
             "such as 30s, 15m, 12h, 1h30m, 7d, 2w, 500ms"
         )
@@ -44,11 +42,11 @@ def seconds_of(given: Duration) -> float:
     return _whole(sum(float(amount) * unit_s for amount, unit_s in amounts if amount))
 
 
-def whole_seconds_of(given: Duration) -> int:
-    """Return the same where it must be whole. Raises `ValueError` where it is not."""
-    seconds = seconds_of(given)
+def whole_seconds_of(duration: Duration) -> int:
+    """Return the seconds, which must be whole. Raises `ValueError` if they are not."""
+    seconds = seconds_of(duration)
     if isinstance(seconds, float) and not seconds.is_integer():
-        raise ValueError(f"{given!r} is not a whole number of seconds")
+        raise ValueError(f"{duration!r} is not a whole number of seconds")
     return int(seconds)
 
 

@@ -1,4 +1,4 @@
-"""Which hosts are this machine, as far as their names say, and which addresses are one caller's."""
+"""Which host names mean this machine, and which addresses belong to one caller."""
 
 import ipaddress
 
@@ -19,13 +19,13 @@ def is_loopback(host: str) -> bool:
 
 
 def networks_of(text: str) -> list[Network]:
-    """Return the networks of addresses and networks with commas between. Raises `ValueError`."""
+    """Return the networks in a list of addresses and networks. Raises `ValueError`."""
     given = [each.strip() for each in text.split(",")]
     return [ipaddress.ip_network(each, strict=False) for each in given if each]
 
 
 def network_of(address: str) -> str:
-    """Return what an address counts by: of IPv6, the network that one customer has (/64)."""
+    """Return what an address is counted by: for IPv6, a customer's network (/64)."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,6 +1,6 @@
-"""The kinds of metadata store that are servers of their own, and how URLs of all kinds are written.
+"""The kinds of metadata store that are separate servers, and the URLs of all kinds.
 
-A new kind is its package, with a `MetadataServer`, a row here, and one of `tms.metadata.opening`.
+A new kind needs a package with a `MetadataServer`, a row here, and one in `tms.metadata.opening`.
 """
 
 import re
@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServerKind:
-    """A kind of metadata store that is a server of its own."""
+    """A kind of metadata store that is a separate server."""
 
     scheme: str
     base: str
-    """The name for people of the path below which everything is kept."""
+    """The name, for people, of the path that contains all its values."""
     port: int
-    """The usual port."""
+    """The default port."""
     needs: str
-    """The package that it needs, for people who have not installed it."""
+    """The package that it needs, for people who lack it."""
     extra: str
     """The extra that installs it."""
 
     @property
     def written(self) -> str:
-        """How a URL is written, for people."""
+        """The form of a URL, for people."""
         return f"{self.scheme}://HOST:PORT/{self.base}"
 
 
@@ -32,7 +32,7 @@ ETCD = ServerKind("etcd", "PREFIX", 2379, "etcd needs aetcd", "etcd")
 SERVERS = {kind.scheme: kind for kind in (ZOOKEEPER, ETCD)}
 SERVERS_WRITTEN = " or ".join(kind.written for kind in SERVERS.values())
 KEPT_WRITTEN = f"leveldb:DIR, {SERVERS_WRITTEN}"
-"""How URLs of stores that outlast the process are written, for people."""
+"""The forms of URLs of stores that outlast the process, for people."""
 METADATA_URL = re.compile(rf"|leveldb:.+|(memory|{'|'.join(SERVERS)})://.*")
 
 

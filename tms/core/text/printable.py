@@ -1,7 +1,7 @@
-"""Makes texts printable: whatever cannot be seen is shown as its code.
+"""Makes texts printable: every invisible character is shown as its code.
 
-So no text that comes from elsewhere can steer a terminal (ESC, C1, BEL, BS, CR), turn the direction
-of what is beside it, or look like another one by letters that are blank.
+So no foreign text can control a terminal (ESC, C1, BEL, BS, CR), reverse the direction of the text
+around it, or look like another one because of blank letters.
 """
 
 import re
@@ -11,19 +11,19 @@ _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that Python prints, though nothing is to be seen of them."""
+"""Letters and marks that Python prints, although they are invisible."""
 _DOUBTFUL = re.compile(r"[^\x20-\x7e]")
 _PLANE = 0x10000
 
 
-def printable(text: str, *, kept: str = "") -> str:
-    r"""Return a text in which everything can be seen, but for the characters of `kept`.
+def printable(text: str, *, allowed: str = "") -> str:
+    r"""Return a text in which every character is visible, except those of `allowed`.
 
-    A code is as JSON has it (`\u001b`, `\n`), so JSON stays JSON and means the same.
+    Codes are JSON's (`\u001b`, `\n`), so JSON stays JSON and means the same.
     """
     if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
         return text
-    return _DOUBTFUL.sub(lambda found: found[0] if found[0] in kept else _shown(found[0]), text)
+    return _DOUBTFUL.sub(lambda match: match[0] if match[0] in allowed else _shown(match[0]), text)
 
 
 def _shown(char: str) -> str:

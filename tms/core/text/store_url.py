@@ -1,6 +1,6 @@
-"""The kinds of store, and how their URLs are written. `tms.server.stores` opens them.
+"""The kinds of store, and the form of their URLs. `tms.server.stores` opens them.
 
-A new kind is its package, a row here, and a row of `tms.server.stores.WAYS`.
+A new kind needs a package, a row here, and a row in `tms.server.stores.WAYS`.
 """
 
 import re
@@ -10,16 +10,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """The properties of all stores of one kind."""
+    """The properties shared by all stores of one kind."""
 
     scheme: str
     written: str
-    """How a URL is written, for people."""
+    """The form of its URLs, for people."""
     pattern: re.Pattern[str]
     is_shared: bool = False
-    """Whether several processes may have it open; else it is one process's."""
+    """Whether several processes may open it at once."""
     is_folder: bool = False
-    """Whether it is a folder of this machine."""
+    """Whether it is a folder on this machine."""
     is_kept: bool = True
     """Whether it outlasts the process."""
 
@@ -38,24 +38,24 @@ KINDS = {kind.scheme: kind for kind in (LEVELDB, MEMORY, HBASE)}
 
 
 def kind_of(url: str) -> StoreKind | None:
-    """Return the kind of the store at `url`, None if it is not the URL of a store."""
+    """Return the kind of the store at `url`, None if it is not a store's URL."""
     kind = KINDS.get(url.partition(":")[0])
     return kind if kind is not None and kind.pattern.fullmatch(url) else None
 
 
 def has_scheme(url: str, kind: StoreKind) -> bool:
-    """Whether a URL begins as those of `kind` do, complete or not."""
+    """Whether a URL, complete or not, begins like those of `kind`."""
     return url.startswith(kind.prefix)
 
 
 def is_in_process(url: str) -> bool:
-    """Whether a URL begins as those of stores that are one process's, complete or not."""
+    """Whether a URL, complete or not, begins like those of stores for one process."""
     kind = KINDS.get(url.partition(":")[0])
     return kind is not None and not kind.is_shared
 
 
 def folder_of(url: str) -> Path | None:
-    """Return the folder that a store is in, None if it is in none."""
+    """Return the folder of a store, None if it is not in one."""
     kind = kind_of(url)
     return Path(url.removeprefix(kind.prefix)) if kind is not None and kind.is_folder else None
 
@@ -66,11 +66,11 @@ def url_of_shard(url: str, shard: int) -> str:
     return f"{before}.{shard}{query}{options}"
 
 
-def written(*, kept: bool = False, shared: bool | None = None) -> str:
-    """Return how URLs are written, for people; of `kept` ones, and of `shared` ones or not."""
+def written(*, durable: bool = False, shared: bool | None = None) -> str:
+    """Return the forms of URLs, for people; only of durable or of `shared` kinds if given."""
     names = [
         kind.written
         for kind in KINDS.values()
-        if (kind.is_kept or not kept) and shared in (None, kind.is_shared)
+        if (kind.is_kept or not durable) and shared in (None, kind.is_shared)
     ]
     return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

@@ -1,1 +1,1 @@
-"""The values of the service, and the rules that belong to them. Nothing here waits or writes."""
+"""The values of the service and their rules. Nothing here waits or writes."""

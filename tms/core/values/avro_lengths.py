@@ -1,11 +1,11 @@
-"""Avro's lengths and counts: doubled (zig-zag), seven bits a byte, the low ones first."""
+"""Avro's lengths and counts: zig-zag, seven bits a byte, the low ones first."""
 
 from tms.core.values.varints import MORE_FOLLOWS, read_varint, varint
 
 _ZIGZAG_MAX = (1 << 64) - 1
 
 LENGTHS = tuple(varint(length << 1) for length in range(4096))
-"""The encodings of the lengths that most payloads have."""
+"""The encodings of the lengths of most payloads."""
 
 
 def avro_length(length: int) -> bytes:
@@ -16,8 +16,8 @@ def avro_length(length: int) -> bytes:
 def read_length(data: bytes, at: int) -> tuple[int, int]:
     """Return the length at `at` and where it ends.
 
-    Raises `IndexError` if `data` ends before, `ValueError` if it is not a length. A number of over
-    ten bytes is refused at once: to read on would take time by the square of its bytes.
+    Raises `IndexError` if `data` ends before, `ValueError` if it is not a length. A number of more
+    than ten bytes is refused at once, because reading on would take quadratic time.
     """
     byte = data[at]
     if byte < MORE_FOLLOWS and not byte & 1:  # most of them

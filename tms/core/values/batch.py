@@ -1,11 +1,11 @@
-"""Puts and deletes that a store carries out together."""
+"""Puts and deletes that a store performs together."""
 
 from collections.abc import Iterable
 from typing import Protocol
 
 
 class Batch(Protocol):
-    """Puts and deletes to be written together, in the order they were added. Not thread-safe."""
+    """Puts and deletes to write together, in the order of their addition. Not thread-safe."""
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Add a put."""
@@ -18,20 +18,20 @@ class Batch(Protocol):
         prefix: bytes = b"",
         start: bytes = b"",
     ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`.
+        """Add a put for each key, after `prefix`, and value, after `start`.
 
-        As `put` for many, at less cost.
+        Like `put`, but cheaper for many.
         """
         ...
 
     def delete(self, table: str, key: bytes) -> None:
-        """Add a delete; deleting what is not there is no error."""
+        """Add a delete; deleting a missing key is not an error."""
         ...
 
     def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
-        """Add a delete for each key: `delete` for many, at less cost."""
+        """Add a delete for each key; cheaper than `delete` for many."""
         ...
 
     def require_atomic(self) -> None:
-        """Let no crash leave a part of the batch. Costs more on a store that is not atomic."""
+        """Require that no crash leaves part of the batch; costs more if the store is not atomic."""
         ...

@@ -1,7 +1,7 @@
-"""The interface of cleanup, for those who look after a server.
+"""The interface of cleanup for operators.
 
-The package `cleanup` fulfils it. It deletes rows that no reader could see any more; in compact
-topics, and those with a bound, it deletes more.
+The package `cleanup` implements it. It deletes rows that no reader can see any more; in compact
+topics, and in topics with a bound, it deletes more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,38 +11,38 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneBound:
-    """How far the invalid transactions of one table's range have been cleaned up."""
+    """How far the invalid transactions in a range of a table have been cleaned up."""
 
     table: str
     start: str
     """The keys of the range, in hexadecimal digits; empty for the first."""
     stop: str
     write_pointer: int
-    """Nothing that is invalid is left up to here."""
+    """No invalid entry is left up to here."""
     transaction_ms: int
-    """The time that the bound stands for: of the oldest transaction that may matter yet."""
+    """The time of the bound: that of the oldest transaction that may still matter."""
     recorded_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidState:
-    """The reasons why transactions stay on the invalid list."""
+    """Why transactions stay on the invalid list."""
 
     count: int
     """Write pointers on it."""
     oldest: int | None = None
-    """The least of them."""
+    """The smallest of them."""
     not_inverted: int = 0
-    """How many are above the bound: what they wrote may not be inverted yet."""
+    """How many are above the bound: their writes may not be inverted yet."""
     held_by: int | None = None
-    """The oldest transaction in progress, where the bound cannot pass it; None where none does."""
+    """The oldest transaction in progress, if it keeps the bound from moving; None if none does."""
     waits_until_ms: int | None = None
-    """When the oldest is old enough to go, where it is inverted; None where it is not."""
+    """When the oldest is old enough to be removed, if its writes are inverted; None if not."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupPass:
-    """A pass that was finished."""
+    """A finished pass."""
 
     started_ms: int
     """In milliseconds since 1970."""
@@ -59,12 +59,12 @@ class CleanupState:
     passes: int
     failed_passes: int
     last_started_ms: int | None
-    """When the last pass began that was finished; None before the first."""
+    """When the last finished pass began; None before the first."""
     last_seconds: float | None
     last_rows: int | None
     """How many rows it deleted or inverted."""
     last_failure: str | None
-    """Why the pass after that could not be finished; None where it could."""
+    """Why the pass after that could not finish; None if it could."""
     scanned_rows: int
     dropped_rows: int
     dropped_bytes: int
@@ -73,31 +73,32 @@ class CleanupState:
     """Rows, by why they were deleted."""
     bounds: Sequence[PruneBound] = ()
     invalid: InvalidState | None = None
-    """None where transactions are managed elsewhere."""
+    """None if transactions are managed elsewhere."""
     clock_step_s: int = 0
-    """By how much the clock is ahead, in doubt, so that things wait; 0 if it is not in doubt."""
+    """How far the clock is ahead, in doubt, so that deletions wait; 0 unless a step is in doubt."""
     last_passes: Sequence[CleanupPass] = ()
-    """The last ones of this process that were finished, the newest first: 20 at most."""
+    """The last finished passes of this process, the newest first: 20 at most."""
 
 
 class WrittenSoFar(NamedTuple):
-    """How far a topic's generation was written, at one moment."""
+    """How far a topic's generation was written at one moment."""
 
     end: bytes
-    """The key above all durable entries: what has a greater one may turn out not to be there."""
+    """The key above all durable entries; entries with a greater key may turn out not to exist."""
     stored_ms: Mapping[int, int]
     """By write pointer, when its first message was stored, in ms since 1970. It has the pointers
-    under which this process has stored, and whose transactions have not committed or aborted by a
-    durable write."""
+    under which this process has stored and whose transactions have not durably committed or
+    aborted.
+    """
 
 
 class Cleanup(Protocol):
     """Cleanup of one server, in its event loop."""
 
     async def run_pass(self, timeout_s: float) -> bool:
-        """Have a pass begin now; return whether it ended within `timeout_s` seconds."""
+        """Start a pass now; return whether it ended within `timeout_s` seconds."""
         ...
 
     async def state(self) -> CleanupState:
-        """Return how it stands. Raises `StoreUnavailable`."""
+        """Return the state of cleanup. Raises `StoreUnavailable`."""
         ...

@@ -1,8 +1,8 @@
-"""Dead letters: messages that a group gave up, as messages of another topic.
+"""Dead letters: messages that a group gave up, as messages in another topic.
 
-A dead letter has the key, the payload and the headers of its message, and headers of its own that
-say where the message came from and why it failed. Headers of these names that the message had
-before, as a dead letter of another group, are replaced.
+A dead letter has the key, payload and headers of its message, and its own headers, which say where
+the message came from and why it failed. They replace headers of the same names, which a message has
+that was a dead letter of another group.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,9 @@ from tms.core.values.message import Message, parse_id
 from tms.core.values.topic import TopicId
 
 SUFFIX: Final = "--dead"
-"""A topic of dead letters is called like its topic, with this behind it, if nothing else is said.
-The name puts it in the shard of its topic."""
+"""The default topic of dead letters is named after its topic, with this suffix, so both are in one
+shard.
+"""
 _PREFIX: Final = "tms-dead-"
 
 
@@ -37,7 +38,7 @@ class Disposition(StrEnum):
 
     @classmethod
     def of_stored(cls, number: int) -> "Disposition":
-        """Return the disposition that is stored as a number. Raises `IndexError`."""
+        """Return the disposition with a stored number. Raises `IndexError`."""
         return _STORED[number]
 
 
@@ -46,7 +47,7 @@ _STORED: Final = (Disposition.ATTEMPTS, Disposition.REJECTED, Disposition.UNACKN
 
 @dataclass(frozen=True, slots=True)
 class LetterOrigin:
-    """Where a dead letter came from, and why it failed: the headers of its own."""
+    """The origin of a dead letter and why it failed: its own headers."""
 
     topic: str
     group: str
@@ -57,12 +58,12 @@ class LetterOrigin:
     reason: str
     """The reason that its member gave; empty if it gave none."""
     member: str
-    """The member that had it last; empty if that is not known."""
+    """The last member that held it; empty if unknown."""
     at_ms: int
     """When its last attempt failed, ms since 1970."""
 
     def headers(self) -> dict[str, bytes]:
-        """Return the headers that say it."""
+        """Return the headers."""
         values = {
             "topic": self.topic,
             "group": self.group,
@@ -77,7 +78,7 @@ class LetterOrigin:
 
 
 def origin_of(headers: Mapping[str, bytes]) -> LetterOrigin | None:
-    """Return what the headers of a message say; None if it is not a dead letter."""
+    """Return the origin in a message's headers; None if it is not a dead letter."""
     try:
         told = {
             name.removeprefix(_PREFIX): value.decode()
@@ -105,11 +106,11 @@ class DeadLetter(NamedTuple):
     """Its own id, in the topic of dead letters."""
     origin: LetterOrigin
     message: Message
-    """The message as it was, with the id that it had in its topic."""
+    """The original message, with the id that it had in its topic."""
 
 
 def dead_letter_of(letter: Message) -> DeadLetter | None:
-    """Return the dead letter that a message is; None if it is none."""
+    """Return a message as a dead letter; None if it is not one."""
     origin = origin_of(letter.headers)
     if origin is None:
         return None
@@ -122,7 +123,7 @@ def dead_letter(message: Message, origin: LetterOrigin) -> Message:
 
 
 def without_origin(letter: Message) -> Message:
-    """Return the message that a dead letter was."""
+    """Return the original message of a dead letter."""
     return letter._replace(headers=_own_headers(letter))
 
 
@@ -131,10 +132,10 @@ def _own_headers(message: Message) -> Mapping[str, bytes]:
 
 
 def default_topic(topic_id: TopicId) -> TopicId:
-    """Return the topic of dead letters of a topic.
+    """Return the default topic of a topic's dead letters.
 
-    Raises `InvalidRequest` if it needs a name that is given: the topic has dead letters itself, or
-    too long a name.
+    Raises `InvalidRequest` if the caller must name one: the topic holds dead letters itself, or its
+    name is too long.
     """
     if topic_id.name.endswith(SUFFIX):
         raise InvalidRequest(

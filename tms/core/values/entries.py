@@ -1,8 +1,8 @@
-"""A run of a topic's entries, as the Message table or the cache gives it to the reader.
+"""A run of a topic's entries, from the Message table or the cache, for the reader.
 
 An entry is a plain message, a transactional one, or a reference to payloads stored under a write
 pointer. A run keeps the items encoded (`tms.core.values.message`); a reference has an item with an
-empty payload, which gives it a place and an id, and which no reader hands out.
+empty payload for its place and id, which no reader returns.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tms.core.values.message import KEY_BYTES, MessageBlock, framed_between
 
 PLAIN = 0
-"""The pointer of an entry that belongs to no transaction. Write pointers are positive."""
+"""The pointer of an entry without a transaction. Write pointers are positive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,18 @@ class Entries:
     count: int
     items: bytes | bytearray
     offsets: Sequence[int] | None = None
-    """Where each item starts, then the end. None where all entries are plain: nobody cuts those."""
+    """Where each item starts, then the end. None if all entries are plain, because those are never
+    cut.
+    """
     pointers: Sequence[int] | None = None
-    """Each entry's write pointer, negative where rolled back, PLAIN where none. None: all plain."""
+    """Each entry's write pointer, negative if rolled back, PLAIN if plain. None if all are plain.
+    """
     references: AbstractSet[int] = frozenset()
     """The indexes of the entries that are references."""
     framed: Sequence[int] = ()
-    """The indexes of the entries that have key or headers, ascending."""
+    """The indexes of the entries with a key or headers, ascending."""
     bounds: tuple[int, int] | None = None
-    """No write pointer is below the first or above the second; the first is negative where any is.
-    None where that is not known."""
+    """All write pointers are between these; the first is negative if any is. None if not known."""
 
     def key(self, index: int) -> bytes:
         """Return the row key's last ten bytes, timestamp and sequence id, of the entry `index`."""

@@ -7,12 +7,12 @@
     fields := if flag 1: length, key
               if flag 2: count, (length, name UTF-8, length, value)*, 0x00
 
-Lengths and counts are Avro's, and a frame's fields are encoded as Avro encodes bytes and a map of
-them, so that they are not encoded anew between a request and the store (`docs/formats.md`). A flag
-that is not known is damage. A message without key and headers has no frame, so it costs no byte.
+Lengths and counts are Avro's, and a frame's fields are encoded as Avro's bytes and map of bytes, so
+they are not encoded again between a request and the store (`docs/formats.md`). An unknown flag is
+damage. A message without key and headers has no frame, so it costs no byte.
 
-The bytes of a body do not say that it begins with a frame. Its type does (`FramedBody`), so that
-a list of bodies can be copied, cut and joined.
+A body's bytes do not say that it begins with a frame; its type does (`FramedBody`), so a list of
+bodies can be copied, cut and joined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,13 +40,13 @@ def framed_of(bodies: Sequence[bytes]) -> Sequence[int]:
     """Return the indexes of the bodies that begin with a frame, ascending."""
     if len(bodies) == 1:
         return (0,) if type(bodies[0]) is FramedBody else ()
-    if FramedBody not in set(map(type, bodies)):  # the quickest way to see that there is none
+    if FramedBody not in set(map(type, bodies)):  # the quickest way to see that there are none
         return ()
     return [index for index, body in enumerate(bodies) if type(body) is FramedBody]
 
 
 class Frame(NamedTuple):
-    """The key and the headers of a frame."""
+    """The key and headers of a frame."""
 
     key: bytes | None
     headers: Mapping[str, bytes]
@@ -70,19 +70,19 @@ def encode_fields(key: bytes | None, headers: Mapping[str, bytes]) -> bytes:
 
 
 def frame_start(flags: int, fields_bytes: int) -> bytes:
-    """Return what stands before the fields of a frame."""
+    """Return the bytes before the fields of a frame."""
     return avro_length(1 + fields_bytes) + bytes((flags,))
 
 
 def flags_of(*, has_key: bool, has_headers: bool, has_payload: bool) -> int:
-    """Return the flags of a frame; 0: it needs none."""
+    """Return the flags of a frame; 0 if it is not needed."""
     return KEY_FLAG * has_key + HEADERS_FLAG * has_headers + NO_PAYLOAD_FLAG * (not has_payload)
 
 
 def encode_body(
     payload: bytes | None, key: bytes | None = None, headers: Mapping[str, bytes] = NO_HEADERS
 ) -> tuple[bytes, bool]:
-    """Return a message's body, and whether it begins with a frame. No payload is None."""
+    """Return a message's body, and whether it begins with a frame. A missing payload is None."""
     flags = flags_of(
         has_key=key is not None, has_headers=bool(headers), has_payload=payload is not None
     )

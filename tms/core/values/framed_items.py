@@ -19,7 +19,7 @@ from tms.core.values.frame import (
 from tms.core.values.varints import MORE_FOLLOWS
 
 _ABSENT, _PRESENT = b"\x00", b"\x02"
-"""The branches of a union of null and bytes; the first is a map's end too."""
+"""The branches of a union of null and bytes; the first also ends a map."""
 _SHOWN_BYTES = 20
 
 
@@ -37,7 +37,7 @@ def framed_item(body: bytes) -> bytes:
 def framed_item_parts(items: bytes, at: int) -> tuple[int, int, int, int]:
     """Return the flags of the message at `at`, where its fields end, and its payload's two ends.
 
-    The fields begin behind `at`. Raises `StoreCorrupt`.
+    The fields begin after `at`. Raises `StoreCorrupt`.
     """
     flags, end = 0, at + 1
     try:
@@ -66,7 +66,7 @@ def framed_item_parts(items: bytes, at: int) -> tuple[int, int, int, int]:
 
 
 def read_framed_item(items: bytes, at: int) -> tuple[Frame, int]:
-    """Return what the message at `at` says, and where its payload and so it ends."""
+    """Return the fields of the message at `at`, and where its payload and so it ends."""
     flags, fields_end, payload, end = framed_item_parts(items, at)
     key, headers = read_fields(flags, items[at + 1 : fields_end])
     return Frame(key, headers, not flags & NO_PAYLOAD_FLAG, payload), end

@@ -1,8 +1,8 @@
-"""The settings of a group: each is declared once, here.
+"""The settings of a group, each declared once.
 
-From `GroupSettings` follow the checks of a server, the bodies of REST and their descriptions in
+`GroupSettings` determines the checks of a server, the bodies of REST and their descriptions in
 OpenAPI, the client's arguments, the options of `tms group`, and the table of docs/groups.md.
-`GroupOptions` repeats the names and types of those that can change, for type checkers.
+`GroupOptions` repeats the names and types of the settings that can change, for type checkers.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ OPEN_MAX: Final = 100_000
 
 
 class Order(StrEnum):
-    """The order in which a group gives its messages."""
+    """The order in which a group delivers its messages."""
 
     NONE = "none"
-    """By id, to whoever asks."""
+    """By id, to any member."""
     KEY = "key"
     """The messages of one key one after another."""
 

@@ -1,12 +1,12 @@
 """Groups: subscriptions of kind `shared`, whose messages many members take and settle.
 
 For a group each committed message is unread, open or settled. A take leases open messages to a
-member, under a number: a delivery. One durable edit settles a message. A message whose lease ends,
-or that fails, is given again later, so without transactions each is given at least once. If acks
-go with a commit (`CommitRequest.acks`), they hold if and only if it commits.
+member, under a number: a delivery. One durable edit settles a message. A message that fails, or
+whose lease ends, is delivered again later, so without transactions delivery is at least once. Acks
+in a commit (`CommitRequest.acks`) take effect if and only if it commits.
 
-With the order `key`, at most one member has messages of a key, and none is acknowledged before an
-earlier one of its key is settled. A message without a key is a key of its own.
+With the order `key`, at most one member has messages of a key, and none is acknowledged before the
+earlier ones of its key are settled. A message without a key counts as a key of its own.
 """
 
 import re
@@ -26,9 +26,9 @@ MEMBER_CHARS_MAX: Final = 128
 REASON_BYTES_MAX: Final = 200
 TAKE_MESSAGES_MAX: Final = 1_000
 REDRIVEN_MAX: Final = 1_000
-"""The most dead letters that one request names or deals with."""
+"""The most dead letters that one request may name."""
 SETTLED_IDS_MAX: Final = 10_000
-"""The most messages that one settle names."""
+"""The most messages that one settle may name."""
 _MEMBER = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MEMBER_CHARS_MAX}}}", re.ASCII)
 
 
@@ -46,53 +46,54 @@ def check_delay(delay_s: float | None) -> None:
 
 
 def kept_of(reason: str) -> str:
-    """Return as much of the reason of a nack as is kept; half a surrogate pair is escaped."""
+    """Return the part of a nack's reason that is stored; half a surrogate pair is escaped."""
     kept = reason[:REASON_BYTES_MAX].encode(errors="backslashreplace")[:REASON_BYTES_MAX]
     return kept.decode(errors="ignore")
 
 
 class LimitedBy(StrEnum):
-    """The reason why a take got less than it asked for."""
+    """Why a take returned less than it requested."""
 
     TRANSACTION = "transaction"
-    """The next message is behind one whose transaction is in progress."""
+    """The next message comes after one whose transaction is in progress."""
     OPEN_MAX = "open_max"
-    """As many messages are open as the group may have."""
+    """The group has its maximum of open messages."""
     MEMBER_MAX = "member_max"
-    """The member has as many as a member may."""
+    """The member has its maximum of messages."""
     KEYS = "keys"
-    """Messages are there, but others of their keys are leased or wait."""
+    """The remaining messages have keys of which others are leased or wait."""
     RETRY = "retry"
-    """Messages are there that failed, and wait for their next attempt."""
+    """The remaining messages failed, and wait for their next attempt."""
     PAUSED = "paused"
     DEAD_LETTER = "dead_letter"
-    """Messages are there whose dead letters cannot be written now."""
+    """The remaining messages have dead letters that cannot be written now."""
     SERVER = "server"
-    """As many messages are open as the server may have."""
+    """The server has its maximum of open messages."""
 
 
 class Refusal(StrEnum):
-    """The reason why a message was not settled."""
+    """Why a message was not settled."""
 
     SETTLED = "settled"
     """It is settled already."""
     LEASE_LOST = "lease_lost"
-    """Another delivery has it, it was not read into the group, or the delivery is not this
-    member's, or from before a seek."""
+    """Another delivery has it, the group has not read it, or the delivery is another member's or
+    from before a seek.
+    """
     EARLIER_OPEN = "earlier_open"
-    """By key: an earlier message of its key is not settled."""
+    """In key order: an earlier message of its key is not settled."""
     NO_DEAD_LETTER = "no_dead_letter"
-    """The group has no topic of dead letters; the member still has the message."""
+    """The group has no topic of dead letters; the member keeps the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A moment of a group."""
+    """The state of a group at one moment."""
 
     through: bytes | None
-    """All committed messages up to this id have been read into the group; None: none yet."""
+    """All committed messages up to this id have been read into the group; None before the first."""
     unread: int
-    """How many follow, counted up to 10,000, or 8 MiB of them."""
+    """How many messages follow, counted up to 10,000, or 8 MiB of them."""
     open: int
     leased: int
     waiting: int
@@ -102,11 +103,11 @@ class GroupState:
     """The age in seconds of the oldest open message."""
     members: int
     dying: int
-    """How many are about to become dead letters."""
+    """How many will become dead letters."""
     limited_by: LimitedBy | None
-    """The reason why a take would get nothing now."""
+    """Why a take would return nothing now."""
     stopped_at: int | None
-    """The write pointer of the transaction in progress that is in the way."""
+    """The write pointer of the transaction in progress at which it stops."""
 
     def __repr__(self) -> str:
         """Return the fields, ids in hexadecimal digits."""
@@ -122,7 +123,7 @@ class Group:
     version: int
     """The microseconds since 1970 when it was created, and one more for each change of settings."""
     after: bytes | None
-    """The id behind which it began."""
+    """The id after which it began."""
     settings: GroupSettings
     state: GroupState
 
@@ -137,7 +138,7 @@ class Acks:
 
     delivery: int
     ids: Sequence[bytes] | None = None
-    """None: all that the delivery still has."""
+    """None for all that the delivery still has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +148,16 @@ class Nacks:
     delivery: int
     ids: Sequence[bytes] | None = None
     delay_s: float | None = None
-    """The seconds before the next attempt; None: the back-off of the group's settings."""
+    """The seconds before the next attempt; None for the back-off of the group's settings."""
     reason: str = ""
-    """At most `REASON_BYTES_MAX` bytes of it are kept."""
+    """At most `REASON_BYTES_MAX` bytes of it are stored."""
     dead: bool = False
     """Whether it was the last attempt: the messages become dead letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """Messages of one delivery that its member gives back; no attempt is counted."""
+    """Messages of one delivery that its member returns; no attempt is counted."""
 
     delivery: int
     ids: Sequence[bytes] | None = None
@@ -170,11 +171,11 @@ class Settle:
     nacks: Sequence[Nacks] = ()
     releases: Sequence[Releases] = ()
     extend: Sequence[int] | None = None
-    """The deliveries whose leases go on; empty: all that the member has; None: none."""
+    """The deliveries whose leases are extended; empty for all of the member's; None for none."""
     lease_s: int | None = None
-    """The seconds for which `extend` extends from now; None: the group's setting."""
+    """The seconds from now that `extend` gives; None for the group's setting."""
     leave: bool = False
-    """Whether all that the member still has is released."""
+    """Whether to release all that the member still has."""
 
 
 NO_SETTLE: Final = Settle()
@@ -186,19 +187,19 @@ class RefusedMessage:
 
     delivery: int
     id: bytes | None
-    """None: the delivery as a whole is not known."""
+    """None if the whole delivery is unknown."""
     reason: Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome of a settle, durable."""
+    """The durable outcome of a settle."""
 
     settled: int
     """How many messages were acknowledged."""
     refused: Sequence[RefusedMessage] = ()
     lease_s: float | None = None
-    """The seconds for which `extend` extended, at least; None if it did not."""
+    """The least number of seconds that `extend` gave; None if it extended nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +210,18 @@ class Take:
     messages: int = 1
     """How many at most."""
     bytes_max: int | None = None
-    """No more once this many bytes of payload are reached, at least one; None: the server's."""
+    """Stop once this many bytes of payload are reached, after at least one message; None for the
+    server's default.
+    """
     lease_s: int | None = None
-    """None: the group's setting."""
+    """None for the group's setting."""
     sequence: int | None = None
-    """The member's number of this take: a repeat with the same gets the same delivery again, as
-    far as it still holds. None: it cannot be repeated."""
+    """The member's number for this take: a repeat with the same number gets the same delivery, as
+    far as it still holds. None if it cannot be repeated.
+    """
     anew: bool = False
-    """Whether the member begins anew: what its name held before is released, uncounted."""
+    """Whether the member starts again: what it held before is released without counting an attempt.
+    """
     settle: Settle = NO_SETTLE
     """Settled first, durably."""
 
@@ -226,27 +231,27 @@ class Taken:
     """The answer to a take."""
 
     delivery: int | None = None
-    """None where there is nothing."""
+    """None if there are no messages."""
     lease_s: float = 0
     blocks: Sequence[MessageBlock] = ()
-    """The messages, in the order of their ids."""
+    """The messages, ordered by id."""
     attempts: Sequence[int] = ()
-    """The number of the attempt for each message, from 1; empty: all are 1."""
+    """The attempt number of each message, from 1; empty if all are 1."""
     limited_by: LimitedBy | None = None
-    """None if the take got all that it asked for, or the topic has no more."""
+    """None if the take got all that it requested, or the topic has no more."""
     stopped_at: int | None = None
     """With `TRANSACTION`: its write pointer."""
     settled: Settled = field(default_factory=lambda: Settled(0))
 
     def with_settled(self, settled: Settled) -> "Taken":
-        """Return it with the outcome of the settle that was done first."""
+        """Return the answer with the outcome of the settle that was done first."""
         given = (self.delivery, self.lease_s, self.blocks, self.attempts)
         return Taken(*given, self.limited_by, self.stopped_at, settled)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member that holds messages, or that was seen of late."""
+    """A member that holds messages, or was seen recently."""
 
     name: str
     principal: str | None
@@ -265,13 +270,13 @@ class OpenMessage:
     """How many attempts have failed."""
     state: Literal["available", "leased", "waiting", "blocked", "dying"]
     member: str | None
-    """Who has it, if it is leased."""
+    """The member that has it, if it is leased."""
     until_ms: int | None
-    """When its lease ends, or when it is given again; ms since 1970."""
+    """When its lease ends, or when it is delivered again; ms since 1970."""
     last_member: str | None = None
-    """The member that had it last; None if that is not known."""
+    """The last member that held it; None if unknown."""
     reason: str | None = None
-    """Why it failed last, as its member said; kept for the newest 1,000 failed messages."""
+    """Why it failed last, as its member said; stored for the newest 1,000 failed messages."""
 
     def __repr__(self) -> str:
         """Return the fields, ids in hexadecimal digits."""
@@ -280,11 +285,11 @@ class OpenMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Dead letters of a group that are not dealt with."""
+    """Unresolved dead letters of a group."""
 
     letters: Sequence[DeadLetter]
     next: bytes | None
-    """The id behind which to go on; None at the end."""
+    """The id after which to continue; None at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +297,9 @@ class Redriven:
     """The outcome of a redrive."""
 
     redriven: int
-    """How many messages are given again, or were published anew."""
+    """How many messages are delivered or published again."""
     expired: Sequence[bytes]
-    """The dead letters whose messages are not in the topic any more; they can be published anew."""
+    """The dead letters whose messages are no longer in the topic; they can be published again."""
 
 
 class SeekTo(StrEnum):
@@ -305,7 +310,7 @@ class SeekTo(StrEnum):
 
 
 Position = bytes | int | SeekTo
-"""A place in a topic: behind a message id of 20 bytes, at a time in ms since 1970, or an end."""
+"""A place in a topic: after a message id of 20 bytes, at a time in ms since 1970, or an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +328,7 @@ class Groups(Protocol):
     """Groups. Each method may raise `TopicNotFound`, `Unavailable`, `InternalError`.
 
     Those that name a group may raise `SubscriptionNotFound`, and `SubscriptionIsSingle` (409
-    subscription_is_single) where the name is that of a position.
+    subscription_is_single) if the name is that of a position.
     """
 
     async def create_group(
@@ -333,7 +338,7 @@ class Groups(Protocol):
         settings: GroupSettings = DEFAULTS,
         after: Position = SeekTo.START,
     ) -> Group:
-        """Create a group. If there is one of that order, return it as it is.
+        """Create a group, or return the existing one if it has the same order.
 
         Raises `SubscriptionExists` for another order, `InvalidRequest` (invalid_subscription_name,
         invalid_group), `TooLarge` (too_many_subscriptions), and `TransactionsElsewhere`.
@@ -357,8 +362,8 @@ class Groups(Protocol):
     ) -> Group:
         """Change some of the `SETTABLE`; durable when it returns.
 
-        Raises `InvalidRequest` (invalid_group), and `SubscriptionMoved` where the group has
-        another version than the one that is expected.
+        Raises `InvalidRequest` (invalid_group), and `SubscriptionMoved` if the group's version is
+        not the expected one.
         """
         ...
 
@@ -394,15 +399,15 @@ class Groups(Protocol):
     async def open_messages(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> Sequence[OpenMessage]:
-        """Return open messages behind the id `after`, ascending."""
+        """Return open messages after the id `after`, ascending."""
         ...
 
     async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
-        """Drop all that is open, and read on from `to`; acks from before are refused."""
+        """Drop all open messages, and continue from `to`; earlier acks are refused."""
         ...
 
     async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Settle open messages, whoever has them; return how many were open. Durable.
+        """Settle open messages, even leased ones; return how many were open. Durable.
 
         Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
         """
@@ -427,9 +432,9 @@ class Groups(Protocol):
     async def dead_letters(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> DeadLetters:
-        """Return dead letters of the group that are not dealt with, behind the id `after`.
+        """Return unresolved dead letters of the group after the id `after`.
 
-        Fewer than `limit` may be followed by more: `next` says so.
+        More may follow even if fewer than `limit` are returned: `next` says so.
         """
         ...
 
@@ -442,12 +447,12 @@ class Groups(Protocol):
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
-        """Give the messages of dead letters again, to this group alone, from the first attempt.
+        """Deliver the messages of dead letters again, to this group only, from the first attempt.
 
-        Of those with `ids`, or the oldest `limit`. With `publish` they are published to the topic
-        anew, for all its readers. Durable when it returns.
+        The dead letters are those with `ids`, or the oldest `limit`. With `publish` the messages
+        are published to the topic again, for all its readers. Durable when it returns.
         """
         ...
 
     async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Deal with dead letters by doing nothing; return how many there were."""
+        """Resolve dead letters without doing anything; return how many there were."""

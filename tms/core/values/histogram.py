@@ -1,7 +1,7 @@
-"""Counts of values by size, kept in plain numbers.
+"""Counts of values by size, in plain integers.
 
-For hot paths that one thread counts in: there is nothing to lock, so that counting takes well under
-a microsecond. Whoever serves metrics turns it into their form when they are asked for.
+For hot paths of a single thread: there is nothing to lock, so an observation takes well under a
+microsecond. The metrics endpoint converts it to its own form on request.
 """
 
 from bisect import bisect_left
@@ -10,12 +10,12 @@ from itertools import accumulate
 
 
 class Histogram:
-    """How many values were at most as large as each bound, and their sum."""
+    """How many values were at most each bound, and their sum."""
 
     __slots__ = ("_bounds", "_counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Count by `bounds`, ascending; one more bucket takes what is above the last."""
+        """Count by `bounds`, ascending; one more bucket takes larger values."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.total = 0.0
@@ -27,6 +27,6 @@ class Histogram:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return each bound, as text, with how many values are at most that: Prometheus's form."""
+        """Return each bound, as text, with the number of values up to it: Prometheus's form."""
         bounds = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))

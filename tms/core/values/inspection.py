@@ -1,8 +1,8 @@
-"""The interface of a look into tables, for those who look after a server.
+"""The interface for operators to look into tables.
 
-The package `cleanup` fulfils it, for a server's tables and for those that no server has. All is
-read in parts of bounded size, so that many rows can be looked through without holding them: each
-part says from where the next one goes on. Nothing is changed.
+The package `cleanup` implements it, for the tables of a running server and for others. Everything
+is read in parts of bounded size, so tables can be inspected without holding them in memory: each
+part says where the next one starts. Nothing is changed.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ from tms.core.values.cleanup import InvalidState, PruneBound
 from tms.core.values.topic import TopicId
 
 Facts = dict[str, Any]
-"""Fit for JSON: times in milliseconds since 1970, keys in hexadecimal, payloads in base64, write
-pointers as text."""
+"""Ready for JSON: times in milliseconds since 1970, keys in hexadecimal, payloads in base64, write
+pointers as text.
+"""
 
 TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound", "group")
-"""The tables, by the names that people give them."""
+"""The tables, by their names for people."""
 CHECKED = ("transaction", "message", "payload", "subscription", "group", "cache")
 """The checks: of tables, and of the cache against the Message table."""
 ROWS_MAX = 10_000
@@ -39,24 +40,24 @@ class Size:
 
     rows: int
     bytes: int
-    """The bytes of keys and values, as they were written."""
+    """The bytes of keys and values, as written."""
     disk_bytes: int
-    """About what the whole table takes on disk."""
+    """About how much disk the whole table takes."""
     next: str | None = None
     """As in `Rows`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problems:
-    """The problems of a part, one line each; none are expected."""
+    """The problems in a part, one line each; none are expected."""
 
     problems: Sequence[str]
     rows: int
-    """How many rows were looked at, topics in the case of the cache."""
+    """How many rows were checked; for the cache, topics."""
     sealed: int = 0
-    """How many of them are sealed: a server sent them when another led."""
+    """How many of them are sealed: a server sent them while another led."""
     without_payloads: int = 0
-    """How many of them are references that nothing is stored for: no messages were published."""
+    """How many of them are references without stored messages, so nothing was published."""
     next: str | None = None
     """As in `Rows`."""
 
@@ -67,13 +68,13 @@ class Bounds:
 
     bounds: Sequence[PruneBound]
     invalid: InvalidState | None
-    """The reasons why transactions stay listed; None if another system manages them."""
+    """Why transactions stay listed; None if another system manages them."""
 
 
 class PartwiseInspection(Protocol):
     """A look into the tables of one store. All raise `StoreUnavailable` and `StoreCorrupt`.
 
-    `after` is the `next` of the part before, None for the first; `limit` is at most `ROWS_MAX`.
+    `after` is the `next` of the previous part, None for the first; `limit` is at most `ROWS_MAX`.
     """
 
     async def rows(
@@ -94,7 +95,7 @@ class PartwiseInspection(Protocol):
     async def problems(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
     ) -> Problems:
-        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        """Check the next rows of a table; with `is_cleaned`, dead generations are problems."""
         ...
 
     async def bounds(self) -> Bounds:
@@ -102,7 +103,7 @@ class PartwiseInspection(Protocol):
         ...
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
-        """Return what an id says, what is stored under it, and why readers are given it or not.
+        """Return what an id means, what is stored under it, and why readers see it or not.
 
         Raises `TopicNotFound`.
         """

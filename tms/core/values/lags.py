@@ -8,7 +8,7 @@ from tms.core.values.subscriptions import SubscriptionKind
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """Something that keeps a group from its work."""
+    """Something that keeps a group from working."""
 
     text: str
     advice: str
@@ -23,17 +23,17 @@ class ReaderLag:
     name: str
     kind: SubscriptionKind
     messages: int
-    """How many it has still to read, counted up to a bound; of a group its open ones besides."""
+    """How many messages it still has to read, up to a bound; a group's open ones are extra."""
     seconds: float
     """The age of the oldest of them; 0 if there are none."""
     is_at_least: bool = False
-    """Whether the bound was met, so that there may be more."""
+    """Whether the count reached the bound, so there may be more."""
     open: int = 0
     """How many messages of a group are open."""
     hindrances: Sequence[Hindrance] = ()
-    """Things that keep a group from its work."""
+    """The things that keep a group from working."""
 
     @property
     def place(self) -> str:
-        """Its topic, as transactions tell it."""
+        """Its topic, as transactions report it."""
         return f"{self.namespace}:{self.topic}"

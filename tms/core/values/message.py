@@ -8,13 +8,13 @@ A message id is 20 bytes, big-endian (CDAP's, DO NOT CHANGE, it is on disk and o
 The last two are zero when the payload is in the Message table. Ids are positive, so their order as
 bytes is the order of the messages.
 
-A block is a run of messages in the very form that a poll's Avro answer has inside an array block:
+A block is a run of messages in the form of a poll's Avro answer inside an array block:
 
     item := 0x28 (Avro's length 20), id (20 bytes), Avro's length of the payload, payload
             | 0x28, id, a message with key or headers (`tms.core.values.framed_items`)
     block := item*
 
-One form for the cache, the wire and the client means that messages are encoded once.
+Because the cache, the wire and the client share one form, messages are encoded once.
 """
 
 import re
@@ -45,7 +45,7 @@ KEY = struct.Struct(">qH")
 """timestamp ms, sequence id: the end of a message's row key, and of a payload's."""
 
 SECONDS_MIN, SECONDS_END = 10**9, 10**10
-"""Numbers that look like seconds since 1970 where milliseconds are needed."""
+"""Numbers that look like seconds since 1970 although milliseconds are required."""
 
 ITEM_START = b"\x28"
 """Avro's encoding of the length 20, in front of each id of a block."""
@@ -88,10 +88,10 @@ def parse_id(text: str) -> bytes:
 
 
 def id_after(message_id: bytes) -> bytes:
-    """Return the position of what follows `message_id`: where to go on, exclusive of it.
+    """Return the position after `message_id`, where reading continues.
 
-    Behind a message of the Message table that is the next key. Within a batch of the Payload table
-    it is the next payload of the same batch, hence the smallest 20 bytes above.
+    After a message of the Message table that is the next key. Within a batch of the Payload table
+    it is the next payload of the same batch, hence the next larger 20 bytes.
     """
     key, payload_key = message_id[:KEY_BYTES], message_id[KEY_BYTES:]
     if payload_key == NO_PAYLOAD_KEY:
@@ -100,7 +100,7 @@ def id_after(message_id: bytes) -> bytes:
 
 
 def id_before(position: bytes) -> bytes:
-    """Return the id behind which `position` is (`id_after`)."""
+    """Return the id just before `position` (`id_after`)."""
     if position[KEY_BYTES:] != NO_PAYLOAD_KEY:
         return (int.from_bytes(position) - 1).to_bytes(len(position))
     return (int.from_bytes(position[:KEY_BYTES]) - 1).to_bytes(KEY_BYTES) + NO_PAYLOAD_KEY
@@ -114,7 +114,7 @@ def key_after(key: bytes) -> bytes:
 
 
 def published_ms(message_id: bytes) -> int:
-    """Return the time within an id: when its message was published, in milliseconds since 1970."""
+    """Return the publish time in an id, in milliseconds since 1970."""
     return int.from_bytes(message_id[:8])
 
 
@@ -124,7 +124,7 @@ def first_id_at(timestamp_ms: int) -> bytes:
 
 
 def shown(kind: str, **fields: object) -> str:
-    """Return the repr of a value that has ids among its fields: these in hexadecimal digits."""
+    """Return the repr of a value with ids among its fields, in hexadecimal digits."""
     told = (
         f"{name}={value.hex() if isinstance(value, bytes) else repr(value)}"
         for name, value in fields.items()
@@ -133,7 +133,7 @@ def shown(kind: str, **fields: object) -> str:
 
 
 def shown_fields(value: Any) -> str:
-    """Return the same of a dataclass."""
+    """Return the fields of such a repr, for a dataclass."""
     return shown(
         type(value).__name__, **{each.name: getattr(value, each.name) for each in fields(value)}
     )
@@ -143,23 +143,23 @@ SHOWN_PAYLOAD_BYTES_MAX = 100
 
 
 class Message(NamedTuple):
-    """A message, to be published or as a consumer gets it.
+    """A message, to be published or consumed.
 
-    Of one that is to be published the id does not count.
+    In a publish, the id does not count.
     """
 
     payload: bytes
     key: bytes | None = None
     """The key, if the message has one; a compact topic keeps the newest message of each key."""
     headers: Mapping[str, bytes] = NO_HEADERS
-    """Facts about the message by their names. Not to be changed."""
+    """Properties of the message by name. Not to be changed."""
     id: bytes = b""
     """20 bytes; `MessageId.decode(id)` has the parts, `id.hex()` the usual text."""
     is_tombstone: bool = False
-    """Whether there is no payload, which is b"" then: it says that its key is gone."""
+    """Whether it has no payload (b"" then), which says that its key is deleted."""
 
     def __repr__(self) -> str:
-        """Return what there is of it; the id in hexadecimal digits, of a long payload the start."""
+        """Return the fields that are set: the id in hexadecimal, a long payload shortened."""
         shown = repr(self.payload[:SHOWN_PAYLOAD_BYTES_MAX])
         if len(self.payload) > SHOWN_PAYLOAD_BYTES_MAX:
             shown = f"{shown}… of {len(self.payload)} bytes"
@@ -174,7 +174,7 @@ class Message(NamedTuple):
         return hash((self.id, self.payload, self.key))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let the message travel between processes with its headers."""
+        """Pickle the message with its headers."""
         headers = dict(self.headers) if self.headers else None
         return _message, (self.payload, self.key, headers, self.id, self.is_tombstone)
 
@@ -200,7 +200,7 @@ def _message(
 
 
 def tombstone(key: bytes, headers: Mapping[str, bytes] = NO_HEADERS) -> Message:
-    """Return a message without a payload: it says that `key` is gone."""
+    """Return a message without a payload, which says that `key` is deleted."""
     return Message(b"", key, headers, is_tombstone=True)
 
 
@@ -215,20 +215,20 @@ ITEM_TAILS = tuple(NO_PAYLOAD_KEY + length for length in LENGTHS)
 
 
 def item_tail(length: int) -> bytes:
-    """Return what stands between the key and a body of `length` bytes in an item."""
+    """Return the bytes between the key and a body of `length` bytes in an item."""
     return ITEM_TAILS[length] if length < len(ITEM_TAILS) else NO_PAYLOAD_KEY + avro_length(length)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageBlock:
-    """`count` messages, encoded as the top of this file says."""
+    """`count` messages, encoded as described above."""
 
     count: int
     items: bytes
     framed: Sequence[int] = ()
     """The indexes of the items of messages with key or headers, ascending."""
     starts: Sequence[int] | None = field(default=None, compare=False, repr=False)
-    """Where the items start, then the end, counted from anywhere; None where that is not known."""
+    """Where the items start, then the end, from any origin; None if unknown."""
 
     def __iter__(self) -> Iterator[Message]:
         """Decode the messages one by one. Raises `StoreCorrupt`."""
@@ -262,16 +262,16 @@ class MessageBlock:
         return [items[at - first : at - first + ID_BYTES] for at in starts[:-1]]
 
     def columns(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the ids, and the payloads; a tombstone's is empty. Raises `StoreCorrupt`."""
+        """Return the ids, and the payloads; an empty one for a tombstone. Raises `StoreCorrupt`."""
         items = self.items
         starts, ends = self.payload_spans()
         ids = [items[at + 1 : at + 1 + ID_BYTES] for at in (0, *ends[:-1])] if ends else []
         return ids, [items[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def payload_spans(self) -> tuple[list[int], list[int]]:
-        """Return where each payload starts, and where it ends, in `items`.
+        """Return where each payload starts and ends in `items`.
 
-        There the next item begins. Raises `StoreCorrupt`.
+        The next item begins at that end. Raises `StoreCorrupt`.
         """
         items, framed = self.items, frozenset(self.framed)
         starts: list[int] = []
@@ -302,7 +302,7 @@ class MessageBlock:
         return starts, ends
 
     def without_frames(self) -> "MessageBlock":
-        """Return the same messages with their payloads alone; a tombstone's is empty.
+        """Return the same messages without keys and headers; a tombstone's payload is empty.
 
         Raises `StoreCorrupt`.
         """
@@ -329,7 +329,7 @@ class MessageBlock:
 
     @classmethod
     def joined(cls, blocks: Sequence["MessageBlock"]) -> "MessageBlock":
-        """Return blocks that follow one another as one."""
+        """Return consecutive blocks as one."""
         framed: list[int] = []
         count = 0
         for block in blocks:
@@ -339,7 +339,7 @@ class MessageBlock:
 
 
 def framed_between(framed: Sequence[int], start: int, stop: int) -> Sequence[int]:
-    """Return those of ascending indexes from `start` to before `stop`, counted from `start`."""
+    """Return the ascending indexes from `start` to before `stop`, relative to `start`."""
     if not framed:
         return ()
     low, high = bisect_left(framed, start), bisect_left(framed, stop)
@@ -349,11 +349,11 @@ def framed_between(framed: Sequence[int], start: int, stop: int) -> Sequence[int
 
 
 def check_start_ms(start_ms: int) -> int:
-    """Return a start that a person wrote; raise `InvalidRequest` where it is in seconds.
+    """Return a start time given by a person; raise `InvalidRequest` if it is in seconds.
 
     Seconds since 1970 have ten digits from 2001 until 2286. Milliseconds of ten digits are of the
-    first months of 1970, from which there are no messages: they would mean the oldest message.
-    Not for CDAP's bodies, which mean what they say.
+    first months of 1970, from which there are no messages: they would mean the oldest message. Not
+    for CDAP's bodies, whose numbers are always milliseconds.
     """
     if SECONDS_MIN <= start_ms < SECONDS_END:
         raise InvalidRequest("start_time_in_seconds", start_time=start_ms)
@@ -364,8 +364,8 @@ def position_of(start_from: bytes | int | None, *, inclusive: bool = True) -> by
     """Return the position that a poll starts from: the smallest id it may give.
 
     `start_from` is a message id (20 bytes), a publish time in milliseconds, or None for the oldest
-    message; `inclusive` says whether that very id, or that very millisecond, is among the messages.
-    Raises `InvalidRequest` (invalid_message_id, invalid_start_time).
+    message; `inclusive` says whether the messages include that id, or that millisecond. Raises
+    `InvalidRequest` (invalid_message_id, invalid_start_time).
     """
     if start_from is None:
         return FIRST_ID

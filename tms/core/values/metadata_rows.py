@@ -1,7 +1,7 @@
-"""The rows that a metadata store on this machine's disk keeps its values in.
+"""The rows in which a metadata store keeps its values on this machine's disk.
 
-One ordered map of bytes to bytes; whoever puts the parts together gives a table of the data folder.
-Both calls block and are made from a worker thread, one at a time.
+One ordered map of bytes to bytes; the server's assembly supplies a table in the data folder. Both
+calls block and are made from a worker thread, one at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,15 +9,15 @@ from typing import Protocol
 
 
 class MetadataRows(Protocol):
-    """Rows that are read whole at the start and written in batches after."""
+    """Rows that are read once at the start and then written in batches."""
 
     def read_all(self) -> Iterable[tuple[bytes, bytes]]:
         """Return all rows, keys ascending. Raises `StoreUnavailable`."""
         ...
 
     def write(self, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Put rows (value None: delete), all or none, durable when it returns.
+        """Put rows, or delete those with value None, all or none; durable on return.
 
-        Raises `StoreUnavailable`: then it may have been done, which a later `read_all` shows.
+        After `StoreUnavailable` it may have been done; a later `read_all` shows it.
         """
         ...

@@ -1,11 +1,10 @@
-"""Namespaces: what each may set for its topics, and the interface of those who keep that.
+"""Namespaces: their settings for topics, and the interface of their store.
 
-From the annotations of `NamespaceSettings` follow its checks, its JSON, OpenAPI, and the options of
+The annotations of `NamespaceSettings` determine its checks, its JSON, OpenAPI, and the options of
 `tms namespace set`.
 
-A namespace need not be declared: without settings of its own it works by the server's limits. Those
-hold for declared ones too, whatever their settings say. Deleting a namespace takes its settings
-away, and nothing else: its topics stay.
+A namespace need not be declared: without settings of its own, the server's limits apply. They also
+cap the settings of a declared one. Deleting a namespace deletes only its settings; its topics stay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +36,8 @@ BytesPerS = Annotated[int, _number("The most bytes of messages a second, on aver
 class NamespaceSettings:
     """The settings of a namespace; for None, the server's limit applies.
 
-    Making one raises `InvalidRequest` (invalid_namespace_settings) where a value is not positive,
-    or one contradicts another.
+    Making one raises `InvalidRequest` (invalid_namespace_settings) if a value is not positive, or
+    two contradict each other.
     """
 
     ttl_s_default: TtlDefault | None = None
@@ -64,7 +63,7 @@ class NamespaceSettings:
                 )
 
     def given(self) -> dict[str, int]:
-        """Return the settings that are not left to the server, by their names."""
+        """Return the settings that are set, by name."""
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in every if value is not None}
 
@@ -78,7 +77,7 @@ class NamespaceRules:
     message_bytes_max: MessageBytes
     request_bytes_max: RequestBytes
     publish_messages_per_s: MessagesPerS | None = None
-    """None: as many as the server can take."""
+    """None for as many as the server can take."""
     publish_bytes_per_s: BytesPerS | None = None
 
 
@@ -90,7 +89,7 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 
 
 def rules_of(settings: NamespaceSettings, limits: Limits) -> NamespaceRules:
-    """Return what holds where a namespace has `settings` and the server `limits`."""
+    """Return the rules for a namespace with `settings` on a server with `limits`."""
     ttl_s_max = settings.ttl_s_max or TTL_S_MAX
     request_bytes_max = _least(settings.request_bytes_max, limits.request_bytes_max)
     return NamespaceRules(
@@ -115,17 +114,17 @@ class Namespace:
 
     name: str
     version: int | None
-    """The version of its settings: 0 when declared, one more with each change; None if not
-    declared."""
+    """The version of its settings: 0 when declared, plus one for each change; None if not declared.
+    """
     settings: NamespaceSettings
     rules: NamespaceRules
     """The rules that apply now."""
 
 
 class AsyncNamespaces(Protocol):
-    """The namespaces of a server. Each method may raise `Unavailable` and `InternalError` too.
+    """The namespaces of a server. Each method may also raise `Unavailable` and `InternalError`.
 
-    A name that is none raises `InvalidRequest` (invalid_namespace_name).
+    A bad name raises `InvalidRequest` (invalid_namespace_name).
     """
 
     async def namespaces(self) -> Sequence[Namespace]:
@@ -133,17 +132,17 @@ class AsyncNamespaces(Protocol):
         ...
 
     async def namespace(self, name: str) -> Namespace:
-        """Return a namespace; one that is not declared too."""
+        """Return a namespace, even one that is not declared."""
         ...
 
     async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
-        """Give a namespace these settings and no others; in force here when it returns.
+        """Replace the settings of a namespace; in effect on this server on return.
 
-        Raises `NoMetadataStore` where the server has nothing to keep them in, and `TooLarge`
+        Raises `NoMetadataStore` if the server has nowhere to store them, and `TooLarge`
         (namespace_limit_reached).
         """
         ...
 
     async def delete(self, name: str) -> None:
-        """Take a namespace's settings away. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
+        """Delete a namespace's settings. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
         ...

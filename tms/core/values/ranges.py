@@ -1,8 +1,8 @@
-"""Ranges of a topic: where it begins and ends now, how it splits, how far so many messages reach.
+"""Ranges of a topic: its present start and end, splits, and reaches.
 
-For readers of a whole topic, or of what has come to it, that work in parallel or repeat their work:
-a range below the `end` of a `TopicRange` has the same messages whenever it is read, until they
-expire. Positions are 20 bytes, as message ids (`tms.core.values.message`); an end is exclusive.
+For readers of a whole topic, or of its new messages, that work in parallel or repeat their work: a
+range below the `end` of a `TopicRange` always has the same messages until they expire. Positions
+are 20 bytes, as message ids (`tms.core.values.message`); an end is exclusive.
 
 The messages of a topic are those of the reader's isolation: committed ones, or all.
 """
@@ -16,10 +16,10 @@ from tms.core.values.reading import Isolation
 from tms.core.values.topic import TopicId
 
 TOPICS_MAX = 10_000
-"""Topics asked for at once, at most."""
+"""The most topics in one request."""
 
 
-def check_topics_asked(count: int) -> None:
+def check_topics_count(count: int) -> None:
     """Raise `TooLarge` (too_many_topics) for more than `TOPICS_MAX` topics."""
     if count > TOPICS_MAX:
         raise TooLarge("too_many_topics", count=count, topics_max=TOPICS_MAX)
@@ -29,11 +29,13 @@ class TopicRange(NamedTuple):
     """The readable range of a topic."""
 
     start: bytes
-    """The first entry that has not expired; `end` where there is none."""
+    """The first entry that has not expired; `end` if there is none."""
     end: bytes
-    """Nothing is ever added below it. Before it, nothing is in progress for who reads by it."""
+    """Nothing is ever added below it, and readers of this isolation find nothing in progress
+    below it.
+    """
     generation: int
-    """Counts how often the topic was created: of another generation, positions mean nothing."""
+    """Counts the topic's creations; positions of another generation are meaningless."""
 
     def __repr__(self) -> str:
         """Return the fields, ids in hexadecimal digits."""
@@ -41,10 +43,10 @@ class TopicRange(NamedTuple):
 
 
 class TopicRanges(NamedTuple):
-    """The ranges of several topics, as of one time."""
+    """The ranges of several topics at one time."""
 
     topics: Mapping[TopicId, TopicRange | None]
-    """None where a topic does not exist."""
+    """None if the topic does not exist."""
     time_ms: int
     """The server's clock, in milliseconds since 1970."""
     expired_before: Mapping[TopicId, bytes]
@@ -57,7 +59,7 @@ class Split(NamedTuple):
     start: bytes
     end: bytes
     size_bytes: int
-    """About how many; 0 where that is not known."""
+    """An estimate of the bytes; 0 if unknown."""
 
     def __repr__(self) -> str:
         """Return the fields, ids in hexadecimal digits."""
@@ -65,7 +67,7 @@ class Split(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """How far from a position so many messages go."""
+    """How far a number of messages extends from a position."""
 
     end: bytes
     messages: int
@@ -77,12 +79,12 @@ class Reach(NamedTuple):
 
 
 class Ranges(Protocol):
-    """Ranges of topics. Each method may raise `Unavailable` and `InternalError` too."""
+    """Ranges of topics. Each method may also raise `Unavailable` and `InternalError`."""
 
     async def ranges(
         self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
-        """Return what there is of each topic: of what is committed, or of all.
+        """Return the range of each topic's committed messages, or of all.
 
         With `COMMITTED`, a range ends before the first entry of a transaction in progress. Raises
         `TooLarge` (too_many_topics), and for `COMMITTED` `TransactionsElsewhere`.
@@ -92,7 +94,7 @@ class Ranges(Protocol):
     async def splits(
         self, topic_id: TopicId, start: bytes, end: bytes, parts: int
     ) -> Sequence[Split]:
-        """Return at most `parts` ranges of about equal size that make up start <= id < end.
+        """Return at most `parts` ranges of about equal size that cover start <= id < end.
 
         The messages are not read. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
@@ -108,21 +110,22 @@ class Ranges(Protocol):
         payload_bytes: int | None = None,
         isolation: Isolation = Isolation.COMMITTED,
     ) -> Reach:
-        """Return the furthest end, at most `end`, that so many messages and bytes reach.
+        """Return the furthest end, up to `end`, within a number of messages and bytes.
 
-        At least one message, if there is one; None means no bound. No further than the topic's
-        range. Raises `TopicNotFound`, `InvalidRequest` (invalid_range), `TransactionsElsewhere`.
+        It includes at least one message if there is one, and never exceeds the topic's range; None
+        means no bound. Raises `TopicNotFound`, `InvalidRequest` (invalid_range),
+        `TransactionsElsewhere`.
         """
         ...
 
 
 def check_range(start: bytes, end: bytes) -> None:
-    """Raise `InvalidRequest` (invalid_range) where a range ends before it starts."""
+    """Raise `InvalidRequest` (invalid_range) if a range ends before it starts."""
     if end < start:
         raise InvalidRequest("invalid_range", start=start.hex(), end=end.hex())
 
 
 def check_count(name: str, count: int | None) -> None:
-    """Raise `InvalidRequest` (invalid_range) where a bound of a range is below 1."""
+    """Raise `InvalidRequest` (invalid_range) if a bound of a range is below 1."""
     if count is not None and count < 1:
         raise InvalidRequest("invalid_range", **{name: count})

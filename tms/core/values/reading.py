@@ -1,6 +1,6 @@
 """The parameters of a poll: its start and end, its limit, and its isolation.
 
-It is made once, where a request is decoded or a client is called, and handed on whole.
+It is made once, when a request is decoded or a client is called, and passed on as a whole.
 """
 
 from enum import StrEnum
@@ -13,32 +13,32 @@ class Isolation(StrEnum):
     """The messages that a reader without a transaction gets."""
 
     ALL = "all"
-    """Everything: what is in progress or rolled back, too."""
+    """Everything, even entries in progress or rolled back."""
     COMMITTED = "committed"
     """The messages that a new transaction would see."""
 
 
 def isolation_of(*, committed: bool) -> Isolation:
-    """Return what a reader is given that wants only what is committed, or everything."""
+    """Return the isolation of a reader of only committed messages, or of everything."""
     return Isolation.COMMITTED if committed else Isolation.ALL
 
 
 View = Isolation | Transaction | int
-"""The view of a reader. A transaction: its view. A number is the id of one in progress."""
+"""The view of a reader: committed or all messages, or those that a transaction sees."""
 
 
 class Reading(NamedTuple):
     """The parameters of one poll. Do not change it."""
 
     position: bytes
-    """The smallest id to give (`message.position_of`)."""
+    """The smallest id to return (`message.position_of`)."""
     limit: int | None = None
-    """How many messages to give at most; None is the server's default."""
+    """The most messages to return; None for the server's default."""
     view: View = Isolation.ALL
     end: bytes | None = None
-    """No id from this one on is given."""
+    """Only ids before this one are returned."""
 
-    def behind(self, position: bytes, given: int) -> "Reading":
-        """Return what is left to read from `position` on, once `given` messages were given."""
-        limit = None if self.limit is None else self.limit - given
+    def behind(self, position: bytes, count: int) -> "Reading":
+        """Return the rest of the poll from `position` on, after `count` messages."""
+        limit = None if self.limit is None else self.limit - count
         return Reading(position, limit, self.view, self.end)

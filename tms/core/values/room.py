@@ -1,4 +1,4 @@
-"""How much of its disk a store in a folder takes."""
+"""How much of its disk a store in a folder uses."""
 
 from typing import NamedTuple
 
@@ -9,6 +9,6 @@ class Room(NamedTuple):
     used_bytes: int
     """The bytes of the store's files."""
     free_bytes: int
-    """The bytes that a process without privileges may still use."""
+    """The bytes that an unprivileged process may still use."""
     disk_bytes: int = 0
-    """The whole disk's."""
+    """The size of the whole disk."""

@@ -1,7 +1,7 @@
-"""The metadata and rules of a schema. They are plain data, as in Confluent's registry.
+"""The metadata and rules of a schema: plain data, as in Confluent's registry.
 
-The registry keeps them and gives them back; clients apply the rules. Maps and sets are in the order
-of their bytes, so that two equal ones are written alike.
+The registry stores and returns them; clients apply the rules. Maps and sets are sorted by their
+bytes, so equal ones are written alike.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class RuleMode(StrEnum):
 
     @property
     def is_migration(self) -> bool:
-        """Whether it is between versions, not at writing or reading."""
+        """Whether it applies between versions, not when writing or reading."""
         return self in (RuleMode.UPGRADE, RuleMode.DOWNGRADE, RuleMode.UPDOWN)
 
 
@@ -38,18 +38,18 @@ class SchemaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """Notes on a schema."""
 
     tags: dict[str, list[str]] | None = None
-    """By path in the schema."""
+    """Tags by path in the schema."""
     properties: dict[str, str] | None = None
     sensitive: list[str] | None = None
     """The names of properties that are secret."""
 
     @property
     def own_properties(self) -> dict[str, str]:
-        """The properties, perhaps none."""
+        """The properties, possibly none."""
         return self.properties or {}
 
     def with_properties(self, properties: dict[str, str]) -> "SchemaMetadata":
-        """Return the same with other properties."""
+        """Return the metadata with other properties."""
         return msgspec.structs.replace(self, properties=_ordered(properties))
 
 
@@ -76,31 +76,33 @@ class SchemaRuleSet(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
     domain_rules: list[SchemaRule] | None = None
     encoding_rules: list[SchemaRule] | None = None
     enable_at: str | None = None
-    """When clients are to begin with them."""
+    """When clients should start to apply them."""
 
     def all_rules(self) -> Iterable[SchemaRule]:
-        """Give the rules of each list."""
+        """Yield the rules of both lists."""
         for rules in (self.migration_rules, self.domain_rules, self.encoding_rules):
             yield from rules or ()
 
 
-def ordered_metadata(given: SchemaMetadata) -> SchemaMetadata:
-    """Return metadata with its parts in order, and without those that are empty."""
-    tags = {path: sorted(set(named)) for path, named in sorted((given.tags or {}).items())}
+def ordered_metadata(metadata: SchemaMetadata) -> SchemaMetadata:
+    """Return metadata in order, without empty parts."""
+    tags = {path: sorted(set(named)) for path, named in sorted((metadata.tags or {}).items())}
     return SchemaMetadata(
-        tags or None, _ordered(given.properties or {}), sorted(set(given.sensitive or ())) or None
+        tags or None,
+        _ordered(metadata.properties or {}),
+        sorted(set(metadata.sensitive or ())) or None,
     )
 
 
-def ordered_rules(given: SchemaRuleSet) -> SchemaRuleSet:
-    """Return rules with what was left out said, and without lists that are empty."""
-    return _each_list(given, lambda rules: [_ordered_rule(rule) for rule in rules])
+def ordered_rules(rule_set: SchemaRuleSet) -> SchemaRuleSet:
+    """Return rules with defaults filled in, without empty lists."""
+    return _each_list(rule_set, lambda rules: [_ordered_rule(rule) for rule in rules])
 
 
 def _each_list(
     rules: SchemaRuleSet, change: Callable[[list[SchemaRule]], list[SchemaRule]]
 ) -> SchemaRuleSet:
-    """Return rules with each list changed; one that is empty then is not there."""
+    """Return rules with each list changed; lists that become empty are dropped."""
     return msgspec.structs.replace(
         rules,
         migration_rules=change(rules.migration_rules or []) or None,
@@ -125,7 +127,7 @@ def _ordered(properties: dict[str, str]) -> dict[str, str] | None:
 
 
 def problem_of_rules(rules: SchemaRuleSet) -> str | None:
-    """Return what is wrong with rules, for people; None if nothing is."""
+    """Return what is wrong with rules, for people; None if they are valid."""
     migrating, others = rules.migration_rules or [], [rules.domain_rules, rules.encoding_rules]
     if any(not rule.mode or not rule.mode.is_migration for rule in migrating):
         return "Migration rules can only be UPGRADE, DOWNGRADE, UPDOWN"
@@ -159,7 +161,7 @@ def _problem_of_names(rules: list[SchemaRule]) -> str | None:
 def merged_metadata(
     first: SchemaMetadata | None, second: SchemaMetadata | None
 ) -> SchemaMetadata | None:
-    """Return what both say; where they differ about a property or a path, the second counts."""
+    """Return both merged; the second wins for a property or a path that both have."""
     if first is None or second is None:
         return second if first is None else first
     return ordered_metadata(
@@ -172,7 +174,7 @@ def merged_metadata(
 
 
 def merged_rules(first: SchemaRuleSet | None, second: SchemaRuleSet | None) -> SchemaRuleSet | None:
-    """Return the rules of both; of two with one name the second's, behind the first's others."""
+    """Return both merged; for equal names the second's rule, after the first's other rules."""
     if first is None or second is None:
         return second if first is None else first
     return SchemaRuleSet(
@@ -191,31 +193,31 @@ def _merged_list(
 
 
 def without_rules(rules: SchemaRuleSet, names: Iterable[str]) -> SchemaRuleSet:
-    """Return rules without those of some names."""
+    """Return rules without those that have certain names."""
     gone = set(names)
     return _each_list(rules, lambda each: [rule for rule in each if rule.name not in gone])
 
 
-def digest_metadata(told: "hashlib._Hash", metadata: SchemaMetadata) -> None:
+def digest_metadata(digest: "hashlib._Hash", metadata: SchemaMetadata) -> None:
     """Add metadata to a guid's digest, as Confluent's clients do."""
     for path, tags in (metadata.tags or {}).items():
-        _add(told, path, *tags)
+        _add(digest, path, *tags)
     for name, value in metadata.own_properties.items():
-        _add(told, name, value)
-    _add(told, *(metadata.sensitive or ()))
+        _add(digest, name, value)
+    _add(digest, *(metadata.sensitive or ()))
 
 
-def digest_rules(told: "hashlib._Hash", rules: SchemaRuleSet) -> None:
+def digest_rules(digest: "hashlib._Hash", rules: SchemaRuleSet) -> None:
     """Add rules to a guid's digest, as Confluent's clients do."""
     for rule in rules.all_rules():
-        _add(told, rule.name, rule.doc, rule.kind, rule.mode, rule.type, *(rule.tags or ()))
+        _add(digest, rule.name, rule.doc, rule.kind, rule.mode, rule.type, *(rule.tags or ()))
         for name, value in (rule.params or {}).items():
-            _add(told, name, value)
-        _add(told, rule.expr, rule.on_success, rule.on_failure)
+            _add(digest, name, value)
+        _add(digest, rule.expr, rule.on_success, rule.on_failure)
         if rule.disabled:
-            told.update(b"\x01")
+            digest.update(b"\x01")
 
 
-def _add(told: "hashlib._Hash", *texts: str | None) -> None:
+def _add(digest: "hashlib._Hash", *texts: str | None) -> None:
     for text in texts:
-        told.update((text or "").encode(errors="replace"))
+        digest.update((text or "").encode(errors="replace"))

@@ -1,8 +1,8 @@
-"""The types of schemas: all that can be said of a type without its library.
+"""The types of schemas: everything about a type that needs no library.
 
 A type is a row of `SCHEMA_TYPES`. Its values have a row in `tms/serdes/compiling.py`, its checks in
-`tms/registry/checking/kinds.py`, its columns in Spark in `tms/spark/typed/forms.py`. These four
-files alone ask for the name of a type; all others ask what its row says.
+`tms/registry/checking/kinds.py`, its columns in Spark in `tms/spark/typed/forms.py`. Only these
+four files depend on the name of a type; all others use its row.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 AVRO: Final = "AVRO"
-"""The type of a schema that names none."""
+"""The type of a schema that does not name one."""
 JSON: Final = "JSON"
 PROTOBUF: Final = "PROTOBUF"
 
@@ -20,18 +20,19 @@ class SchemaType:
     """One type of schemas."""
 
     name: str
-    """As the registry's interface has it."""
+    """The name in the registry's interface."""
     suffix: str = ""
-    """The end of the names of its files."""
+    """The suffix of its files."""
     forms: tuple[str, ...] = ()
-    """The other forms in which its texts are shown."""
+    """The other forms of its texts."""
     value_form: str = ""
-    """The form by which values are encoded; empty for the text as it is kept."""
+    """The form by which values are encoded; empty for the text as stored."""
     is_form_whole: bool = False
-    """Whether `value_form` has in it all that a schema refers to. Then two schemas are the same if
-    they are so in the forms `resolved_ordered` and `resolved_normalized`."""
+    """Whether `value_form` includes everything that a schema refers to. Then two schemas are the
+    same if they are equal in the forms `resolved_ordered` and `resolved_normalized`.
+    """
     has_messages: bool = False
-    """Whether a schema has several messages, of which values are."""
+    """Whether a schema may have several messages, each with values of its own."""
 
 
 SCHEMA_TYPES: Mapping[str, SchemaType] = {
@@ -51,5 +52,5 @@ SCHEMA_TYPES: Mapping[str, SchemaType] = {
 
 
 def type_of(name: str) -> SchemaType:
-    """Return a type; one that is not known here has no other forms."""
+    """Return a type; an unknown one has no other forms."""
     return SCHEMA_TYPES.get(name, SchemaType(name))

@@ -1,10 +1,10 @@
-"""The shards of a store: whole stores, each with a part of the topics and transactions.
+"""The shards of a store: complete stores, each with a part of the topics and transactions.
 
-Where a topic is follows from its name alone, and a write pointer says where its transaction is. So
-everybody who knows the number of shards and the rule knows where a request goes. Number and rule
-are recorded when a store is made, and never change.
+A topic's name determines its shard, and a write pointer that of its transaction. So the number of
+shards and the rule are enough to route a request. Number and rule are recorded when a store is
+made, and never change.
 
-DO NOT CHANGE what these functions return: rows are stored where they say (`docs/formats.md`).
+DO NOT CHANGE what these functions return: they decide where rows are stored (`docs/formats.md`).
 """
 
 from dataclasses import dataclass
@@ -19,31 +19,31 @@ SHARDS_MAX = 64
 
 
 class ShardBy(StrEnum):
-    """The rule that says in which shard a topic is."""
+    """The rule that assigns topics to shards."""
 
     NAMESPACE = "namespace"
     """All topics of a namespace are in one shard."""
     TOPIC = "topic"
-    """A topic is where its name says, together with those named like it and `--`."""
+    """A topic's shard follows from the part of its name before `--`."""
 
 
 class OwnIds(NamedTuple):
-    """The write pointers that the transactions of a shard may have: those with its residue."""
+    """The write pointers of a shard's transactions: those with its residue."""
 
     shard: int = 0
     shards: int = 1
 
     def first_from(self, write_pointer: int) -> int:
-        """Return the least own one that is not less than a number."""
+        """Return the least own pointer that is at least a number."""
         return write_pointer + (self.shard - write_pointer) % self.shards
 
     def has(self, write_pointer: int) -> bool:
-        """Whether a write pointer is an own one."""
+        """Whether a write pointer belongs to the shard."""
         return write_pointer % self.shards == self.shard
 
 
 def check_shard(shard: int, shards: int) -> int:
-    """Return the number of a shard. Raises `InvalidRequest` (invalid_query) if there is none."""
+    """Return a shard's number. Raises `InvalidRequest` (invalid_query) if there is none."""
     if not 0 <= shard < shards:
         raise InvalidRequest(
             "invalid_query", name="shard", given=shard, expected=f"0 to {shards - 1}"
@@ -63,7 +63,7 @@ class Sharding:
     by: ShardBy = ShardBy.NAMESPACE
 
     def __post_init__(self) -> None:
-        """Refuse a number that no store has."""
+        """Refuse a number that stores cannot have."""
         if not 1 <= self.shards <= SHARDS_MAX:
             raise ValueError(self.shards)
 
@@ -74,7 +74,7 @@ class Sharding:
         return self._of(f"{topic.namespace}:{topic.name.partition('--')[0]}:")
 
     def home(self, namespace: str, topic: str | None = None) -> int:
-        """Return the shard of a transaction: that of a topic, or else the namespace's own.
+        """Return the shard of a transaction: a topic's, or by default the namespace's own.
 
         Raises `InvalidRequest` (invalid_namespace_name, invalid_topic_name).
         """
@@ -83,7 +83,7 @@ class Sharding:
         return self._of(check_namespace(namespace))
 
     def shard_of_transaction(self, write_pointer: int) -> int:
-        """Return the shard of the transaction that has a write pointer."""
+        """Return the shard of the transaction with a write pointer."""
         return write_pointer % self.shards
 
     def _of(self, name: str) -> int:
@@ -95,10 +95,10 @@ class Sharding:
 
 
 class OneShard(NamedTuple):
-    """One of the shards of a store, as the store says it is."""
+    """One of the shards of a store, as the store records it."""
 
     shard: int
-    """Its number, from 0 on."""
+    """The number, from 0 on."""
     sharding: Sharding
 
     def __str__(self) -> str:

@@ -1,14 +1,14 @@
-"""How a store in this process is opened: to read, to write or to create."""
+"""How this process opens a store: to read, write or create it."""
 
 from enum import Enum
 
 
 class StoreAccess(Enum):
-    """The rights of an opening. With each of them LevelDB recovers its own log."""
+    """The rights of an opening. With any of them LevelDB recovers its log."""
 
     READ = "read"
-    """Nothing: rows and recorded format stay as they are, and writes are refused."""
+    """Read only: rows and the recorded format stay as they are, and writes are refused."""
     WRITE = "write"
-    """Give a store of an older format the present one."""
+    """Upgrade a store of an older format."""
     CREATE = "create"
-    """That, and create the store if there is none."""
+    """Upgrade it, or create the store if there is none."""

@@ -1,4 +1,4 @@
-"""Features of a store: a version that does not know one that is recorded refuses the store.
+"""Features of a store: a version refuses a store with a recorded feature it does not know.
 
 A feature is recorded when it is first used, so a store that has not used it can go back to an older
 version. DO NOT CHANGE the names: stored.

@@ -1,4 +1,4 @@
-"""A stored run: the messages that one reference stands for, as far as they were read."""
+"""A stored run: the messages behind one reference, as far as they were read."""
 
 from array import array
 from bisect import bisect_left
@@ -9,11 +9,11 @@ from tms.core.values.entries import Entries
 from tms.core.values.message import ID_BYTES, KEY_BYTES, MessageBlock
 
 _ITEM_BYTES = 1 + ID_BYTES + 1
-"""The least bytes of an item beside its payload: only payloads count when the table is read."""
+"""The least bytes of an item without its payload: reads of the table count only payloads."""
 
 
 class Reference(NamedTuple):
-    """An entry of the Message table that stands for what is stored under a write pointer."""
+    """An entry of the Message table that refers to messages stored under a write pointer."""
 
     message_key: bytes
     write_pointer: int
@@ -37,10 +37,10 @@ class ReadRun:
     def part(
         self, first_key: bytes, *, limit: int, bytes_max: int
     ) -> tuple[MessageBlock, bytes | None]:
-        """Return messages from `first_key` (>= that of the run) on, and the key to go on from.
+        """Return messages from `first_key` (>= that of the run) on, and the key to continue from.
 
-        At most `limit` (>= 1) of them, and no more once they have about `bytes_max` bytes; at least
-        one if there is one. The key is None if no more are stored.
+        At most `limit` (>= 1) of them, and no more once they have about `bytes_max` bytes, but at
+        least one if there is one. The key is None if no more are stored.
         """
         block = self.block
         fits = block.count <= limit and len(block.items) - _ITEM_BYTES * block.count <= bytes_max

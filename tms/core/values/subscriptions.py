@@ -1,7 +1,7 @@
 """Named positions of consumers in a topic. Only a consumer that knows the position can move it.
 
-A subscription is of one of two kinds. A single one is such a position; a shared one is a group
-(`tms.core.values.groups`), and has none that could be moved.
+There are two kinds of subscription. A single one is such a position; a shared one is a group
+(`tms.core.values.groups`), which has no position to move.
 
 A position has a version that grows by one with each move, and a move names the present version: if
 two consumers share a name by mistake, or if an answer was lost, one of them gets an error. The
@@ -47,11 +47,13 @@ class SubscriptionPosition:
     topic_id: TopicId
     name: str
     after: bytes | None
-    """The id of the last message that was consumed, 20 bytes; None where none was. Of a group the
-    id behind which it began."""
+    """The id of the last consumed message, 20 bytes; None before the first. For a group, the id
+    after which it began.
+    """
     version: int
-    """The microseconds since 1970 when it was created, and one more for each move, or change of a
-    group's settings."""
+    """The microseconds since 1970 at its creation, plus one for each move or change of a group's
+    settings.
+    """
     kind: SubscriptionKind = SubscriptionKind.SINGLE
 
     def __repr__(self) -> str:
@@ -67,17 +69,17 @@ class SubscriptionPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedSubscription(SubscriptionPosition):
-    """A group, as the Subscription table has it: what never changes, and its settings."""
+    """A group, as the Subscription table stores it: what never changes, and its settings."""
 
     kind: SubscriptionKind = SubscriptionKind.SHARED
     created: int
-    """Its first version. The rows of its log are numbered from there on."""
+    """Its first version. The rows of its log are numbered from it."""
     settings: GroupSettings
     unknown: Sequence[str] = ()
     """Settings of later versions that this one does not know."""
 
     def check_known(self) -> None:
-        """Raise `StoreFormatUnknown` if it has a setting without which it must not be served."""
+        """Raise `StoreFormatUnknown` if a setting that it must have is unknown."""
         if self.unknown:
             raise StoreFormatUnknown(
                 topic=str(self.topic_id),
@@ -116,14 +118,14 @@ class Subscriptions(Protocol):
         ...
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
-        """Return a topic's subscriptions in the order of their names, groups too."""
+        """Return a topic's subscriptions and groups, ordered by name."""
         ...
 
     async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position, forwards or back; durable when it returns.
 
-        Raises `SubscriptionNotFound`, `SubscriptionIsShared`, and `SubscriptionMoved` where it has
-        another version, which `detail` gives.
+        Raises `SubscriptionNotFound`, `SubscriptionIsShared`, and `SubscriptionMoved` if its
+        version is another one, which is in `detail`.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Answers of the tables about their rows."""
+"""Results of the tables about their rows."""
 
 from typing import NamedTuple
 
@@ -9,26 +9,27 @@ class LastKeys(NamedTuple):
     """The greatest keys of a topic."""
 
     greatest: bytes | None
-    """In the generation that was asked for or any before it; keys go on above it. None: none."""
+    """In the requested generation or any before it; new keys are above it. None if there are none.
+    """
     own: bytes | None
-    """In that generation alone."""
+    """In the requested generation only."""
 
 
 class OwnEntries(NamedTuple):
     """The entries of one write pointer in a range of the Message table."""
 
     rows: list[tuple[bytes, bytes]]
-    """Key and value as stored, of the entries under that pointer not yet rolled back."""
+    """Key and value as stored, of the pointer's entries that are not rolled back yet."""
     own: int
     """How many entries are under that pointer, rolled back or not."""
     foreign: int
-    """How many are of others."""
+    """How many entries belong to others."""
     next_key: bytes | None
-    """Where to go on, None where the range is done."""
+    """Where to continue, None at the end of the range."""
 
 
 class StoredPosition(NamedTuple):
-    """A row of the Subscription table, of a topic's generation that may be dead."""
+    """A row of the Subscription table, whose topic's generation may be dead."""
 
     topic_prefix: bytes
     generation: int

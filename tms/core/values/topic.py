@@ -4,9 +4,9 @@ A topic's generation is 1 when it is first created and one more at each re-creat
 keeps its row with the generation's sign inverted. Entries of another generation than the present
 one are dead. Properties are strings, as CDAP keeps them (`docs/formats.md`).
 
-An expired or trimmed message stays expired: a longer time to live does not bring it back. So the
-row says from when on entries live at the earliest. `TopicMetadata.first_live_ms` is the one rule
-that readers, the cache and cleanup ask.
+An expired or trimmed message stays expired, even if the time to live is raised later. So the row
+records the earliest time of live entries. Readers, the cache and cleanup all use the one rule
+`TopicMetadata.first_live_ms`.
 """
 
 import re
@@ -44,7 +44,7 @@ class TopicId:
     name: str
 
     def __post_init__(self) -> None:
-        """Check both names, so that every `TopicId` is fit to be a key."""
+        """Check both names, so that every `TopicId` can be part of a key."""
         check_namespace(self.namespace)
         if not _TOPIC.fullmatch(self.name):
             raise InvalidRequest("invalid_topic_name", topic=self.name)
@@ -62,7 +62,7 @@ def topic_id_of(text: str, namespace: str) -> TopicId:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as its metadata row has it, deleted or not."""
+    """A topic as its metadata row describes it, deleted or not."""
 
     id: TopicId
     generation: int
@@ -74,25 +74,25 @@ class TopicMetadata:
 
     @property
     def exists(self) -> bool:
-        """Whether the topic was not deleted."""
+        """Whether the topic is not deleted."""
         return self.generation > 0
 
     @property
     def is_compact(self) -> bool:
-        """Whether only the newest message of each key need be kept (`cleanup.compaction`)."""
+        """Whether only the newest message of each key must be kept (`cleanup.compaction`)."""
         return self.properties.get(CLEANUP) == COMPACT
 
     def first_live_ms(self, now_ms: int) -> int:
-        """Return from when on entries live at `now_ms`; those before have expired.
+        """Return the earliest time of live entries at `now_ms`; earlier ones have expired.
 
         Both are in ms since 1970.
         """
         return max(now_ms - self.ttl_s * MS_PER_S, self.live_from_ms)  # which is not below 0
 
     def dies_ms(self, written_ms: int) -> int:
-        """Return the first time at which what was written at `written_ms` has expired.
+        """Return the first time at which an entry written at `written_ms` has expired.
 
-        Both are in ms since 1970. 0: it had expired when the ttl was raised.
+        Both are in ms since 1970. 0 if it had already expired when the ttl was raised.
         """
         return 0 if written_ms < self.live_from_ms else written_ms + self.ttl_s * MS_PER_S + 1
 
@@ -106,20 +106,20 @@ class TopicMetadata:
         return replace(self, ttl_s=ttl_s, properties=properties, live_from_ms=live_from_ms)
 
     def trimmed(self, before_ms: int) -> "TopicMetadata":
-        """Return the topic with all expired that was written before `before_ms`, ms since 1970."""
+        """Return the topic after all entries before `before_ms`, ms since 1970, expire."""
         return replace(self, live_from_ms=max(self.live_from_ms, before_ms))
 
     def deleted(self) -> "TopicMetadata":
-        """Return the topic as it is when it is deleted."""
+        """Return the topic in its deleted state."""
         return replace(self, generation=-self.generation)
 
     def all_properties(self) -> dict[str, str]:
-        """Return what is told of the topic: its properties, ttl and generation, by name."""
+        """Return what callers see of the topic: its properties, ttl and generation, by name."""
         whole = {**self.properties, TTL: str(self.ttl_s), GENERATION: str(self.generation)}
         return dict(sorted(whole.items()))
 
     def stored_properties(self) -> dict[str, str]:
-        """Return what the topic's row holds: `all_properties`, and `live_from_ms` if it has one."""
+        """Return the contents of the topic's row: `all_properties`, and `live_from_ms` if set."""
         stored = self.all_properties()
         if self.live_from_ms:
             stored[LIVE_FROM] = str(self.live_from_ms)
@@ -127,14 +127,14 @@ class TopicMetadata:
 
     @classmethod
     def of(cls, topic_id: TopicId, properties: Mapping[str, str]) -> "TopicMetadata":
-        """Return the topic whose row holds `properties`, as `stored_properties` gave them.
+        """Return the topic with a row of `properties`, as from `stored_properties`.
 
         Raises `InvalidRequest` if ttl or generation is missing or not a number.
         """
         rest = dict(properties)
         ttl_s = parse_ttl(rest.pop(TTL, ""))
         generation = _parse_generation(rest.pop(GENERATION, ""))
-        # Earlier versions raised stores with a user's property of this name, not always a number.
+        # Earlier versions stored a user's property of this name, not always a number.
         has_live_from = _LIVE_FROM.fullmatch(rest.get(LIVE_FROM, "")) is not None
         live_from_ms = int(rest.pop(LIVE_FROM)) if has_live_from else 0
         return cls(topic_id, generation, ttl_s, rest, live_from_ms)
@@ -154,7 +154,7 @@ def _parse_generation(text: str) -> int:
 
 
 def _text(value: object) -> str:
-    """Return a name or value as text. Raises `InvalidRequest` if it has none that can be kept."""
+    """Return a name or value as text. Raises `InvalidRequest` if it cannot be stored as text."""
     try:
         text = str(value)
         text.encode()
@@ -163,19 +163,19 @@ def _text(value: object) -> str:
     return text
 
 
-def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
-    """Return the ttl in seconds and the other properties that a request body asks for.
+def parse_properties(body: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
+    """Return the ttl in seconds and the other properties in a request body.
 
-    `given` is the decoded JSON of the body, None where there was none. Numbers become strings, as
-    CDAP does it. A generation is checked and dropped, `live_from_ms` is dropped: only the table
-    gives them. Raises `InvalidRequest` (invalid_properties, invalid_ttl).
+    `body` is the decoded JSON, None without a body. Numbers become strings, as in CDAP. A
+    generation is checked and dropped, and `live_from_ms` is dropped, because only the table sets
+    them. Raises `InvalidRequest` (invalid_properties, invalid_ttl).
     """
-    if given is None:
+    if body is None:
         return ttl_s_default, {}
-    if not isinstance(given, Mapping):
-        raise InvalidRequest("invalid_properties", given=type(given).__name__)
+    if not isinstance(body, Mapping):
+        raise InvalidRequest("invalid_properties", given=type(body).__name__)
     properties: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in body.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise InvalidRequest("invalid_properties", property=name)
         properties[_text(name)] = _text(value)

@@ -1,4 +1,4 @@
-"""The properties of topics that mean something to the server: which there are, and what they say.
+"""The properties of topics that mean something to the server.
 
     cleanup             "delete" (default) | "compact"
     tombstone_s         how long a compact topic keeps a message without payload, in seconds
@@ -68,7 +68,7 @@ _FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     SCHEMA_CHECK: (lambda text: text in {"off", "id", "full"}, 'it is "off", "id" or "full"'),
 }
-"""By name: whether a value may be, and what to say if it may not."""
+"""For each name, whether a value is allowed, and the error if it is not."""
 _NO_VALUE: tuple[Callable[[str], bool], str] = (
     lambda _: False,
     "the name is reserved for the server",
@@ -76,14 +76,14 @@ _NO_VALUE: tuple[Callable[[str], bool], str] = (
 
 
 class Retention(NamedTuple):
-    """About how much a topic keeps. None: there is no bound."""
+    """Approximately how much a topic keeps. None for no bound."""
 
     messages: int | None
     bytes: int | None
 
 
 def check_meaning(properties: Mapping[str, str]) -> None:
-    """Raise `InvalidRequest` (invalid_properties) if a value has no meaning under its name."""
+    """Raise `InvalidRequest` (invalid_properties) if a value is invalid for its name."""
     for name, value in properties.items():
         if name in _FORMS:
             may_be, reason = _FORMS[name]
@@ -101,15 +101,15 @@ def check_meaning(properties: Mapping[str, str]) -> None:
 
 
 def is_of_the_server(name: str) -> bool:
-    """Whether a property of this name means something to the server, or is kept for it."""
+    """Whether a property name has a meaning for the server, or is reserved for it."""
     return name == LIVE_FROM or name in _FORMS or name.startswith(_RESERVED)
 
 
 def with_user_names(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a topic with `user.NAME` for each NAME that is the server's.
+    """Return a topic's properties with `user.NAME` for each NAME of the server's.
 
-    If that is taken, it is `user.user.NAME`, and so on: what the user gave stays as it is. The
-    result has no name of the server, so twice is the same as once.
+    If that is taken, it is `user.user.NAME`, and so on, so no other property of the user changes.
+    The result has no names of the server's, so doing it twice is the same as once.
     """
     kept = {name: value for name, value in properties.items() if not is_of_the_server(name)}
     for name in sorted(properties.keys() - kept.keys()):
@@ -127,7 +127,7 @@ def tombstone_s_of(properties: Mapping[str, str]) -> int:
 
 
 def retention_of(properties: Mapping[str, str]) -> Retention:
-    """Return about how much a topic keeps."""
+    """Return approximately how much a topic keeps."""
     return Retention(
         _number_of(properties, RETENTION_MESSAGES), _number_of(properties, RETENTION_BYTES)
     )

@@ -1,4 +1,4 @@
-"""Which subjects of the registry have the schemas of a topic's payloads and keys.
+"""Which registry subjects have the schemas of a topic's payloads and keys.
 
 The names are those of Confluent's strategies, so its serializers find the same subjects:
 
@@ -6,7 +6,7 @@ The names are those of Confluent's strategies, so its serializers find the same 
     record         com.example.Order: the full name of the record
     topic_record   orders-com.example.Order
 
-Topics of another namespace than `default` have it before their name, as in `sales:orders-value`.
+For topics outside the namespace `default` it comes first, as in `sales:orders-value`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _DEFAULT_NAMESPACE = "default"
 
 
 class SubjectStrategy(StrEnum):
-    """How a subject is named that a topic does not name."""
+    """How the subject is named if the topic does not name one."""
 
     TOPIC = "topic"
     RECORD = "record"
@@ -34,12 +34,12 @@ class SchemaCheck(StrEnum):
     ID = "id"
     """A payload names a schema of the topic's subject."""
     FULL = "full"
-    """It is also a value of that schema."""
+    """It also fits that schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSchemas:
-    """The properties of a topic about schemas."""
+    """A topic's properties about schemas."""
 
     topic_id: TopicId
     subject: str | None = None
@@ -53,11 +53,11 @@ class TopicSchemas:
         return self.subject is None and self.strategy is not SubjectStrategy.TOPIC
 
     def value_subject(self, record_name: str) -> str:
-        """Return the subject of payloads of a record. Raises `ValueError` if it has no name."""
+        """Return the subject of payloads of a record. Raises `ValueError` if there is none."""
         return self.subject or self._named(record_name, "value")
 
     def subject_of_key(self, record_name: str) -> str:
-        """Return the subject of keys of a record. Raises `ValueError` if it has no name."""
+        """Return the subject of keys of a record. Raises `ValueError` if there is none."""
         return self.key_subject or self._named(record_name, "key")
 
     def _named(self, record_name: str, part: str) -> str:
@@ -72,7 +72,7 @@ class TopicSchemas:
 
 
 def schemas_of(topic_id: TopicId, properties: Mapping[str, str]) -> TopicSchemas:
-    """Return what a topic's properties say of schemas; what cannot be read there counts as none."""
+    """Return a topic's properties about schemas; unreadable ones count as not set."""
     strategies, checks = set(SubjectStrategy), set(SchemaCheck)
     strategy = properties.get(SUBJECT_STRATEGY, SubjectStrategy.TOPIC)
     check = properties.get(SCHEMA_CHECK, SchemaCheck.OFF)

@@ -1,4 +1,4 @@
-"""A transaction as its owner and a reader see it: Tephra's `Transaction`, and what it can see.
+"""A transaction as its owner and readers see it: Tephra's `Transaction` and its view.
 
 Pure values. Write pointers are times in milliseconds x 1,000,000, so they ascend with start order.
 The rules are Tephra's (`Transaction.isVisible`, `TransactionMessageFilter` of CDAP).
@@ -20,7 +20,7 @@ class TransactionType(IntEnum):
 
 
 class VisibilityLevel(IntEnum):
-    """The own writes that a transaction sees. Values of Tephra's Thrift enum. DO NOT CHANGE."""
+    """Which of its own writes a transaction sees. Tephra's Thrift enum. DO NOT CHANGE."""
 
     SNAPSHOT = 1
     SNAPSHOT_EXCLUDE_CURRENT = 2
@@ -36,13 +36,13 @@ class Visibility(Enum):
 
 
 class Transaction(NamedTuple):
-    """A snapshot of what is committed, and the pointers the transaction writes under."""
+    """A snapshot of committed writes, and the pointers under which the transaction writes."""
 
     read_pointer: int
     transaction_id: int
-    """The first write pointer; it names the transaction for its life."""
+    """The first write pointer, which is the id of the transaction."""
     write_pointer: int
-    """The present write pointer: `transaction_id` until a checkpoint."""
+    """The current write pointer: `transaction_id` until a checkpoint."""
     invalids: Sequence[int] = ()
     """Ascending."""
     in_progress: Sequence[int] = ()
@@ -54,13 +54,13 @@ class Transaction(NamedTuple):
     visibility_level: VisibilityLevel = VisibilityLevel.SNAPSHOT
 
     def is_own_write(self, pointer: int) -> bool:
-        """Whether `pointer` is one that this transaction wrote under."""
+        """Whether `pointer` is one of this transaction's write pointers."""
         return pointer in (self.write_pointer, self.transaction_id) or _holds(
             self.checkpoint_write_pointers, pointer
         )
 
     def is_visible(self, pointer: int) -> bool:
-        """Whether what was written under `pointer` is in the snapshot or its own."""
+        """Whether writes under `pointer` are in the snapshot or its own."""
         if (
             pointer <= self.read_pointer
             and not _holds(self.in_progress, pointer)
@@ -75,7 +75,8 @@ class Transaction(NamedTuple):
     def decide(self, pointer: int) -> Visibility:
         """Return what a reader does at an entry stored with `pointer`, negative if rolled back.
 
-        STOP is at an entry that may still commit: giving what follows would break the order.
+        It stops at an entry that may still commit, because returning later ones would break the
+        order.
         """
         if pointer < 0:
             return Visibility.SKIP
@@ -91,7 +92,7 @@ ALL_VISIBLE_LATEST = Transaction(
     transaction_id=NO_TX_IN_PROGRESS,
     write_pointer=NO_TX_IN_PROGRESS,
 )
-"""Sees everything but what was rolled back."""
+"""Sees everything except rolled back entries."""
 
 
 def _holds(ascending: Sequence[int], pointer: int) -> bool:

@@ -32,7 +32,7 @@ from tms.core.values.ranges import (
     TopicRanges,
     check_count,
     check_range,
-    check_topics_asked,
+    check_topics_count,
 )
 from tms.core.values.reading import Isolation, Reading
 from tms.core.values.topic import TopicId
@@ -73,7 +73,7 @@ class RangeService:
         """Return what there is of each topic."""
         if isolation is Isolation.COMMITTED and self._transactions is None:
             raise TransactionsElsewhere
-        check_topics_asked(len(topic_ids))
+        check_topics_count(len(topic_ids))
         states = {topic_id: await self._state(topic_id) for topic_id in topic_ids}
         found = {topic_id: state for topic_id, state in states.items() if state is not None}
         # Before what is in progress is looked at: what begins after that publishes above them.

@@ -1,8 +1,8 @@
-"""Defaults in an Avro schema that are not values of their types, as Avro's Java library finds them.
+"""Finds defaults in an Avro schema that do not fit their types, as Avro's Java library does.
 
-Schemas that are normalized may have none, as in Confluent's registry. Each value is compared with
-each type once, so the time is bounded by the size of the text, also if types contain themselves.
-It relies on trees of schemas that were found right (`tms.serdes.avro_tree`). Pure.
+Normalized schemas may have none, as in Confluent's registry. Each value is compared with each type
+once, so the time is bounded by the size of the text, even for recursive types. The trees must be of
+valid schemas (`tms.serdes.avro_tree`). Pure.
 """
 
 import json
@@ -19,9 +19,9 @@ _GREAT = ("Infinity", "-Infinity", "NaN")
 
 
 def wrong_default(tree: AvroTree, known: Mapping[str, Json]) -> str:
-    """Return what is wrong with the first default that is not of its field's type; "" if none is.
+    """Return what is wrong with the first default that does not fit its type, or "".
 
-    `known` are the types that the schema may name besides its own.
+    `known` are the further types that the schema may name.
     """
     try:
         return _Defaults({**known, **tree.types}).first_wrong(tree.top)
@@ -33,10 +33,10 @@ class _Defaults:
     def __init__(self, types: Mapping[str, Json]) -> None:
         self._types = types
         self._met: dict[tuple[object, int], bool] = {}
-        """By type and value whether they fit; True while that is being found."""
+        """By type and value, whether they fit; True while they are compared."""
 
     def first_wrong(self, node: Json) -> str:
-        """Return what is wrong with the first default in a part of a tree; "" if none is."""
+        """Return what is wrong with the first default in a part of a tree, or ""."""
         if isinstance(node, Mapping) and node["type"] in RECORDS:
             for field in node["fields"]:
                 wrong = self.first_wrong(field["type"])
@@ -50,7 +50,7 @@ class _Defaults:
         return next(filter(None, map(self.first_wrong, parts_of(node))), "")
 
     def _fits(self, node: Json, holder: Json, key: Any = "default") -> bool:
-        """Whether what `holder` has at `key` is a value of a type."""
+        """Whether the value of `holder` at `key` fits a type."""
         value, found = holder[key], self._types.get(node, node) if isinstance(node, str) else node
         pair = (found if isinstance(found, str) else id(found), id(value))
         if pair not in self._met:

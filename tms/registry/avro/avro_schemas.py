@@ -1,8 +1,8 @@
-"""Avro schemas: parsed and found right, in the text that is kept, and which data they can read.
+"""Avro schemas: their validity, their stored text, and which data they can read.
 
-What is right, and which schema reads what another has written, is decided by Avro's own library.
-Its compatibility is that of Java's SchemaCompatibility. Names are found here (`avro_tree`), as
-Java's library takes them. Wrong defaults are taken if it is not normalized, as Confluent does.
+Avro's own library decides what is valid, and which schema reads the data of another; its
+compatibility is that of Java's SchemaCompatibility. Names are resolved as in Java's library
+(`avro_tree`). Unless the schema is normalized, wrong defaults are accepted, as in Confluent's.
 """
 
 import copy
@@ -32,49 +32,49 @@ _FORMS: Mapping[str, dict[str, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema that is right."""
+    """A valid schema."""
 
     text: str
-    """As it is kept."""
+    """The stored text."""
     normalized: str
     parsed: avro.schema.Schema
-    """With an error as a record, since one reads the other, and without logical types."""
+    """For the library: errors are records, since each reads the other; no logical types."""
     tree: AvroTree
     known: Mapping[str, Any] = field(default_factory=dict)
-    """The types of what it refers to, by their full names."""
+    """The types that it refers to, by full name."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the fields at its top."""
+        """The names of its top-level fields."""
         top = self.tree.top
         return tuple(each["name"] for each in top["fields"]) if kind_of(top) in RECORDS else ()
 
     def in_form(self, form: str) -> str:
-        """Return its text with the types that it refers to in it.
+        """Return its text with the types that it refers to.
 
-        `resolved_normalized` is that as it is kept if schemas are to be normalized, and in
-        `resolved_ordered` each type keeps its namespace.
+        `resolved_normalized` is as stored for normalized schemas; in `resolved_ordered` each type
+        keeps its namespace.
         """
         return resolved_text(self.tree, self.known, **_FORMS[form])
 
     @property
     def problem_if_normalized(self) -> str:
-        """Why it may not be kept as normalized: a default that is not of its type."""
+        """Why it cannot be stored as normalized: a default that does not fit its type."""
         return wrong_default(self.tree, self.known)
 
     @property
     def tags(self) -> Tags:
-        """The tags that are written in it."""
+        """The tags in the schema."""
         return tags_in(_entities(self.tree.top))
 
-    def tagged(self, wanted: Tagged) -> str:
-        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+    def tagged(self, change: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         tree = copy.deepcopy(self.tree)
-        retag(_entities(tree.top), wanted)
+        retag(_entities(tree.top), change)
         return avro_text(tree, self.known)
 
     def incompatibilities(self, writer: "AvroSchema") -> list[Incompatibility]:
-        """Return why it cannot read what `writer` has written; nothing if it can."""
+        """Return why it cannot read the data of `writer`; empty if it can."""
         checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
         checker.memoize_map = _Compared()
         checked = checker.get_compatibility(self.parsed, writer.parsed)
@@ -89,7 +89,7 @@ class AvroSchema:
 
 
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> AvroSchema:
-    """Return the schema of a text, which may name types that `references` define, in their order.
+    """Return the schema of a text, which may name types that `references` define in order.
 
     Raises `InvalidSchema`.
     """
@@ -114,7 +114,7 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> AvroSchema:
 
 
 def _check_sizes(tree: AvroTree) -> None:
-    """Raise `InvalidSchema` if the size of a fixed type is not a number that Java has."""
+    """Raise `InvalidSchema` if the size of a fixed type is not a Java int."""
     for name, each in tree.types.items():
         size = each.get("size")
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= _SIZE_MAX
@@ -123,7 +123,7 @@ def _check_sizes(tree: AvroTree) -> None:
 
 
 def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:
-    """Return a schema as Avro's library has it, and add its types to `names`.
+    """Return a schema in Avro's library, and add its types to `names`.
 
     Raises `AvroException`.
     """
@@ -132,9 +132,10 @@ def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:
 
 
 class _Compared(dict[Any, Any]):
-    """The comparisons of the library: by pairs whose hashes differ, unlike those of its keys.
+    """The library's comparisons, by pairs with distinct hashes, unlike its own keys.
 
-    It takes `id(reader) ^ id(writer)`, and within two large schemas that is nearly always the same.
+    The library's key is `id(reader) ^ id(writer)`, which is nearly always equal within two large
+    schemas.
     """
 
     def __contains__(self, pair: Any) -> bool:
@@ -143,12 +144,12 @@ class _Compared(dict[Any, Any]):
     def __getitem__(self, pair: Any) -> Any:
         return super().__getitem__((id(pair.reader), id(pair.writer)))
 
-    def __setitem__(self, pair: Any, found: Any) -> None:
-        super().__setitem__((id(pair.reader), id(pair.writer)), found)
+    def __setitem__(self, pair: Any, result: Any) -> None:
+        super().__setitem__((id(pair.reader), id(pair.writer)), result)
 
 
 def _entities(node: Any) -> Iterator[tuple[Entity, dict[str, Any]]]:
-    """Give the records and fields of a tree, in its order, by full names like com.example.R.f."""
+    """Yield the records and fields of a tree, in order, by full names like com.example.R.f."""
     if kind_of(node) not in RECORDS:
         for part in parts_of(node):
             yield from _entities(part)

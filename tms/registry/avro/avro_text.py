@@ -1,12 +1,11 @@
-"""The text in which the registry keeps an Avro schema: that of Avro's Java library. Pure.
+"""The text in which the registry stores an Avro schema: that of Avro's Java library. Pure.
 
-Two texts of one schema that differ in spaces, in the order of attributes or in how names are
-written have one such text, so they are one schema. Doc, aliases, defaults and other attributes are
-kept. Normalized text also has those attributes, and the keys within defaults, in order, and writes
-numbers for float and double as such; a type without a namespace that is defined within one gets
-that, as Confluent has it.
+Texts that differ only in spaces, in the order of attributes or in the form of names have one such
+text, so they are one schema. Doc, aliases, defaults and other attributes are kept. Normalized text
+also sorts those attributes and the keys within defaults, and writes float and double defaults as
+such; a type without a namespace inside a namespace gets that one, as in Confluent's.
 
-It relies on trees of schemas that were found right (`tms.serdes.avro_tree`).
+The trees must be of valid schemas (`tms.serdes.avro_tree`).
 """
 
 import json
@@ -26,15 +25,15 @@ _SCHEMA_RESERVED = frozenset(
 _FIELD_RESERVED = frozenset(("default", "doc", "name", "order", "type", "aliases"))
 _TYPES = frozenset((*PRIMITIVES, *NAMED, *INNER, "union"))
 _PLAIN_EXPONENTS = range(-3, 7)
-"""Between them Java writes a double without an exponent."""
+"""Between these, Java writes a double without an exponent."""
 
 Json = Any
 _Types = Mapping[str, Json]
-"""Types by their full names."""
+"""Types by full name."""
 
 
 def avro_text(tree: AvroTree, known: _Types | None = None, *, normalized: bool = False) -> str:
-    """Return the text of a schema, which may refer to `known` types besides its own."""
+    """Return the text of a schema, which may refer to `known` types in addition to its own."""
     types = {**(known or {}), **tree.types}
     return _Printer(types, {}, normalized=normalized).text(tree.top, "")
 
@@ -42,9 +41,9 @@ def avro_text(tree: AvroTree, known: _Types | None = None, *, normalized: bool =
 def resolved_text(
     tree: AvroTree, known: _Types, *, normalized: bool = False, renames: bool = True
 ) -> str:
-    """Return the text of a schema with the `known` types where they are first named.
+    """Return the text of a schema with the `known` types at their first occurrence.
 
-    Without `renames` a type that has no namespace gets none in normalized text either.
+    Without `renames`, a type without a namespace does not get one in normalized text either.
     """
     types = {**known, **tree.types}
     return _Printer(types, known, normalized=normalized, renames=renames).text(tree.top, "")
@@ -93,7 +92,7 @@ class _Printer:
         self._renames = normalized and renames
         self._written: set[str] = set()
         self._renamed: dict[str, str] = {}
-        """By full names those that types have in normalized text."""
+        """By full name, the names in normalized text."""
 
     def text(self, node: Json, namespace: str) -> str:
         """Return the text of a part of a tree within a namespace."""
@@ -112,7 +111,7 @@ class _Printer:
         return self._object([("type", _string(kind)), *others]) if others else _string(kind)
 
     def _name(self, name: str, namespace: str) -> str:
-        """Return the type that a name means: the name, or the type itself if it is to be there."""
+        """Return a type by its name, or its definition at the first occurrence."""
         if name in PRIMITIVES:
             return _string(name)
         if name in self._inlined and name not in self._written:
@@ -121,13 +120,13 @@ class _Printer:
         return _string(self._reference(name, namespace))
 
     def _reference(self, full: str, namespace: str) -> str:
-        """Return a full name as it is written within a namespace."""
+        """Return the form of a full name within a namespace."""
         own, last = split(self._renamed.get(full, full))
         if own == namespace and not (own and last in _TYPES):
             return last
         if own:
             return f"{own}.{last}"
-        # Java takes a name for one of the namespace first, if there is one.
+        # Java first resolves a name within the namespace, if it exists there.
         return f".{last}" if f"{namespace}.{last}" in self._types else last
 
     def _named(self, node: Mapping[str, Json], kind: str, namespace: str) -> str:
@@ -163,7 +162,7 @@ class _Printer:
 
     @staticmethod
     def _alias(alias: str, namespace: str) -> str:
-        """Return an alias of a type as it is written beside the type's own namespace."""
+        """Return the form of a type's alias, relative to the type's own namespace."""
         own, last = split(alias)
         if own == namespace:
             return last
@@ -196,7 +195,7 @@ class _Printer:
     def _others(
         self, schema: Mapping[str, Json], reserved: Container[str]
     ) -> list[tuple[str, str]]:
-        """Return the attributes that Avro gives no meaning here."""
+        """Return the attributes without a meaning in Avro."""
         others = [
             (name, _value(value, ordered=self._normalized))
             for name, value in schema.items()

@@ -1,11 +1,10 @@
-"""Answers questions about schemas away from the event loop, which goes on meanwhile.
+"""Answers questions about schemas outside the event loop, which continues in the meantime.
 
-A server has worker processes for that, each answer within a time: one that takes too long is
-killed, and another is started when it is needed; so is one that died. That says nothing of the
-schemas, so it is `SchemasUnavailable`: a client may ask again, and what was parsed until then is
-kept for that. Whoever waits for so long before others is refused too, so that no more is at work
-than is waited for. A program that has a store of its own has a thread: its schemas are its own, and
-a process would run its main module anew.
+A server uses worker processes with a time limit: a process that exceeds it is killed, and, like one
+that died, replaced when needed. That says nothing about the schemas, so it is `SchemasUnavailable`:
+a client may retry, and finds kept what was parsed so far. A caller that waits this long for its
+turn is refused as well, so no work runs that nobody waits for. A program with a store of its own
+uses a thread: its schemas are its own, and a process would run its main module again.
 """
 
 import asyncio
@@ -25,22 +24,23 @@ from tms.registry.checking.turns import Turns
 from tms.registry.questions.questions import Answer, Question
 
 PROCESSES = 3
-"""The number of processes. One caller has at most two, so its hostile schemas do not delay others.
-They are started when they are needed."""
+"""The number of processes. One caller uses at most two, so its hostile schemas do not delay others.
+They are started when they are needed.
+"""
 _EXTRA = "registry"
 
 
 class Checker(Protocol):
-    """Answers questions. Used on the event loop's thread alone."""
+    """Answers questions. Used only on the event loop's thread."""
 
     killed: int
-    """Processes whose answer took too long, or that died."""
+    """Processes that took too long or died."""
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions.
 
-        Raises `SchemasUnavailable` if they are not found out in time, or `ModuleNotFoundError` if
-        the extra is not installed.
+        Raises `SchemasUnavailable` if there are none in time, or `ModuleNotFoundError` if the extra
+        is not installed.
         """
         ...
 
@@ -60,14 +60,14 @@ def _answers_here(questions: Sequence[Question]) -> list[Answer]:
 
 
 _DIED = (BrokenWorkerProcess, OSError)
-"""Raised if a process ends while it is asked, or cannot be started."""
+"""Raised if a process cannot be started, or ends during a request."""
 
 
 class ProcessChecker:
     """Worker processes."""
 
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
-        """Give each set of questions `seconds_max`, and as long until it is its turn."""
+        """Limit each set of questions to `seconds_max`, and its wait for a turn to the same."""
         self._seconds_max = seconds_max
         self._turns = Turns(processes)
         self._calls = CapacityLimiter(processes)
@@ -77,8 +77,8 @@ class ProcessChecker:
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions.
 
-        Raises `SchemasUnavailable` if none has begun to answer within the time that one may take,
-        or has not ended within that.
+        Raises `SchemasUnavailable` if a process has not started on them, or then not finished,
+        within the limit.
         """
         async with AsyncExitStack() as turn:
             try:
@@ -95,7 +95,7 @@ class ProcessChecker:
                 try:
                     return await self._asked(questions)
                 except _DIED:
-                    return await self._asked(questions)  # perhaps it was not the schema
+                    return await self._asked(questions)  # Perhaps the schema was not the cause.
         except TimeoutError:
             reason = f"checking the schema took more than {self._seconds_max:g} s"
         except _DIED:

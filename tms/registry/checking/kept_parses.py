@@ -1,7 +1,7 @@
-"""Parsed schemas in files, so that no process has to parse again what took another one long.
+"""Parsed schemas in files, so that no process repeats another's slow parse.
 
-Whatever ends a process that checks, what it had parsed is still there: who asks again goes on from
-that. The folder is one server's alone. What cannot be written or read there is parsed again.
+When a worker process ends, its parses remain, and a retry continues from them. The folder belongs
+to one server. A file that cannot be written or read is parsed again.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import Any
 from tms.registry.questions.questions import Source
 
 PARSE_S_MIN = 0.05
-"""Parses that take less are not kept."""
+"""Faster parses are not stored."""
 BYTES_MAX = 256 * 1024 * 1024
 """The most bytes of all files together; the oldest are deleted."""
 
@@ -25,21 +25,21 @@ class KeptParses:
     """Parsed schemas in a folder."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
-        """Keep nothing until `folder` is set."""
+        """Store nothing until `folder` is set."""
         self.folder: str | None = None
         self._bytes_max = bytes_max
 
     def parsed(self, source: Source, parse: Callable[[], Any]) -> Any:
-        """Return what is kept of a source, or what `parse` returns. Raises as `parse`."""
+        """Return the stored parse of a source, or the result of `parse`. Raises as `parse`."""
         if self.folder is None:
             return parse()
         path = Path(self.folder, hashlib.sha256(repr(source).encode()).hexdigest())
-        with contextlib.suppress(Exception):  # whatever is wrong with a file, it is parsed then
+        with contextlib.suppress(Exception):  # a bad file: parse again
             return pickle.loads(path.read_bytes())  # noqa: S301  this server wrote it
         began_s = time.monotonic()
         parsed = parse()
         if time.monotonic() - began_s >= PARSE_S_MIN:
-            with contextlib.suppress(Exception):  # what cannot be kept is parsed again
+            with contextlib.suppress(Exception):  # without a file, it is parsed again
                 self._keep(path, pickle.dumps(parsed, pickle.HIGHEST_PROTOCOL))
         return parsed
 

@@ -1,6 +1,6 @@
-"""The types of schemas, each with its rules, and the answers to questions about them.
+"""The types of schemas with their rules, and the answers to questions about schemas.
 
-Who checks loads this module, and with it the libraries of the types
+Only checkers load this module, and with it the libraries of the types
 (`tms.registry.checking.checker`).
 """
 
@@ -42,56 +42,56 @@ from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 _NICE = 10
-"""How much a worker stands back behind the server, which has one core if all are at work."""
+"""The niceness of a worker: the server has one core even if all workers are busy."""
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
-"""The most memory of a worker: a text that needs more is refused."""
+"""The most memory of a worker; a text that needs more is refused."""
 _PARSED_KEPT = 256
 _KEPT = KeptParses()
 
 
 class ParsedSchema(Protocol):
-    """A text that is a schema. Its type's file says all that the registry asks of it."""
+    """A text that is a schema. The file of its type implements everything the registry needs."""
 
     @property
     def text(self) -> str:
-        """As it is kept."""
+        """The stored text."""
         ...
 
     @property
     def normalized(self) -> str:
-        """As it is kept if schemas are to be normalized."""
+        """The stored text if schemas are normalized."""
         ...
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the fields at its top."""
+        """The names of its top-level fields."""
         ...
 
     @property
     def problem_if_normalized(self) -> str:
-        """Why it may not be registered as normalized; "" if it may."""
+        """Why it cannot be registered as normalized, or ""."""
         ...
 
     @property
     def tags(self) -> Tags:
-        """The tags that are written in it."""
+        """The tags in the schema."""
         ...
 
-    def tagged(self, wanted: Tagged) -> str:
-        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+    def tagged(self, change: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         ...
 
     def in_form(self, form: str) -> str:
-        """Return its text in a form that its type has (`tms.core.values.schema_types`)."""
+        """Return its text in a form of its type (`tms.core.values.schema_types`)."""
         ...
 
     def incompatibilities(self, writer: Any) -> list[Incompatibility]:
-        """Return why it cannot read what `writer`, of its type, has written; nothing if it can."""
+        """Return why it cannot read the data of `writer`, of its type; empty if it can."""
         ...
 
 
 Parse = Callable[[str, Sequence[tuple[str, str]]], ParsedSchema]
-"""Makes a schema of a text and the names and texts it refers to. Raises `InvalidSchema`."""
+"""Parses a text, given the names and texts it refers to. Raises `InvalidSchema`."""
 _PARSES: Mapping[str, Parse] = {
     AVRO: avro_schemas.parse,
     JSON: json_schemas.parse,
@@ -101,7 +101,7 @@ _PARSES: Mapping[str, Parse] = {
 
 @functools.cache
 def _prepare_process() -> None:
-    """Bound what this process may have, and leave Ctrl-C and the processor to the server; once."""
+    """Limit this process's memory, and leave Ctrl-C and the processor to the server; once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICE)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -119,7 +119,7 @@ def _parsed(source: Source) -> ParsedSchema:
 
 @functools.lru_cache(_PARSED_KEPT)
 def _serde(source: Source) -> Serde:
-    """Return what encodes and decodes by a schema. Raises `UnusableSchema`, `InvalidSchema`."""
+    """Return the serde of a schema. Raises `UnusableSchema`, `InvalidSchema`."""
     kind = type_of(source.kind)
     references = [
         (name, _text_for_values(Source(source.kind, text, source.references[:number])))
@@ -134,7 +134,7 @@ def _text_for_values(source: Source) -> str:
 
 
 def _answer(question: Question, *, is_alone: bool = False) -> Answer:
-    """Return an answer; if memory is short, after whatever is kept was given up for it."""
+    """Return an answer; if memory is short, drop the caches and try again."""
     try:
         return _found(question)
     except (InvalidSchema, UnusableSchema) as error:
@@ -166,9 +166,9 @@ def _found(question: Question) -> Answer:
 
 
 def answers_in_worker(questions: Sequence[Question], folder: str | None) -> list[Answer]:
-    """Return the answers to questions, in a process that does nothing else.
+    """Return the answers to questions, in a process for this purpose.
 
-    What takes long to parse is kept in `folder`, if there is one.
+    Slow parses are stored in `folder`, if there is one.
     """
     _prepare_process()
     _KEPT.folder = folder

@@ -1,7 +1,7 @@
-"""Turns at a scarce resource: each caller has its share, and the rest is for others.
+"""Turns at a scarce resource, with a limit for each caller.
 
-Requests of one caller are served in order. Callers take turns: a caller that had a turn goes behind
-the others. A caller that has its share already waits, while others go on. Used on one event loop.
+Requests of one caller are served in order. Callers take turns: after a turn, a caller goes to the
+end of the line. A caller that has its share waits while others continue. Used on one event loop.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ Waiting = deque["asyncio.Future[None]"]
 
 
 class Turns:
-    """So many at a time."""
+    """A number of concurrent turns."""
 
     def __init__(self, count: int) -> None:
         self._shares = Shares(count)
         self._waiting: OrderedDict[str | None, Waiting] = OrderedDict()
-        """By caller; who had a turn last is last. Nobody is there who waits for none."""
+        """By caller; the last one to have a turn is last. It has only callers that wait."""
 
     @asynccontextmanager
     async def turn(self, sharer: str | None) -> AsyncIterator[None]:
-        """Wait for a turn, and have it inside. `sharer`: the principal to count it for, or None."""
+        """Wait for a turn, and hold it inside. `sharer` is the principal to count, or None."""
         if sharer in self._waiting or not self._shares.room(sharer):
             await self._wait(sharer)
         else:
@@ -43,7 +43,7 @@ class Turns:
             if turn.cancelled():
                 self._forget(sharer, turn)
             else:
-                self._give_back(sharer)  # it was given a turn just now
+                self._give_back(sharer)  # It had just been given a turn.
             raise
 
     def _forget(self, sharer: str | None, turn: "asyncio.Future[None]") -> None:

@@ -1,8 +1,8 @@
-"""Which arrays a JSON Schema takes no more.
+"""Finds arrays that a JSON Schema no longer accepts.
 
-Items have one schema for all, or the first ones have one each, as properties have; what may come
-behind those is the content model. Before draft 2020-12 they are `items` and `additionalItems`, from
-then on `prefixItems` and `items`. Pure.
+Items have one schema for all, or the first ones have one each, as properties have; the content
+model says what may come after those. Before draft 2020-12 the keywords are `items` and
+`additionalItems`, since then `prefixItems` and `items`. Pure.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ class _Items(NamedTuple):
     first: list[Any]
     """The schemas of the first ones."""
     others: Any
-    """The schema of those behind them."""
+    """The schema of those after them."""
 
 
 def differences(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Give why `new` does not take all arrays that `old` does."""
+    """Yield why `new` does not accept all arrays that `old` accepts."""
     before, after = old.keywords, new.keywords
     was, now = _items_of(before), _items_of(after)
     yield from _of_all(differ, old.place.below(was.all), new.place.below(now.all), path)
@@ -52,7 +52,7 @@ def differences(
 def _contained(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Tell of items of a kind that an array must have, or may not have so many of."""
+    """Yield changes in required items, and in how many there may be."""
     before, after, at = old.keywords, new.keywords, f"{path}/{_CONTAINS}"
     least, most = number_of(after, "minContains"), number_of(after, "maxContains")
     if _CONTAINS not in after or (least == 0 and most is None):

@@ -1,4 +1,4 @@
-"""The changes between two JSON Schemas, one by one. Pure."""
+"""The individual changes between two JSON Schemas. Pure."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -14,11 +14,11 @@ class Differ(Protocol):
     def differences(
         self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
     ) -> list[Incompatibility]:
-        """Return why `new` does not take all that `old` does; nothing if it does."""
+        """Return why `new` does not accept all that `old` accepts; empty if it does."""
         ...
 
     def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
-        """Whether `new` takes all that `old` does."""
+        """Whether `new` accepts all that `old` accepts."""
         ...
 
 
@@ -30,7 +30,7 @@ def difference(kind: str, path: str, message: str) -> Incompatibility:
 def bound(
     old: Keywords, new: Keywords, name: str, path: str, kind: str
 ) -> Iterator[Incompatibility]:
-    """Tell of a least or greatest value that was added, or takes less than before."""
+    """Yield a bound that was added, or accepts less than before."""
     before, after, is_least = number_of(old, name), number_of(new, name), "min" in name.lower()
     if after is None:
         return
@@ -42,10 +42,10 @@ def bound(
 
 
 def number_of(keywords: Keywords, name: str) -> Decimal | int | None:
-    """Return the number that a keyword says, None if there is none."""
+    """Return the number in a keyword, None if there is none."""
     value = keywords.get(name)
     if name in ("exclusiveMaximum", "exclusiveMinimum") and isinstance(value, bool):
-        # Of draft 4: it says of the other keyword that it is exclusive.
+        # In draft 4 it makes the other keyword exclusive.
         value = keywords.get(name.replace("exclusiveM", "m")) if value else None
     is_number = isinstance(value, Decimal | int) and not isinstance(value, bool)
     return value if is_number else None

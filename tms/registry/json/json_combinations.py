@@ -1,7 +1,7 @@
-"""Which values a combination (allOf, anyOf, oneOf) takes no more. Pure.
+"""Finds values that a combination (allOf, anyOf, oneOf) no longer accepts. Pure.
 
-Parts are matched with parts, in whatever order they stand: as many pairs as can be, in each of
-which the new part takes all that the old one does.
+Parts are matched in any order: as many pairs as possible in which the new part accepts all that the
+old one accepts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ Part = SchemaNode | SchemaPlace
 
 
 def is_part_taken(differ: Differ, old: SchemaNode, new: SchemaNode) -> bool:
-    """Whether schemas of different classes fit all the same, because one is a combination."""
+    """Whether schemas of different classes are compatible because one is a combination."""
     if new.kind == COMBINED:
         if len(new.parts) == 1 and differ.fits(old, new.parts[0]):
             return True
@@ -32,7 +32,7 @@ def is_part_taken(differ: Differ, old: SchemaNode, new: SchemaNode) -> bool:
 def differences(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Give why one combination does not take all that another one does."""
+    """Yield why one combination does not accept all that another accepts."""
     before, after = _distinct(old.parts), _distinct(new.parts)
     if not _may_become(old, new, len(before), len(after)):
         message = f"{old.criterion} became {new.criterion}"
@@ -59,7 +59,7 @@ def _may_become(old: SchemaNode, new: SchemaNode, before: int, after: int) -> bo
 
 
 def _distinct(parts: Sequence[Part]) -> list[Part]:
-    """Return parts, of equal ones the first."""
+    """Return the parts without duplicates; the first one wins."""
     found: dict[str, Part] = {}
     for part in parts:
         if isinstance(part, SchemaPlace):
@@ -71,7 +71,7 @@ def _distinct(parts: Sequence[Part]) -> list[Part]:
 
 
 def _matched(differ: Differ, before: Sequence[Part], after: Sequence[Part]) -> int:
-    """Return how many pairs there can be at most: a maximum bipartite matching (Kuhn's)."""
+    """Return the largest number of pairs: a maximum bipartite matching (Kuhn's)."""
     fits = [[number for number, new in enumerate(after) if differ.fits(old, new)] for old in before]
     partner: dict[int, int] = {}
 

@@ -1,8 +1,8 @@
-"""Whether one JSON Schema takes all that another one takes, by the rules of Confluent's registry.
+"""Whether one JSON Schema accepts all that another accepts, by the rules of Confluent's registry.
 
-The two are compared class by class (`json_nodes`). What has changed so that something is taken no
-more is told, with the name that it has there. Objects are in `json_objects`, arrays in
-`json_arrays`, combinations in `json_combinations`. Pure.
+The two are compared class by class (`json_nodes`). Changes that reject more than before are
+returned with their names in that registry. Objects are in `json_objects`, arrays in `json_arrays`,
+combinations in `json_combinations`. Pure.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,14 +41,14 @@ _Told = tuple[int, str, str, str]
 
 
 def _told_apart(part: SchemaNode | SchemaPlace) -> _Told:
-    """Return what tells a part of a schema from others; its schema is alive all the while."""
+    """Return the identity of a part of a schema, while the schema is alive."""
     if isinstance(part, SchemaPlace):
         return id(part.schema), "", "", ""
     return id(part.place.schema), part.kind, part.criterion, str(part.keywords.get("type"))
 
 
 class Comparing:
-    """A comparison under way."""
+    """A comparison in progress."""
 
     def __init__(self) -> None:
         self._under_way: set[tuple[int, int]] = set()
@@ -57,7 +57,7 @@ class Comparing:
     def differences(
         self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
     ) -> list[Incompatibility]:
-        """Return why `new` does not take all that `old` does; nothing if it does."""
+        """Return why `new` does not accept all that `old` accepts; empty if it does."""
         before = node_of(old) if isinstance(old, SchemaPlace) else old
         after = node_of(new) if isinstance(new, SchemaPlace) else new
         pair = id(before.place.schema), id(after.place.schema)
@@ -73,7 +73,7 @@ class Comparing:
                 self._under_way.discard(pair)
 
     def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
-        """Whether `new` takes all that `old` does."""
+        """Whether `new` accepts all that `old` accepts."""
         pair = _told_apart(old), _told_apart(new)
         known = self._known.get(pair)
         if known is None:
@@ -98,7 +98,7 @@ def _named(node: SchemaNode) -> str:
 
 
 def _are_connects_bytes(old: SchemaNode, new: SchemaNode) -> bool:
-    """Whether both are bytes as Kafka Connect writes them."""
+    """Whether both are bytes in the form of Kafka Connect."""
     return old.keywords.get("connect.type") == new.keywords.get("connect.type") == "bytes"
 
 
@@ -135,7 +135,7 @@ def _numbers(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator
 
 
 def _is_multiple(number: Decimal, step: Decimal) -> bool:
-    """Whether a number is a multiple of another one, whatever their exponents are."""
+    """Whether a number is a multiple of another, whatever their exponents."""
     (_, digits, exponent), (_, factors, other) = number.as_tuple(), step.as_tuple()
     whole, factor = (int(Decimal((0, each, 0))) for each in (digits, factors))
     shift = int(exponent) - int(other)

@@ -1,12 +1,12 @@
-"""The classes of JSON Schemas, by which they are compared: the kinds of values. Pure.
+"""The classes of JSON Schemas for comparisons: the kinds of values. Pure.
 
     any, false                 {} or true; false
-    string, number, boolean, null, object, array      of one type, also where only keywords say it
+    string, number, boolean, null, object, array      of one type, even if only keywords imply it
     enum, const, not, if       of these keywords
     combined                   allOf, anyOf, oneOf; a list of types; keywords of several classes
 
-A schema that has several of them is the combination of all. References are followed; what stands
-beside a `$ref` counts too, as it does from draft 2019-09 on.
+A schema with several of them is the combination of all. References are followed; keywords beside a
+`$ref` count too, as they do since draft 2019-09.
 """
 
 from collections.abc import Mapping
@@ -41,11 +41,11 @@ _SNIFFED = {
     ),
 }
 _REFERENCES_MAX = 100
-"""How many references may lead to one another before one ends."""
+"""The longest chain of references."""
 
 
 class SchemaPlace(NamedTuple):
-    """A schema, and how the references in it are resolved."""
+    """A schema, and the resolver of its references."""
 
     schema: Json
     resolver: Any
@@ -63,16 +63,16 @@ class SchemaNode(NamedTuple):
     keywords: Keywords
     place: SchemaPlace
     criterion: str = ""
-    """For a combination: how its parts are combined."""
+    """For a combination, how its parts are combined."""
     parts: tuple["SchemaNode | SchemaPlace", ...] = ()
 
 
 class EndlessReference(Exception):
-    """Raised for references that lead to one another and to no schema."""
+    """Raised for references that never reach a schema."""
 
 
 def followed(place: SchemaPlace) -> SchemaPlace:
-    """Return where references lead. Raises `EndlessReference`, and as the resolver."""
+    """Return the end of references. Raises `EndlessReference`, and as the resolver."""
     for _ in range(_REFERENCES_MAX):
         further = _referred(place)
         if further is None:
@@ -82,7 +82,7 @@ def followed(place: SchemaPlace) -> SchemaPlace:
 
 
 def _referred(place: SchemaPlace) -> SchemaPlace | None:
-    """Return where a reference leads at first; None if there is none."""
+    """Return the direct target of a reference; None if there is none."""
     schema = place.schema
     if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
         return None
@@ -110,7 +110,7 @@ def node_of(place: SchemaPlace) -> SchemaNode:
 
 
 def _beside_reference(place: SchemaPlace) -> list[SchemaNode]:
-    """Return what is asked of values beside a reference, also where that leads on."""
+    """Return the keywords beside a reference, also if it leads to another."""
     beside: list[SchemaNode] = []
     while (further := _referred(place)) is not None:
         beside += _parts(place.schema, place)
@@ -119,7 +119,7 @@ def _beside_reference(place: SchemaPlace) -> list[SchemaNode]:
 
 
 def _parts(schema: Keywords, place: SchemaPlace) -> list[SchemaNode]:
-    """Return what a schema is, class by class."""
+    """Return a schema's parts, one for each class."""
     parts = [SchemaNode(kind, schema, place) for kind in (ENUM, CONST, NOT) if kind in schema]
     if IF in schema and any(schema.get(name, True) not in (True, {}) for name in (THEN, ELSE)):
         parts.append(SchemaNode(IF, schema, place))

@@ -1,7 +1,7 @@
-"""Which objects a JSON Schema takes no more.
+"""Finds objects that a JSON Schema no longer accepts.
 
-What properties may come besides those that are named is the content model. It is *open* if any may,
-*closed* if none may, and partly open if patterns or a schema say which. Pure.
+The content model says which properties other than the named ones there may be. It is *open* if any
+may, *closed* if none may, and partly open if patterns or a schema decide. Pure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ _EVALUATING = (
     *("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"),
     *("additionalProperties", "patternProperties", "contains"),
 )
-"""Keywords that say, too, what is evaluated."""
+"""Keywords that also evaluate properties."""
 
 
 def differences(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Give why `new` does not take all objects that `old` does."""
+    """Yield why `new` does not accept all objects that `old` accepts."""
     before, after = old.keywords, new.keywords
     yield from _properties(differ, old, new, path)
     yield from _patterns(differ, old, new, path)
@@ -66,7 +66,7 @@ def _properties(
 
 
 def _newly_required(old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
-    """Tell of properties that must be there now, and need not have been."""
+    """Yield properties that are required now and were not before."""
     named = _mapping(new.keywords.get("properties"))
     known = _mapping(old.keywords.get("properties"))
     for name in sorted(_required(new.keywords) - _required(old.keywords)):
@@ -82,26 +82,26 @@ def _newly_required(old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Inc
 
 
 def is_open(keywords: Keywords) -> bool:
-    """Whether any other properties may come."""
+    """Whether any further properties are accepted."""
     return not keywords.get("patternProperties") and keywords.get(_ADDITIONAL, True) is True
 
 
 def _covering(node: SchemaNode, name: str, *, otherwise: Any = True) -> list[SchemaPlace]:
-    """Return the schemas that a property which is not named must fit, all of them."""
+    """Return the schemas that an unnamed property must all fit."""
     patterns = _mapping(node.keywords.get(_PATTERNS)).items()
     found = [node.place.below(schema) for pattern, schema in patterns if finds(pattern, name)]
     return found or [node.place.below(node.keywords.get(_ADDITIONAL, otherwise))]
 
 
 def _rest(node: SchemaNode) -> Any:
-    """Return the schema of what is neither named nor found by a pattern."""
+    """Return the schema of properties that have no name and match no pattern."""
     return node.keywords.get(_ADDITIONAL, node.keywords.get(_UNEVALUATED, True))
 
 
 def _removed(
     differ: Differ, name: str, was: SchemaPlace, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Tell of a property that is named no more, if it is not taken as it was."""
+    """Yield a property that lost its name, if it is not accepted as before."""
     if node_of(was).kind == FALSE:
         return
     covering = _covering(new, name, otherwise=_rest(new))
@@ -118,7 +118,7 @@ def _removed(
 def _patterns(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Tell of properties that a pattern finds, if they are not taken as they were."""
+    """Yield properties that match a pattern, if they are not accepted as before."""
     before, after = (_mapping(each.keywords.get(_PATTERNS)) for each in (old, new))
     named = _mapping(old.keywords.get("properties"))
     for pattern, schema in after.items():
@@ -144,7 +144,7 @@ def _patterns(
 def _names(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Tell of names that properties may have no more."""
+    """Yield names of properties that are no longer accepted."""
     was, now = (each.place.below(each.keywords.get(_NAMES, True)) for each in (old, new))
     if not differ.fits(was, now):
         kind = "PROPERTY_NAMES_CHANGED" if _NAMES in old.keywords else "PROPERTY_NAMES_ADDED"
@@ -154,7 +154,7 @@ def _names(
 def unevaluated(  # noqa: PLR0917  the two, where, and what it is called
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str, keyword: str, kind: str
 ) -> Iterator[Incompatibility]:
-    """Tell of what no other keyword is about, if less of it may come now."""
+    """Yield changes in properties that no other keyword covers, if fewer are accepted."""
     was, now = (each.place.below(each.keywords.get(keyword, True)) for each in (old, new))
     at = f"{path}/{keyword}"
     if node_of(now).kind == ANY:
@@ -174,7 +174,7 @@ def _said(node: SchemaNode, keyword: str) -> str:
 def _added(
     differ: Differ, name: str, old: SchemaNode, now: SchemaPlace, path: str
 ) -> Iterator[Incompatibility]:
-    """Tell of a property that is named now, if something else could come by that name."""
+    """Yield a property that got a name, if its values could be different before."""
     if is_open(old.keywords):
         if node_of(now).kind != ANY:
             kind = "PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"
@@ -190,7 +190,7 @@ def _added(
 def additional(  # noqa: PLR0917  the two, where, and what it is called
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str, keyword: str, kind: str
 ) -> Iterator[Incompatibility]:
-    """Tell of what else may come, if that is less now."""
+    """Yield changes in further properties, if fewer are accepted."""
     before, after = old.keywords.get(keyword, True), new.keywords.get(keyword, True)
     at = f"{path}/{keyword}"
     if before is False or after is True:
@@ -221,7 +221,7 @@ def _dependencies(
 
 
 def _dependencies_of(keywords: Keywords) -> dict[str, Any]:
-    """Return what properties need by their names, whichever draft says it."""
+    """Return the properties that each property needs, in any draft."""
     names = ("dependencies", "dependentRequired", "dependentSchemas")
     return {name: value for each in names for name, value in _mapping(keywords.get(each)).items()}
 

@@ -1,7 +1,6 @@
-"""The patterns of JSON Schemas: those of the library that checks values, and of Python's.
+"""The patterns of JSON Schemas: those of the library that checks values, and Python's.
 
-The first cannot take for ever. It does not take all that Java's do, like (?i); most of those are
-Python's too.
+The library's run in linear time, but lack some of Java's, like (?i); Python has most of those.
 """
 
 import re
@@ -14,12 +13,12 @@ _KEPT = 1_000
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text is a pattern."""
+    """Whether a text is a valid pattern."""
     return _search(text) is not None
 
 
 def finds(pattern: str, text: str) -> bool:
-    """Whether a pattern finds something in a text."""
+    """Whether a pattern matches somewhere in a text."""
     search = _search(pattern)
     return search is not None and search(text)
 

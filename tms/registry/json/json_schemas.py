@@ -1,7 +1,7 @@
-"""JSON Schemas, drafts 4 to 2020-12: parsed and found right, in the text that is kept, compared.
+"""JSON Schemas, drafts 4 to 2020-12: their validity, stored text, and comparison.
 
-What is right is decided by the library jsonschema, by the draft that `$schema` names, else 7. What
-a `$ref` names must be in the schema itself, or be the name of a reference.
+The library jsonschema decides what is valid, by the draft in `$schema`, or 7 by default. A `$ref`
+must name something in the schema itself, or a reference.
 """
 
 import copy
@@ -26,49 +26,49 @@ from tms.registry.questions.written_tags import retag, tags_in
 from tms.serdes.json_references import referring, resources_of
 
 _OWN = "urn:tms:schema"
-"""The URI of a schema that has none."""
+"""The URI of a schema without one."""
 _META = "$schema"
 _COMBINED = ("allOf", "anyOf", "oneOf")
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema:
-    """A schema that is right."""
+    """A valid schema."""
 
     text: str
-    """As it is kept."""
+    """The stored text."""
     normalized: str
     tree: Any
     place: SchemaPlace
-    """The same, with what its `$ref`s find."""
+    """The parsed schema with the targets of its `$ref`s."""
     references: Sequence[tuple[str, Any]] = ()
-    """By name what it refers to."""
+    """The schemas that it refers to, by name."""
 
     def __reduce__(self) -> Any:
-        """Be pickled without what cannot be, which is soon made again."""
+        """Pickle only what can be pickled; the rest is quickly rebuilt."""
         return _again, (self.text, self.normalized, self.tree, self.references)
 
     @property
     def problem_if_normalized(self) -> str:
-        """Nothing: normalized or not, the same schemas are right."""
+        """Nothing: normalized schemas may have the same content as others."""
         return ""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the properties at its top."""
+        """The names of its top-level properties."""
         tree = self.tree
         properties = tree.get("properties") if isinstance(tree, Mapping) else None
         return tuple(properties) if isinstance(properties, Mapping) else ()
 
     @property
     def tags(self) -> Tags:
-        """The tags that are written in it."""
+        """The tags in the schema."""
         return tags_in(_entities(self.tree))
 
-    def tagged(self, wanted: Tagged) -> str:
-        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+    def tagged(self, change: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         tree = copy.deepcopy(self.tree)
-        retag(_entities(tree), wanted)
+        retag(_entities(tree), change)
         return json_text(tree)
 
     def in_form(self, form: str) -> str:  # noqa: ARG002  its type has none
@@ -76,7 +76,7 @@ class JsonSchema:
         return self.text
 
     def incompatibilities(self, writer: "JsonSchema") -> list[Incompatibility]:
-        """Return why it does not take all that `writer` does; nothing if it does."""
+        """Return why it does not accept all that `writer` accepts; empty if it does."""
         return Comparing().differences(writer.place, self.place, "")
 
 
@@ -111,9 +111,9 @@ def _again(
 
 
 def _check(tree: Any) -> None:
-    """Raise `InvalidSchema` if a schema is not as its draft wants it."""
+    """Raise `InvalidSchema` if a schema is not valid by its draft."""
     if tree == []:
-        return  # Confluent's takes it
+        return  # Confluent's registry accepts it.
     if not isinstance(tree, Mapping | bool):
         raise InvalidSchema("a JSON Schema is an object, true or false")
     named = tree.get(_META) if isinstance(tree, Mapping) else None
@@ -128,7 +128,7 @@ def _check(tree: Any) -> None:
 
 
 def _is_integer(_: object, value: object) -> bool:
-    """Whether a number is a whole one, like 2 and 2.0."""
+    """Whether a number is an integer, like 2 and 2.0."""
     if isinstance(value, Decimal):
         return value == value.to_integral_value()
     return isinstance(value, int) and not isinstance(value, bool)
@@ -140,7 +140,7 @@ _FORMATS.checks("regex")(lambda value: not isinstance(value, str) or is_pattern(
 
 
 def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> SchemaPlace:
-    """Return a schema, and what its references are resolved by."""
+    """Return a schema with the resolver of its references."""
     own = tree.get("$id", tree.get("id")) if isinstance(tree, Mapping) else None
     uri = own if isinstance(own, str) and own else _OWN
     tree, resources = resources_of(tree, references)
@@ -157,10 +157,10 @@ def _resource(tree: Any) -> Resource[Any]:
 
 
 def _entities(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Entity, dict[str, Any]]]:
-    """Give the objects and properties of a schema, in its order.
+    """Yield the objects and properties of a schema, in order.
 
-    A path is what leads there, as Confluent has it: object, object.f, object.f.array.object.g,
-    object.f.allof.0.object.h, object.f.not.object.i.
+    Paths are Confluent's: object, object.f, object.f.array.object.g, object.f.allof.0.object.h,
+    object.f.not.object.i.
     """
     if not isinstance(schema, dict):
         return

@@ -1,7 +1,7 @@
-"""JSON as the registry keeps it: that of Java's Jackson, without spaces. Pure.
+"""JSON as the registry stores it: that of Java's Jackson, without spaces. Pure.
 
-Keys stay in their order; of two that are equal the last value counts. Numbers are written as Java's
-BigDecimal does it, so that `1.0` stays `1.0` and `1e2` is `1E+2`. Normalized, keys are in order.
+Keys keep their order; if two are equal the last value counts. Numbers are written as by Java's
+BigDecimal, so `1.0` stays `1.0` and `1e2` becomes `1E+2`. Normalized text has sorted keys.
 """
 
 import json
@@ -25,14 +25,14 @@ _ESCAPE = re.compile(
 
 
 def check_characters(text: str) -> None:
-    """Raise `InvalidSchema` if a text of JSON has half of a character: no bytes stand for it."""
+    """Raise `InvalidSchema` if a JSON text has half of a surrogate pair, which has no bytes."""
     for escape in _ESCAPE.finditer(text):
         if escape["half"]:
             raise InvalidSchema(f"{escape[0]} is half of a character")
 
 
 def json_string(text: str) -> str:
-    """Return a string as JSON has it."""
+    """Return a string as JSON."""
     return f'"{text.translate(_ESCAPES)}"'
 
 
@@ -48,12 +48,12 @@ def _number(text: str) -> Decimal:
 
 
 def parse_json(text: str) -> Json:
-    """Return what a text says; what is no whole number is a `Decimal`. Raises `ValueError`."""
+    """Return the value of a text, with `Decimal`s for non-integers. Raises `ValueError`."""
     return json.loads(text, parse_float=_number, parse_constant=_no_constant)
 
 
 def json_text(value: Json, *, normalized: bool = False) -> str:
-    """Return the text of a value, as `parse_json` gave it."""
+    """Return the text of a value from `parse_json`."""
     if isinstance(value, str):
         return json_string(value)
     if isinstance(value, Decimal):

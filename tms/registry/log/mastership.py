@@ -1,8 +1,8 @@
-"""Chooses the one server that writes the log if only one may: the master.
+"""Chooses the master: the one server that writes the log.
 
 1. A server wins an election (`Election`): by the metadata store, or among the members.
-2. It begins with a record at the end of the log, the epoch. Later writes of an earlier master are
-   refused (`if_last`); that one reads on, finds the epoch, and has lost.
+2. It starts by writing the epoch, a record at the end of the log. Later writes of an earlier master
+   are refused (`if_last`); it reads on, finds the epoch, and is no longer master.
 3. So two servers may believe that they are the master, but only the one with the newest epoch
    writes.
 """
@@ -19,12 +19,12 @@ from tms.registry.log.service import Registry
 from tms.registry.state.refusal import RegistryError
 
 REFRESH_S = 0.05
-"""How often a server that is not the master reads the log."""
+"""How often other servers than the master read the log."""
 MASTER_LOOKS_S = 1.0
-"""How often a master finds out whether it still reaches the log."""
+"""How often a master checks whether it still reaches the log."""
 RETRY_S = 0.3
 AGAIN_S = 3.0
-"""The time until a server that has lost but is still elected begins again."""
+"""How long a server that lost mastership but is still elected waits before it starts again."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Elected(NamedTuple):
     """The result of an election."""
 
     address: str | None
-    """The URL of the winner's registry; None: there is none."""
+    """The URL of the winner's registry; None without a winner."""
     is_self: bool = False
 
 
@@ -41,25 +41,25 @@ class Election(Protocol):
     """Elects a master among servers."""
 
     def start(self, tell: Callable[[Elected], None]) -> None:
-        """Take part, and tell each change from now on."""
+        """Take part, and report each change from now on."""
         ...
 
     def give_way(self) -> None:
-        """Let another server win, which may reach the log that this one cannot reach."""
+        """Let another server win, because this one cannot reach the log."""
         ...
 
     async def close(self) -> None:
-        """End this part in the election."""
+        """Stop taking part."""
         ...
 
 
 class Mastership:
-    """The part of this server among those of its log. Used on one event loop only."""
+    """The role of this server among those of its log. Used only on one event loop."""
 
     def __init__(
         self, log: SchemaLog, election: Election, address: str, *, is_eligible: bool
     ) -> None:
-        """Take no part yet. Others reach this server's registry at `address`, a URL."""
+        """Do not take part yet. Others reach this server's registry at the URL `address`."""
         self.address = address
         self.is_eligible = is_eligible
         self.begun = 0
@@ -68,7 +68,7 @@ class Mastership:
         self._election = election
         self._elected = Elected(None)
         self._knows_election = False
-        """Whether any server ever won, as far as this server knows."""
+        """Whether any server has ever won, as far as this server knows."""
         self._epoch: int | None = None
         """The epoch in which this server is the master."""
         self._changed = asyncio.Event()
@@ -78,15 +78,15 @@ class Mastership:
 
     @property
     def is_master(self) -> bool:
-        """Whether this server writes, as far as it knows."""
+        """Whether this server is the writer, as far as it knows."""
         return self._epoch is not None and self._epoch == self._log.memory.state.epoch
 
     @property
     def master(self) -> str | None:
-        """The URL of the master, which may be this server's own; None: it is not known.
+        """The URL of the master, possibly this server's own; None if unknown.
 
-        A server that cannot win itself, and knows no election, uses the master that the log names:
-        so a server with a copy of the log forwards to the first site.
+        A server that cannot win, and knows no election, uses the master in the log, so a server
+        with a copy of the log forwards to the primary site.
         """
         if self._elected.address is not None or self._knows_election:
             return self._elected.address
@@ -94,7 +94,7 @@ class Mastership:
         return named if named and not self.is_eligible and named != self.address else None
 
     def may_write(self) -> bool:
-        """Whether this server writes; it has lost if the log has a newer epoch."""
+        """Whether this server writes; if the log has a newer epoch, it is no longer master."""
         if self._epoch is not None and not self.is_master:
             newer = self._log.memory.state.epoch
             _log.warning(
@@ -107,7 +107,7 @@ class Mastership:
     # Elections.
 
     def take_part(self, registry: Registry) -> None:
-        """Take part in the election, to be the master of a registry that asks this mastership."""
+        """Take part in the election, for the registry that uses this mastership."""
         self._tasks = [
             supervised("beginning as the registry's master", partial(self._work, registry)),
             supervised("reading the log of schemas", self._read_on),
@@ -127,7 +127,7 @@ class Mastership:
             each()
 
     async def _work(self, registry: Registry) -> None:
-        """Begin as the master whenever this server wins."""
+        """Start as the master whenever this server wins."""
         while True:
             self._changed.clear()
             while self._elected.is_self and not self.is_master:
@@ -144,7 +144,7 @@ class Mastership:
             await self._changed.wait()
 
     async def _read_on(self) -> None:
-        """Read the log on. A master that cannot reach the log gives way."""
+        """Keep reading the log. A master that cannot reach it gives way."""
         while True:
             await asyncio.sleep(MASTER_LOOKS_S if self.is_master else REFRESH_S)
             try:
@@ -158,7 +158,7 @@ class Mastership:
                 await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:
-        """Give the mastership up, so that another server can win."""
+        """Give up mastership, so that another server can win."""
         self._epoch = None
         for task in self._tasks:
             task.cancel()

@@ -1,9 +1,9 @@
 """Elects a master without a metadata store: members announce themselves on a topic.
 
 The oldest eligible member wins the election. A server is a member as long as the others see its
-announcements, each within the session time of the one before, by their own clocks, so no two clocks
-are compared. A member that was silent for longer has left; when it returns it is the youngest. Age
-is the id of its first message.
+announcements, each within the session time of the one before. They use their own clocks, so no two
+clocks are compared. A member that was silent for longer has left; when it returns it is the
+youngest. Age is the id of its first message.
 """
 
 import asyncio
@@ -45,21 +45,21 @@ class Announcement(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str
     eligible: bool = True
     joined: str | None = None
-    """The id of its first message, in hexadecimal; None in that message."""
+    """The id of its first message, in hexadecimal; None in that message itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A member, as it was last seen."""
+    """A member when it was last seen."""
 
     announcement: Announcement
     joined: str
     at_ms: int
-    """By one's own steady clock."""
+    """By this server's steady clock."""
 
 
 def first_of(members: dict[str, Seen], now_ms: int, session_ms: float) -> str | None:
-    """Return the member that is master: of those eligible that live, the one that joined first."""
+    """Return the master: the oldest live and eligible member."""
     living = [
         (seen.joined, name)
         for name, seen in members.items()
@@ -78,7 +78,7 @@ class MembersElection:
     def __init__(
         self, way: WayToLog, announcement: Announcement, clock: Clock, *, session_s: float
     ) -> None:
-        """Announce itself ten times in a session, from `start` on."""
+        """Announce itself ten times per session, after `start`."""
         self._way = way
         self._announcement = announcement
         self._clock = clock
@@ -91,7 +91,7 @@ class MembersElection:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, tell: Callable[[Elected], None]) -> None:
-        """Take part, and tell each change from now on."""
+        """Take part, and report each change from now on."""
         self._task = supervised(
             "announcing itself to the registry's servers", partial(self._run, tell)
         )
@@ -103,7 +103,7 @@ class MembersElection:
                     async with asyncio.timeout(self._session_ms / MS_PER_S):
                         await self._announce()
                         await self._read()
-            except (TmsError, TimeoutError) as error:  # others are told by `supervised`
+            except (TmsError, TimeoutError) as error:  # `supervised` logs the others
                 _log.info("the topic of the members is unreachable: %s", error or "no answer")
             finally:
                 tell(self._elected())
@@ -112,7 +112,7 @@ class MembersElection:
     def _elected(self) -> Elected:
         now_ms = self._clock.steady_ms()
         if self._announced_ms is None or now_ms - self._announced_ms > self._session_ms:
-            return Elected(None)  # others have elected somebody else by now
+            return Elected(None)  # The others have elected another member by now.
         first = first_of(self._members, now_ms, self._session_ms)
         if first is None:
             return Elected(None)
@@ -132,7 +132,7 @@ class MembersElection:
             self._announcement = msgspec.structs.replace(self._announcement, joined=joined)
 
     async def _leave(self) -> None:
-        """Say that the member that this one was is no more, if it was any."""
+        """Announce that this server's former member, if any, has left."""
         if self._announced_ms is not None:
             await self._publish(tombstone(self._name.encode()))
 
@@ -148,7 +148,7 @@ class MembersElection:
         return [*await messaging.publish(MEMBERS_TOPIC, bodies, caller=_CALLER)]
 
     async def _read(self) -> None:
-        """Take in what members have said since."""
+        """Read what members have announced since."""
         start = id_after(self._position) if self._position else FIRST_ID
         async for block in self._way.messaging.poll(MEMBERS_TOPIC, Reading(start, _PAGE_MESSAGES)):
             for message in block:
@@ -168,10 +168,10 @@ class MembersElection:
         self._members[name] = Seen(announcement, joined, self._clock.steady_ms())
 
     def give_way(self) -> None:
-        """Do nothing: who does not reach the topics is missed by the others."""
+        """Do nothing: the others notice a server that does not reach the topics."""
 
     async def close(self) -> None:
-        """Leave, so that the others need not wait until this member is missed."""
+        """Leave, so that the others need not wait for a timeout."""
         if self._task is None:
             return
         self._task.cancel()

@@ -10,13 +10,13 @@ from tms.registry.log.service import Registry
 
 
 class SchemaMetrics(Collector):
-    """Numbers of a registry, for a `CollectorRegistry`."""
+    """Metrics of a registry, for a `CollectorRegistry`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the current metrics."""
         registry = self._registry
         yield GaugeMetricFamily(
             "tms_registry_versions",

@@ -1,12 +1,11 @@
-"""The log of schemas, a compact topic, and the memory of what it says.
+"""The log of schemas, a compact topic, and its content in memory.
 
 1. A record is written only if this server has read all earlier records (`if_last`).
-2. Memory changes by what the log has, in its order, alone.
-3. One reading is in flight at a time. A request for the end waits for a reading that began after
-   it.
-4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
+2. Memory changes only by what is read from the log, in order.
+3. One read is in flight at a time. A request for the end waits for a read that started after it.
+4. Memory that is too old is rebuilt from the beginning, because a tombstone may be gone.
 
-It stands on the messaging interface, in the process or remote.
+It uses the messaging interface, in the process or remote.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ from tms.registry.state.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.state.registry_state import State
 
 SCHEMAS_TOPIC = "_schemas"
-"""The topic's name by default, in the namespace `system`."""
+"""The topic's default name, in the namespace `system`."""
 REACHED_S_MAX = 10.0
 """How long a request waits for the log."""
 PROPERTIES = {"ttl": TTL_S_MAX, CLEANUP: COMPACT}
@@ -63,36 +62,36 @@ PROPERTIES = {"ttl": TTL_S_MAX, CLEANUP: COMPACT}
 _CALLER = Caller(part=REGISTRY)
 _PAGE_MESSAGES = 10_000
 _TOPIC_LOOKED_AT_MS = 60_000
-"""How old may be what is known of the topic itself."""
+"""The greatest age of cached facts about the topic itself."""
 _NODE_BYTES = 8
 _PAUSES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-"""Between looks for what another server is about to have written."""
+"""How often to check for what another server is about to have written."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 class WayToLog:
-    """The way to the log: the service in this process, the leader's, or none."""
+    """Access to the log: by the service in this process, by the leader's, or none."""
 
     def __init__(self, messaging: Messaging | None = None) -> None:
-        """Begin with a way, or none."""
+        """Start with a service, or none."""
         self._messaging = messaging
 
     def attach(self, messaging: Messaging | None) -> None:
-        """Reach the log by this service from now on; None: not at all."""
+        """Use this service from now on; None for none."""
         self._messaging = messaging
 
     @property
     def messaging(self) -> Messaging:
-        """The way. Raises `NoLeader` if there is none."""
+        """The service. Raises `NoLeader` if there is none."""
         if self._messaging is None:
             raise NoLeader
         return self._messaging
 
     @contextmanager
     def kept(self) -> Iterator[Messaging]:
-        """Give the way. An error of one that was left meanwhile, and is closed, means nothing."""
+        """Yield the service; if it is replaced before the end, its error is `OutcomeUnknown`."""
         messaging = self.messaging
         try:
             yield messaging
@@ -110,10 +109,10 @@ class LogMemory:
 
     state: State = field(default_factory=State)
     position: bytes = NO_ENTRIES
-    """The id of the last entry; `NO_ENTRIES` before the first."""
+    """The id of the last entry read; `NO_ENTRIES` before the first."""
 
     def take(self, message: Message) -> Origin | None:
-        """Take in a message; return which write it comes from, None of a tombstone."""
+        """Apply a message; return the write that it comes from, None for a tombstone."""
         if message.id <= self.position:
             return None
         self.position = message.id
@@ -135,12 +134,12 @@ class _Looked:
     """The facts about the topic when it was read."""
 
     topic: TopicMetadata | None
-    """None: there was none."""
+    """None if there was none."""
     at_ms: tuple[int, int]
 
 
 class SchemaLog:
-    """The log and its memory. Used on one event loop alone."""
+    """The log and its memory. Used only on one event loop."""
 
     def __init__(self, way: WayToLog, topic_id: TopicId, clock: Clock) -> None:
         """Read nothing yet."""
@@ -149,14 +148,14 @@ class SchemaLog:
         self.readings = 0
         """How often it was read to its end."""
         self.refused = 0
-        """Writes that came behind another server's."""
+        """Writes that were preceded by another server's."""
         self._way = way
         self._clock = clock
         self._node = _new_node()
         self._begun = self._ended = 0
         self._reading: asyncio.Task[None] | None = None
         self._read_ms: tuple[int, int] | None = None
-        """When the last reading to the end began; None before the first."""
+        """When the last read to the end started; None before the first."""
         self._looked: _Looked | None = None
         self._awaited: Origin | None = None
         """The write that may be in the log, as far as is known."""
@@ -165,7 +164,7 @@ class SchemaLog:
     # Reading.
 
     async def read_to_end(self) -> None:
-        """Return when memory has all that the log had when this was called.
+        """Return once memory has everything that was in the log at the time of the call.
 
         Raises `RegistryError` (50001, 50002).
         """
@@ -197,7 +196,7 @@ class SchemaLog:
         self.memory, self._read_ms = memory, began
 
     async def _read_page(self, messaging: Messaging, memory: LogMemory) -> int:
-        """Take in what is behind memory; return how many messages that was."""
+        """Apply the page after memory's position; return how many messages it had."""
         position = memory.position
         start = id_after(position) if position else FIRST_ID
         count = 0
@@ -214,7 +213,7 @@ class SchemaLog:
                 self._found_awaited = True
 
     async def _is_current(self, messaging: Messaging) -> bool:
-        """Whether memory is young enough to be read on from, and of the topic that there is."""
+        """Whether memory is young enough to continue from, and of the present topic."""
         looked = self._looked
         if looked is None or not looked.topic or self._since(looked.at_ms) > _TOPIC_LOOKED_AT_MS:
             looked = _Looked(await self._topic(messaging), self._now())
@@ -242,13 +241,13 @@ class SchemaLog:
         return self._clock.now_ms(), self._clock.steady_ms()
 
     def _since(self, then: tuple[int, int]) -> int:
-        """Return the ms since a moment; the clock may have been set, or the machine suspended."""
+        """Return the ms since a moment, even if the clock was set or the machine suspended."""
         return max(now - before for now, before in zip(self._now(), then, strict=True))
 
     async def catch_up(self, memory: LogMemory, moved: TopicMoved) -> None:
-        """Read what is behind `memory`, which may be about to be on disk.
+        """Read what comes after `memory`, which may soon be on disk.
 
-        If there is nothing, the log is not the one that was read: read it from the beginning.
+        If nothing comes, the log is not the one that was read: read it from the beginning.
         """
         position = memory.position
         last = bytes.fromhex(moved.detail.get("last_id") or "")
@@ -264,11 +263,11 @@ class SchemaLog:
     # Writing.
 
     async def append(self, records: Sequence[Record | Purged], memory: LogMemory) -> None:
-        """Write records behind all that `memory` has, and take them in; counters with tombstones.
+        """Append records after everything in memory, and apply them; counters with tombstones.
 
-        All of them or none; one caller at a time. Raises `TopicMoved` if there is more in the log
-        already, `TooLarge` if it does not take so many at once, `RegistryError` (50001, 50002);
-        with 50002 they may be written or not.
+        All or none; one caller at a time. Raises `TopicMoved` if there is more in the log,
+        `TooLarge` if these are too many at once, `RegistryError` (50001, 50002); after 50002 they
+        may be written or not.
         """
         records = _with_counters(records, memory.state)
         messages, origin = self._encoded(records, memory.state.last_sequence)
@@ -282,7 +281,7 @@ class SchemaLog:
             self.refused += 1
             raise
         except BaseException:
-            self._node = _new_node()  # so that what may come of this is nobody else's
+            self._node = _new_node()  # so that errors from here on belong to this caller only
             raise
         finally:
             self._awaited = None
@@ -295,7 +294,7 @@ class SchemaLog:
     def _encoded(
         self, records: Sequence[Record | Purged], sequence: int
     ) -> tuple[list[Message], Origin]:
-        """Return the messages of records, and the origin of the last one but tombstones."""
+        """Return the messages of records, and the origin of the last one except tombstones."""
         messages = []
         for record in records:
             if not isinstance(record, Purged):
@@ -304,7 +303,7 @@ class SchemaLog:
         return messages, Origin(sequence, self._node)
 
     async def _publish(self, bodies: list[bytes], memory: LogMemory) -> Sequence[bytes]:
-        """Return the ids; none if only reading has shown that it is written."""
+        """Return the ids; none if only a later read showed that they were written."""
         is_unknown = False
         position = memory.position
 
@@ -337,13 +336,13 @@ class SchemaLog:
         except TopicExists:
             return
         self._looked = _Looked(await self._topic(messaging), self._now())
-        _log.info("created the topic %s for the schemas", self.topic_id)
+        _log.info("created the schema topic %s", self.topic_id)
 
 
 def _with_counters(records: Sequence[Record | Purged], state: State) -> Sequence[Record | Purged]:
-    """Return records, with the counters if a schema goes, or if tombstones are all there is.
+    """Return records, with the counters if a schema goes or if all are tombstones.
 
-    So no id comes back, and each write has an origin by which it is found.
+    So no id is reused, and each write has an origin that identifies it.
     """
     gone = [each.key.keytype == SCHEMA for each in records if isinstance(each, Purged)]
     is_counted = any(isinstance(each, CountersWritten) for each in records)
@@ -357,7 +356,7 @@ def _new_node() -> str:
 
 @asynccontextmanager
 async def _in_time() -> AsyncIterator[None]:
-    """Bound how long the log is waited for, and raise its errors as the registry tells them."""
+    """Limit the wait for the log, and raise its errors as the registry's."""
     try:
         async with asyncio.timeout(REACHED_S_MAX):
             yield
@@ -371,7 +370,7 @@ async def _in_time() -> AsyncIterator[None]:
 
 
 async def _until_reached(call: Callable[[], Awaitable[T]]) -> T:
-    """Return what a call gives, calling again while what it stands on is not there."""
+    """Return the result of a call, repeated while the service or topic does not exist."""
     attempts = AsyncRetrying(
         retry=retry_if_exception_type((Unavailable, OutcomeUnknown, ServerSilent)),
         wait=wait_exponential(multiplier=0.02, max=0.5) + wait_random(0, 0.02),

@@ -1,11 +1,11 @@
-"""The registry: decides on requests by the memory of the log, and writes what was decided.
+"""The registry: decides on requests by the log's content in memory, and writes the decisions.
 
-1. A decision is written behind the very log that it was made by; if the log has moved, it is made
-   again. So ids and versions are given once, whoever else writes.
-2. A refusal, and an answer that writes nothing, come from memory that was read to the end.
-3. Writes are made one at a time in a server; what takes long, checking texts, happens before.
-4. A deletion of more versions than the log takes messages at once is written in parts. If a server
-   dies in between, some versions are deleted, and a repeated request deletes the rest.
+1. A decision is written only directly after the log that it is based on; if the log has moved, it
+   is made again. So ids and versions are assigned once, even if others write.
+2. Refusals, and answers that write nothing, come from memory that was read to the end.
+3. A server makes one write at a time; the slow part, checking texts, comes before.
+4. A deletion of more versions than fit in one publish is written in parts. If a server dies in
+   between, some versions are deleted, and a repeated request deletes the rest.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from tms.registry.state.registry_state import State
 
 A = TypeVar("A")
 Command = Callable[[Knowledge], Decided[A]]
-"""Decides by what is known. Raises `RegistryError`, `Unanswered`."""
+"""Decides from knowledge. Raises `RegistryError`, `Unanswered`."""
 Look = Callable[[Knowledge], A]
-"""Finds something in what is known. Raises as a command."""
+"""Looks something up in knowledge. Raises as a command."""
 
 
 class NotMaster(Exception):
@@ -43,31 +43,31 @@ class NotMaster(Exception):
 
 
 class Authority(Protocol):
-    """The part of a server if only one of them writes (`mastership`)."""
+    """The role of a server if only one of them writes (`mastership`)."""
 
     address: str
     """The URL at which others reach it."""
     is_eligible: bool
     begun: int
-    """How often it began as master."""
+    """How often it became the master."""
 
     def may_write(self) -> bool:
-        """Whether it may write, by what the log says that was read."""
+        """Whether it may write, by the log as far as it was read."""
         ...
 
     @property
     def is_master(self) -> bool:
-        """Whether it writes, as far as it knows."""
+        """Whether it is the writer, as far as it knows."""
         ...
 
     @property
     def master(self) -> str | None:
-        """Where writes are done; None: nobody is known."""
+        """The URL of the writer; None if unknown."""
         ...
 
 
 class Registry:
-    """Schemas, on a topic. Used on one event loop alone."""
+    """Schemas, on a topic. Used only on one event loop."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Registry:
         mastership: Authority | None = None,
         ids: StoreIds | None = None,
     ) -> None:
-        """Read nothing yet. With `ids`, give only ids that it has given to this server."""
+        """Read nothing yet. With `ids`, use only ids assigned to this server."""
         self.log = log
         self.checker = checker
         self.mastership = mastership
-        """Where one server alone writes: whether it is this one."""
+        """This server's role if only one server writes."""
         self._ids = ids
         self._batches: dict[str, range] = {}
         self.limits = limits
@@ -89,13 +89,13 @@ class Registry:
 
     @property
     def state(self) -> State:
-        """The state now."""
+        """The current state."""
         return self.log.memory.state
 
     # Reads.
 
     async def find(self, look: Callable[[State], A]) -> A:
-        """Return what is found in memory, or else at the end of the log. Raises `RegistryError`."""
+        """Return the result from memory, or from the end of the log. Raises `RegistryError`."""
         try:
             return look(self.state)
         except RegistryError:
@@ -103,17 +103,17 @@ class Registry:
         return look(self.state)
 
     async def list(self, look: Callable[[State], A]) -> A:
-        """Return what is found at the end of the log. Raises `RegistryError`."""
+        """Return the result at the end of the log. Raises `RegistryError`."""
         await self.log.read_to_end()
         return look(self.state)
 
     async def examine(self, look: Look[A]) -> A:
-        """Return what is found at the end of the log about a text. Raises `RegistryError`."""
+        """Return the result about a text at the end of the log. Raises `RegistryError`."""
         await self.log.read_to_end()
         return await self.answer(look)
 
     async def answer(self, look: Look[A]) -> A:
-        """Return what is found in memory about a text. Raises `RegistryError`."""
+        """Return the result about a text from memory. Raises `RegistryError`."""
         findings = Findings()
         while True:
             try:
@@ -124,15 +124,15 @@ class Registry:
     # Writes.
 
     async def delete(self, command: Command[A]) -> A:
-        """Do as `write`, for a deletion: what was deleted before the request is known to be gone.
+        """Write a deletion; things that were deleted before the request count as deleted.
 
-        So that both succeed who delete the same at once, and a later one does not.
+        Concurrent deletions of the same thing all succeed; a later one does not.
         """
         await self.log.read_to_end()
         return await self.write(command)
 
     async def write(self, command: Command[A]) -> A:
-        """Return what a command answers, once what it decided is in the log.
+        """Return the answer of a command, once its records are in the log.
 
         Raises `RegistryError`, `NotMaster`.
         """
@@ -149,7 +149,7 @@ class Registry:
                 await self._get_ids(wanted)
 
     async def begin_epoch(self, master: str) -> int:
-        """Say in the log, behind all that it has, that this server is master; return the epoch.
+        """Write to the end of the log that this server is master; return the epoch.
 
         `master` is the URL of its registry. Raises `RegistryError`.
         """
@@ -166,11 +166,13 @@ class Registry:
                     continue
                 return epoch
 
-    async def _get_ids(self, wanted: IdsWanted) -> None:
+    async def _get_ids(self, request: IdsWanted) -> None:
         assert self._ids is not None
         try:
             async with asyncio.timeout(REACHED_S_MAX):
-                self._batches[wanted.context] = await self._ids.batch(wanted.context, wanted.above)
+                self._batches[request.context] = await self._ids.batch(
+                    request.context, request.above
+                )
         except TimeoutError:
             raise RegistryError(
                 TIMED_OUT, reason="the metadata store did not assign an id"
@@ -179,7 +181,7 @@ class Registry:
             raise RegistryError(STORE_FAILED, reason=str(error)) from error
 
     async def _decide(self, attempt: "_Attempt[A]") -> A:
-        """Decide, and write that, until it is written. Raises `Unanswered`, `RegistryError`."""
+        """Decide and write until all is in the log. Raises `Unanswered`, `RegistryError`."""
         is_at_end = False
         while True:
             if self.mastership is not None and not self.mastership.may_write():
@@ -205,7 +207,7 @@ class Registry:
             is_at_end = True
 
     async def _write(self, attempt: "_Attempt[A]", decision: Decided[A], memory: LogMemory) -> None:
-        """Write a decision, in several publishes if the log does not take it in one.
+        """Write a decision, in several publishes if it does not fit in one.
 
         Raises `TopicMoved`, `RegistryError`.
         """
@@ -233,25 +235,25 @@ class Registry:
 
 
 class _Attempt(Generic[A]):
-    """A command, which is decided as often as it takes."""
+    """A command, decided as often as needed."""
 
     def __init__(self, command: Command[A]) -> None:
         self.findings = Findings()
         self.is_begun = False
-        """Whether some of what was decided is written."""
+        """Whether some of the decision is written."""
         self._command = command
         self._last: Decided[A] | None = None
 
-    def decide(self, known: Knowledge) -> Decided[A]:
-        """Decide by what is known; once it is begun, on the rest, with the answer of then.
+    def decide(self, knowledge: Knowledge) -> Decided[A]:
+        """Decide; once some is written, decide on the rest, and keep the first answer.
 
-        Two who delete the same for good both succeed: if the other was quicker, there is nothing
-        left to be done. Raises as a command.
+        Two permanent deletions of the same thing both succeed: if the other was faster, nothing
+        remains to be done. Raises as a command.
         """
         last = self._last
-        if last is not None and _is_done(known.state, last, is_begun=self.is_begun):
+        if last is not None and _is_done(knowledge.state, last, is_begun=self.is_begun):
             return Decided(last.answer)
-        decided = self._command(known)
+        decided = self._command(knowledge)
         if last is not None and self.is_begun:
             return Decided(last.answer, decided.parts)
         self._last = decided
@@ -259,9 +261,9 @@ class _Attempt(Generic[A]):
 
 
 def _is_done(state: State, decision: Decided[A], *, is_begun: bool) -> bool:
-    """Whether all that a decision deletes is deleted, and that is all it does.
+    """Whether a decision only deletes, and everything it deletes is already deleted.
 
-    Nobody knows who has deleted softly, so that counts only for what is begun.
+    Soft deletions do not say who made them, so they count only once some is written.
     """
     purged = [each.key for each in decision.records if isinstance(each, Purged)]
     versions = [key for key in purged if key.version is not None]
@@ -275,7 +277,7 @@ def _is_done(state: State, decision: Decided[A], *, is_begun: bool) -> bool:
 
 
 def _in_order(parts: Sequence[Part]) -> Part:
-    """Return the records of parts; tombstones alone in the order of what they take away."""
+    """Return the records of parts; tombstones alone in the order of what they remove."""
     records = [record for part in parts for record in part]
     keys = [record.key for record in records if isinstance(record, Purged)]
     if len(keys) < len(records):

@@ -1,4 +1,4 @@
-"""Elects a master by a metadata store: the first server that writes the ephemeral value wins."""
+"""Elects a master by a metadata store: the first server to write the ephemeral value wins."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ class StoreElection:
     def __init__(
         self, store: MetadataStore, namespace: str, address: str, *, is_eligible: bool
     ) -> None:
-        """Take no part yet. The value is the master's URL."""
+        """Do not take part yet. The value is the master's URL."""
         self._store = store
         self._service = CoordinationService(store)
         self._path = f"{namespace}/schema_registry_master"
@@ -34,7 +34,7 @@ class StoreElection:
         self._taking_part: asyncio.Task[None] | None = None
 
     def start(self, tell: Callable[[Elected], None]) -> None:
-        """Take part, and tell each change from now on."""
+        """Take part, and report each change from now on."""
         self._following = Following(
             self._store,
             self._path,
@@ -61,7 +61,7 @@ class StoreElection:
             await asyncio.sleep(_GIVEN_WAY_S)
 
     def give_way(self) -> None:
-        """Let another server win, and take part again after that."""
+        """Let another server win, and then take part again."""
         self._gives_way.set()
 
     def _become(self, state: LeaderState) -> None:
@@ -79,11 +79,11 @@ class StoreElection:
             tell(Elected(None))
             raise
         address = None if found is None else found.value.decode(errors="replace")
-        # Its own value is there a moment before it is known to have won, and after.
+        # Its own value exists a moment before it is known to have won, and after.
         tell(Elected(None if address == self._address else address))
 
     async def close(self) -> None:
-        """End this part in the election."""
+        """Stop taking part."""
         if self._following is not None:
             await self._following.close()
         if self._taking_part is not None:

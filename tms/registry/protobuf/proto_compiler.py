@@ -1,8 +1,8 @@
-"""Protobuf files as protoc compiles them: whether they are right, and their descriptors.
+"""Protobuf files compiled by protoc: their validity and their descriptors.
 
 protoc runs in this process, from the package grpcio-tools. It reads files, so each compilation has
-a folder of its own. It writes mistakes to the process's standard error, so that leads to a file
-meanwhile, and one compilation runs at a time.
+a folder of its own. It writes errors to the process's standard error, which is redirected to a file
+in the meantime, so one compilation runs at a time.
 """
 
 import os
@@ -19,7 +19,7 @@ from tms.registry.questions.questions import InvalidSchema
 from tms.serdes.standard_protos import STANDARD_FILES
 
 _OWN_NAME = "schema.proto"
-"""The name of a file that has none."""
+"""The name of a file without one."""
 _STANDARD_ERROR = 2
 _ERROR_BYTES_MAX = 64 * 1024
 _PLACE = re.compile(r"^(\d+):(\d+): ")
@@ -31,10 +31,10 @@ _one_at_a_time = Lock()
 
 
 def compiled(text: str, others: Mapping[str, str]) -> FileDescriptorSet:
-    """Return the descriptors of a file and of all that it imports, each behind its imports.
+    """Return the descriptors of a file and of all its imports, each after its own imports.
 
-    It may import `others`, texts by their names, and the files that clients have; its own
-    descriptor is the last. Raises `InvalidSchema`.
+    It may import `others`, texts by name, and the standard files; its own descriptor is the last.
+    Raises `InvalidSchema`.
     """
     with tempfile.TemporaryDirectory(prefix="tms-protoc-") as folder:
         own = _OWN_NAME
@@ -67,14 +67,14 @@ def _write(folder: Path, name: str, text: str) -> None:
 
 
 def _is_path(name: str) -> bool:
-    """Whether protoc would look for an import of a name."""
+    """Whether protoc would look for an import of this name."""
     path = PurePosixPath(name)
     is_inside = not path.is_absolute() and not {"", ".", ".."} & {*path.parts}
     return is_inside and str(path) == name and "\\" not in name and "\0" not in name
 
 
 def _run(*arguments: str) -> str | None:
-    """Run protoc. Returns what it writes of mistakes; None if there are none."""
+    """Run protoc; return its error output, None if there is none."""
     with _one_at_a_time, tempfile.TemporaryFile() as written:
         kept = os.dup(_STANDARD_ERROR)
         try:
@@ -90,7 +90,7 @@ def _run(*arguments: str) -> str | None:
 
 
 def _told(mistakes: str, folder: str, own: str) -> str:
-    """Return the first mistake that protoc has written, as people read it."""
+    """Return the first error that protoc wrote, for people."""
     lines = (line for line in mistakes.splitlines() if line and not _NO_MISTAKE.search(line))
     first = next(lines, "protoc refuses it").replace(folder, "").removeprefix(f"{own}:")
     return _PLACE.sub(r"line \1, column \2: ", first).strip()

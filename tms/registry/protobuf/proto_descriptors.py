@@ -1,7 +1,7 @@
-"""From the descriptor of a Protobuf file to the tree of its text, with all that its options say.
+"""Converts the descriptor of a Protobuf file to the tree of its text, options included.
 
-Some clients send a descriptor instead of a text. Options that authors define are known if the
-descriptor is of a pool that has their definitions (`with_options`). Pure.
+Some clients send a descriptor instead of a text. Custom options are known if the descriptor is from
+a pool that has their definitions (`with_options`). Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,9 +25,9 @@ _DESCRIPTOR_FILE = "google/protobuf/descriptor.proto"
 
 
 def with_options(raw: bytes, imported: Iterable[pb.FileDescriptorProto]) -> Any:
-    """Return a serialized descriptor in whose options all is known that `imported` define.
+    """Return a serialized descriptor that knows all the options that `imported` define.
 
-    `imported` are what it imports, each behind its own imports. Raises `InvalidSchema`.
+    `imported` are its imports, each after its own imports. Raises `InvalidSchema`.
     """
     pool = DescriptorPool()
     files = [*imported, pb.FileDescriptorProto.FromString(raw)]
@@ -47,7 +47,7 @@ def with_options(raw: bytes, imported: Iterable[pb.FileDescriptorProto]) -> Any:
 def file_of(descriptor: Any) -> ast.File:
     """Return the tree of a descriptor's file.
 
-    Raises `InvalidSchema` if no text says what it does.
+    Raises `InvalidSchema` if it cannot be written as text.
     """
     if descriptor.syntax not in ("", _PROTO2, _PROTO3):
         raise InvalidSchema("editions are not known here: use syntax proto2 or proto3")
@@ -89,7 +89,7 @@ class _File:
         )
 
     def _elements(self, descriptor: Any, scope: str) -> list[Any]:
-        """Return what stands in a message."""
+        """Return the elements of a message."""
         elements = _reserved_of(descriptor, ast.Reserved, 1, _MAX_TAG)
         elements += _options_of(descriptor.options)
         nested = {f"{scope}.{each.name}": each for each in descriptor.nested_type}
@@ -116,7 +116,7 @@ class _File:
         return elements + extensions
 
     def _field(self, field: Any, inner: Any, scope: str) -> ast.Field | ast.MapField | ProtoGroup:
-        """Return a field; `inner` is its type if that is declared beside it."""
+        """Return a field; `inner` is its type if that is declared next to it."""
         options = _field_options(field)
         label = label_of(field, is_proto3=self._is_proto3)
         cardinality = None if label is None else ast.FieldCardinality[label.upper()]
@@ -131,7 +131,7 @@ class _File:
         return ast.Field(field.name, field.number, _type_of(field), cardinality, options)
 
     def _extensions(self, descriptor: Any, scope: str) -> tuple[list[ast.Extension], set[str]]:
-        """Return the extensions that stand in a file or message, and the groups among them."""
+        """Return the extensions in a file or message, and the groups among them."""
         is_file = descriptor is self._descriptor
         types = descriptor.message_type if is_file else descriptor.nested_type
         nested = {f"{scope}.{each.name}": each for each in types}
@@ -145,12 +145,12 @@ class _File:
 
 
 def _once(elements: list[Any]) -> list[Any]:
-    """Return elements without those that are there already."""
+    """Return elements without those that already exist."""
     return list({id(each): each for each in elements}.values())
 
 
 def _reserved_of(descriptor: Any, kind: Any, beyond: int, greatest: int) -> list[Any]:
-    """Return what is reserved; the ends of ranges are `beyond` the last number."""
+    """Return the reserved parts; the ends of ranges are `beyond` the last number."""
     ranges = [_told(each.start, each.end - beyond, greatest) for each in descriptor.reserved_range]
     made = [kind(ranges)] if ranges else []
     names = list(descriptor.reserved_name)
@@ -171,13 +171,13 @@ def _told(start: int, end: int, greatest: int) -> str:
 
 
 def _type_of(field: Any) -> str:
-    """Return the type of a field; that of a name may be left open in a descriptor."""
+    """Return the type of a field; a descriptor may not say if it is a message or an enum."""
     scalar = SCALAR_NAMES.get(field.type) if field.HasField("type") else None
     return scalar or str(field.type_name)
 
 
 def _field_options(field: Any) -> list[ast.Option]:
-    """Return the options of a field, with what is written as such and is none."""
+    """Return the options of a field, and what is written like an option."""
     made = []
     if field.HasField("default_value"):
         made.append(ast.Option("default", _default_of(field)))
@@ -187,15 +187,15 @@ def _field_options(field: Any) -> list[ast.Option]:
 
 
 def _json_name(name: str) -> str:
-    """Return the name of a field in JSON, if its file says none."""
+    """Return the JSON name of a field by default."""
     first, *others = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 def _default_of(field: Any) -> Any:
-    """Return the default of a field. That of bytes has its escapes in the descriptor already."""
+    """Return the default of a field. For bytes, the descriptor already has the escapes."""
     given = field.default_value
-    if isinstance(given, bytes):  # of a string, and not of any characters
+    if isinstance(given, bytes):  # for a string only
         return Quoted("".join(f"\\{byte:03o}" for byte in given))
     if field.type == pb.FieldDescriptorProto.TYPE_BYTES:
         return Quoted(given)
@@ -227,12 +227,12 @@ def _service_of(descriptor: Any) -> ast.Service:
 
 
 def _options_of(options: Any) -> list[Any]:
-    """Return the options that are set. Raises `InvalidSchema` for those that nothing defines."""
+    """Return the options that are set. Raises `InvalidSchema` for undefined ones."""
     return [ast.Option(name, value) for name, value in _set_in(options, "({})")]
 
 
 def _set_in(message: Any, extension: str) -> Iterator[tuple[str, Any]]:
-    """Give the names and values that are set in a message; extensions are named as told."""
+    """Yield the names and values that are set in a message, in the form of options."""
     unknowns: Any = UnknownFieldSet(message)
     for unknown in unknowns:
         number, kind = unknown.field_number, message.DESCRIPTOR.name
@@ -250,7 +250,7 @@ def _set_in(message: Any, extension: str) -> Iterator[tuple[str, Any]]:
 
 
 def _each(field: FieldDescriptor, value: Any) -> Iterable[Any]:
-    """Return the values of a field; of a map its entries."""
+    """Return the values of a field, or the entries of a map."""
     if not field.is_repeated:
         return (value,)
     entry: Any = field.message_type

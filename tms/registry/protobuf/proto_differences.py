@@ -1,6 +1,6 @@
-"""Whether what was written by one Protobuf schema is read by another one, by Confluent's rules.
+"""Whether one Protobuf schema can read data of another, by Confluent's rules.
 
-Fields are matched by their tags, messages by their names. What may come and go: fields that are not
+Fields are matched by tag, messages by name. These may be added and removed: fields that are not
 required, enums and their values, services, options, comments. Pure.
 """
 
@@ -18,16 +18,16 @@ _GROUPS = (
     frozenset(("float",)),
     frozenset(("double",)),
 )
-"""Within a group, one scalar reads what another has written."""
+"""Scalars of one group can read each other's data."""
 _TEXTS = frozenset(("string", "bytes"))
 _REQUIRED = "required"
 _ENUM, _MESSAGE = "enum", "message"
 _MOVED_MAX = 1
-"""So many fields may move into one oneof that is new."""
+"""How many fields may move into one new oneof."""
 
 
 def differences(old: ProtoTypes, new: ProtoTypes) -> list[Incompatibility]:
-    """Return why `new` does not read all that `old` has written; nothing if it does."""
+    """Return why `new` cannot read the data of `old`; empty if it can."""
     if old.package != new.package:
         message = f"the package was {old.package!r}, and is {new.package!r}"
         return [Incompatibility("PACKAGE_CHANGED", "#/", message)]
@@ -36,7 +36,7 @@ def differences(old: ProtoTypes, new: ProtoTypes) -> list[Incompatibility]:
 
 
 class _Comparing:
-    """A comparison under way."""
+    """A comparison in progress."""
 
     def __init__(self, old: ProtoTypes, new: ProtoTypes) -> None:
         self._old = old
@@ -93,7 +93,7 @@ class _Comparing:
                 yield Incompatibility(kind, at, f"{names} moved into {name}")
 
     def _moved(self, old: ProtoMessage, new: ProtoMessage, path: str) -> Iterator[Incompatibility]:
-        """Compare the fields that are in another oneof than before, or only before, or only now."""
+        """Compare the fields that entered, left or changed a oneof."""
         before, after = old.places, new.places
         for tag in sorted(before.keys() & after.keys()):
             (was_in, was), (now_in, now) = before[tag], after[tag]
@@ -147,12 +147,12 @@ class _Comparing:
 
 
 def _is_relabelled(was: ProtoField, now: ProtoField) -> bool:
-    """Whether both have a label, and they differ."""
+    """Whether both have labels, and they differ."""
     return was.label is not None and now.label is not None and was.label != now.label
 
 
 def _kind(types: ProtoTypes, name: str) -> str:
-    """Return a scalar's name, or what else a type is."""
+    """Return the name of a scalar, or the kind of another type."""
     if name in SCALARS:
         return name
     return _ENUM if name in types.enums else _MESSAGE

@@ -1,7 +1,7 @@
-"""Options of a Protobuf file that its author defines, like tags: `(confluent.field_meta)`. Pure.
+"""Custom options of a Protobuf file, such as tags: `(confluent.field_meta)`. Pure.
 
 Their names are in parentheses. Tags of messages and fields are Confluent's, in the list `tags` of
-such an option; a path is the message's name within its package, and of a field with its name.
+such an option; a path is the message's name within its package, followed by a field's name.
 """
 
 import copy
@@ -22,7 +22,7 @@ _TAGS = "tags"
 
 
 def without_extensions(file: ast.File) -> ast.File:
-    """Return a file without the options that authors define, and without what defines them."""
+    """Return a file without custom options and their definitions."""
     left = copy.deepcopy(file)
     _strip(left.file_elements)
     return left
@@ -44,7 +44,7 @@ def _is_extension(element: object) -> bool:
 
 
 def proto_tags(file: ast.File) -> Tags:
-    """Return the tags of messages and fields, of those that have any."""
+    """Return the tags of messages and fields that have any."""
     found = []
     for entity, options in _entities(file):
         tags = _tags_of(options, _meta(entity))
@@ -53,19 +53,19 @@ def proto_tags(file: ast.File) -> Tags:
     return tuple(found)
 
 
-def retagged(file: ast.File, wanted: Tagged) -> ast.File:
-    """Return a file with other tags, and with the import of what defines them if there are any.
+def retagged(file: ast.File, change: Tagged) -> ast.File:
+    """Return a file with other tags, and, if there are any, with the import that defines them.
 
     Raises `InvalidSchema` if there is no such message or field.
     """
     changed = copy.deepcopy(file)
     places = dict(_entities(changed))
-    there = [each for each in wanted.if_there if each[0] in places]
-    for entity, tags in (*there, *wanted.added):
+    there = [each for each in change.if_there if each[0] in places]
+    for entity, tags in (*there, *change.added):
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), list(dict.fromkeys([*own, *tags])))
-    for entity, tags in wanted.removed:
+    for entity, tags in change.removed:
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])
@@ -84,7 +84,7 @@ def _defines_tags(element: object) -> bool:
 
 
 def _entities(file: ast.File) -> Iterator[tuple[Entity, list[Any]]]:
-    """Give messages and fields, each with the list that has its options."""
+    """Yield messages and fields, each with the list of its options."""
     yield from _of(file.file_elements, "")
 
 
@@ -113,7 +113,7 @@ def _options(places: dict[Entity, list[Any]], entity: Entity) -> list[Any]:
 
 
 def _name(element: object) -> str:
-    """Return the name of an option, without a dot in front; "" for what is no option."""
+    """Return the name of an option, without a leading dot; "" for anything else."""
     return element.name.replace("(.", "(", 1) if isinstance(element, ast.Option) else ""
 
 
@@ -125,7 +125,7 @@ def _literal(options: list[Any], name: str) -> ast.MessageLiteral | None:
 
 
 def _tags_of(options: list[Any], name: str) -> list[str]:
-    """Return the tags that options give, be it as a list or one by one."""
+    """Return the tags in options, whether as a list or one by one."""
     found: list[Any] = []
     literal = _literal(options, name)
     for each in literal.elements if literal is not None else ():
@@ -145,7 +145,7 @@ def _set_tags(options: list[Any], name: str, tags: Iterable[str]) -> None:
     kept: list[Any] = [ast.MessageLiteralField(_TAGS, texts)] if texts else []
     options[:] = [each for each in options if _name(each) not in (name, f"{name}.{_TAGS}")]
     if any(_name(each).startswith(f"{name}.") for each in options):
-        # An option whose parts are set one by one cannot be set as a whole too.
+        # An option with parts that are set one by one cannot be set as a whole, too.
         options += [ast.Option(f"{name}.{_TAGS}", each) for each in texts]
     elif others or kept:
         options.append(ast.Option(name, ast.MessageLiteral([*others, *kept])))

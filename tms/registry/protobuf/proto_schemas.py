@@ -1,7 +1,7 @@
-"""Protobuf schemas, syntax 2 and 3: right if protoc takes them, in the text that is kept, compared.
+"""Protobuf schemas, syntax 2 and 3: their validity, decided by protoc, stored text, and comparison.
 
-The text that is kept is made of a tree of the submitted one. Instead of a text a client may send a
-descriptor, as base64. What is imported must be a reference's name, or a file that clients have.
+The stored text is written from the tree of the submitted one. Instead of a text, a client may send
+a descriptor in base64. Imports must be names of references, or standard files.
 """
 
 import base64
@@ -27,21 +27,21 @@ _EDITIONS = "editions"
 
 
 class ProtoSchema:
-    """A schema that is right. Its parts are made when they are asked for."""
+    """A valid schema. Its parts are computed on first use."""
 
     def __init__(self, source: str, files: Sequence[FileDescriptorProto]) -> None:
-        """Be the schema of a text, of which protoc has made the last descriptor of `files`."""
+        """Represent a text, which protoc compiled to the last descriptor of `files`."""
         self._source = source
-        self._files = tuple(files)  # protoc's own sequence cannot be pickled
+        self._files = tuple(files)  # Protoc's own sequence cannot be pickled.
 
     @property
     def problem_if_normalized(self) -> str:
-        """Nothing: normalized or not, the same schemas are right."""
+        """Nothing: normalized schemas may have the same content as others."""
         return ""
 
     @cached_property
     def types(self) -> ProtoTypes:
-        """Its messages and enums, and those of what it imports."""
+        """Its messages and enums, and those of its imports."""
         return types_of(self._files)
 
     @cached_property
@@ -50,18 +50,18 @@ class ProtoSchema:
         try:
             return tree_of(self._source)
         except (InvalidSchema, ValueError):
-            # protoc takes more than the parser does; then the text is that of the descriptor.
+            # protoc accepts more than the parser; the text is then that of the descriptor.
             *imported, own = self._files
             return file_of(with_options(own.SerializeToString(), imported))
 
     @cached_property
     def text(self) -> str:
-        """Its text, as it is kept."""
+        """The stored text."""
         return proto_text(self.file)
 
     @cached_property
     def normalized(self) -> str:
-        """Its text with all in order, and with whole names."""
+        """The text in canonical order, with full names."""
         return proto_text(self.file, partial(resolved, self.types))
 
     @property
@@ -74,22 +74,22 @@ class ProtoSchema:
         return tuple(field.name for fields in groups for field in fields.values())
 
     def in_form(self, form: str) -> str:
-        """Return its descriptor in base64, or its text without the options that authors define."""
+        """Return its descriptor in base64, or its text without custom options."""
         if form == "serialized":
             return base64.b64encode(self._files[-1].SerializeToString()).decode()
         return proto_text(without_extensions(self.file))
 
     @property
     def tags(self) -> Tags:
-        """The tags that are written in it."""
+        """The tags in the schema."""
         return proto_tags(self.file)
 
-    def tagged(self, wanted: Tagged) -> str:
-        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
-        return proto_text(retagged(self.file, wanted))
+    def tagged(self, change: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
+        return proto_text(retagged(self.file, change))
 
     def incompatibilities(self, writer: "ProtoSchema") -> list[Incompatibility]:
-        """Return why it does not read all that `writer` has written; nothing if it does."""
+        """Return why it cannot read the data of `writer`; empty if it can."""
         return differences(writer.types, self.types)
 
 
@@ -109,12 +109,12 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtoSchema:
 
 
 def _declares(file: FileDescriptorProto) -> bool:
-    """Whether a file says anything but its syntax."""
+    """Whether a file has anything except its syntax."""
     return any(field.name not in ("name", "syntax") for field, _ in file.ListFields())
 
 
 def _text_of(text: str, others: dict[str, str]) -> str:
-    """Return a text; of a descriptor in base64, the one that says the same."""
+    """Return a text; for a descriptor in base64, the equivalent text."""
     try:
         raw = base64.b64decode(text.strip(), validate=True)
         descriptor = FileDescriptorProto.FromString(raw)

@@ -1,8 +1,8 @@
-"""The text in which the registry keeps a Protobuf schema: as Square's Wire lays it out. Pure.
+"""The text in which the registry stores a Protobuf schema, in the layout of Square's Wire. Pure.
 
-Comments go. Imports stand before options, messages before enums; within a message what is reserved,
-options, fields, oneofs, groups, extensions and nested types. Each of these follows an empty line.
-Normalized, fields and options are in order, and types have their whole names.
+Comments are dropped. Imports come before options, messages before enums; within a message, the
+order is reserved parts, options, fields, oneofs, groups, extensions and nested types, each after an
+empty line. In normalized text, fields and options are sorted, and types have their full names.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,12 +15,12 @@ from tms.registry.protobuf.proto_types import SCALARS
 
 _INDENT = "  "
 Meant = Callable[[str, str], str]
-"""Returns the whole name of the type that a name means within a scope."""
+"""Returns the full name of a type's name within a scope."""
 
 
-def proto_text(file: ast.File, meant: Meant | None = None) -> str:
-    """Return the text of a file; normalized if `meant` tells what names of types mean."""
-    return _Printer(meant).file(file)
+def proto_text(file: ast.File, resolve: Meant | None = None) -> str:
+    """Return the text of a file; normalized if `resolve` is given, which resolves names."""
+    return _Printer(resolve).file(file)
 
 
 def _of(elements: Iterable[object], *kinds: type) -> list[Any]:
@@ -28,18 +28,18 @@ def _of(elements: Iterable[object], *kinds: type) -> list[Any]:
 
 
 def _indented(text: str) -> str:
-    """Return lines one step further in, empty ones too."""
+    """Return lines indented one level, empty ones too."""
     return "".join(f"{_INDENT}{line}\n" for line in text.removesuffix("\n").split("\n"))
 
 
 def _groups(groups: Iterable[Sequence[str]]) -> str:
-    """Return groups of texts, each behind the end of a line."""
+    """Return groups of texts, each after a newline."""
     return "".join(f"\n{''.join(group)}" for group in groups if group)
 
 
 class _Printer:
-    def __init__(self, meant: Meant | None) -> None:
-        self._meant = meant
+    def __init__(self, resolve: Meant | None) -> None:
+        self._meant = resolve
 
     @property
     def _is_normalized(self) -> bool:
@@ -123,7 +123,7 @@ class _Printer:
         return f".{self._meant(scope, name)}"
 
     def _compact(self, options: list[ast.Option]) -> str:
-        """Return the options behind a field or a value; several stand on lines of their own."""
+        """Return the options after a field or a value; several are on lines of their own."""
         if not options:
             return ""
         given = sorted(options, key=lambda each: each.name) if self._is_normalized else options
@@ -145,7 +145,7 @@ class _Printer:
     def _enum(self, enum: ast.Enum) -> str:
         values = _of(enum.elements, ast.EnumValue)
         if self._is_normalized:
-            # The first value is the default, wherever its number is.
+            # The first value is the default, whatever its number.
             values[1:] = sorted(values[1:], key=lambda each: int(each.number))
         groups = [
             [
@@ -216,7 +216,7 @@ def _value(value: Any) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    """Return texts on lines of their own, with commas between them."""
+    """Return texts on lines of their own, separated by commas."""
     return "".join(_indented(f"{text},") for text in texts[:-1]) + "".join(
         _indented(text) for text in texts[-1:]
     )

@@ -1,10 +1,9 @@
-"""From the text of a Protobuf file to its tree, by the library proto-schema-parser. Pure.
+"""Parses the text of a Protobuf file into its tree, with the library proto-schema-parser. Pure.
 
-Comments go. Four things differ from what that library's own parser gives. The first mistake in a
-text is an error. The values of options stay as they are written: 0x1F is no text, and an escape in
-a text is not escaped once more. Numbers of fields may be hexadecimal or octal. And groups have
-their options. For that it takes the place of a private class of the library, so the version of
-that is fixed.
+Comments are dropped. It differs from the library's own parser in four ways: the first mistake in a
+text is an error; the values of options stay as they are written, so 0x1F is not text and an escape
+is not escaped again; numbers of fields may be hexadecimal or octal; and groups have their options.
+It replaces a private class of the library, so the library's version is pinned.
 """
 
 import re
@@ -38,24 +37,24 @@ class Quoted:
 
     @classmethod
     def of(cls, literal: str) -> "Quoted":
-        """Return a literal of one or more texts side by side."""
+        """Return the literal of one or more adjacent texts."""
         parts = [
             double or _UNESCAPED.sub(_for_double_quotes, single)
             for single, double in _TEXTS.findall(literal)
         ]
         joined, said = cls("".join(parts)), b"".join(map(CUnescape, parts))
-        # An escape that ends one text may take the first digits of the next one.
+        # An escape at the end of one text may take the first digits of the next one.
         return joined if CUnescape(joined.raw) == said else cls.of_bytes(said)
 
     @classmethod
     def holding(cls, text: str) -> "Quoted":
-        """Return the text that says `text`."""
+        """Return the literal of `text`."""
         return cls(CEscape(text.encode(), as_utf8=True))
 
     @classmethod
-    def of_bytes(cls, said: bytes) -> "Quoted":
-        """Return the text that says bytes."""
-        return cls(CEscape(said, as_utf8=False))
+    def of_bytes(cls, data: bytes) -> "Quoted":
+        """Return the literal of bytes."""
+        return cls(CEscape(data, as_utf8=False))
 
     @property
     def text(self) -> str:
@@ -94,7 +93,7 @@ class _Trees(_ASTConstructor):
         ctx: Any,
         strip_quotes: bool = True,  # noqa: ARG002, FBT001, FBT002
     ) -> str:
-        """Return a name, a number, or what a string says, for the library's own methods."""
+        """Return a name, a number, or the content of a string, for the library's own methods."""
         source = ctx.start.getTokenSource().inputStream
         text = str(source.getText(ctx.start.start, ctx.stop.stop))
         if isinstance(ctx, _QUOTED):
@@ -112,7 +111,7 @@ class _Trees(_ASTConstructor):
         return text == "true" if text in ("true", "false") else ast.Identifier(text)
 
     def visitMessageLiteral(self, ctx: Any) -> Any:  # noqa: N802  as the library calls it
-        """Return a message that is the value of an option, in braces or angle brackets."""
+        """Return a message as the value of an option, in braces or angle brackets."""
         inner = ctx.messageLiteralWithBraces()
         return self.visit(ctx.messageTextFormat() if inner is None else inner)
 
@@ -132,19 +131,19 @@ class _Trees(_ASTConstructor):
 
 
 def _decimal(token: str) -> str:
-    """Return a number as a decimal one; a word as it is."""
+    """Return a number as decimal; a word as it is."""
     if token.startswith(("0x", "0X")):
         return str(int(token, 16))
     return str(int(token, 8)) if re.fullmatch("0[0-7]+", token) else token
 
 
 def _without_comments(text: str) -> str:
-    """Return a text with spaces in the place of comments."""
+    """Return a text with spaces in place of comments."""
     return _COMMENTS.sub(lambda match: match[1] or re.sub(r"[^\n]", " ", match[0]), text)
 
 
 class _Refusing(ErrorListener):
-    """Raises at the first mistake, where the parser would go on."""
+    """Raises at the first mistake, instead of continuing like the parser."""
 
     def syntaxError(  # noqa: N802, PLR0917  as the parser calls it
         self,

@@ -1,7 +1,7 @@
-"""The messages and enums of a Protobuf file, by their names, from the descriptors of protoc. Pure.
+"""The messages and enums of a Protobuf file by name, from protoc's descriptors. Pure.
 
-A name in a text means the nearest type of that name: of the message itself, of those around it, of
-the package, of the packages around that. With a dot in front it is the whole name.
+A name in a text means the nearest type of that name: in the message, in the enclosing ones, in the
+package, in the enclosing packages. With a leading dot it is the full name.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,9 +35,9 @@ class ProtoField:
     name: str
     tag: int
     type: str
-    """A scalar's name, the whole name of a message or enum, or `map`."""
+    """A scalar's name, the full name of a message or enum, or `map`."""
     label: str | None = None
-    """`required`, `optional` or `repeated`, if it is written."""
+    """`required`, `optional` or `repeated`, if present."""
     key: str = ""
     """For a map: the type of its keys."""
     value: str = ""
@@ -49,22 +49,22 @@ class ProtoMessage:
     """A message."""
 
     name: str
-    """With the package and the messages around it."""
+    """With the package and the enclosing messages."""
     fields: dict[int, ProtoField] = field(default_factory=dict)
-    """By tag those that are in no oneof."""
+    """By tag, the fields outside oneofs."""
     oneofs: dict[str, dict[int, ProtoField]] = field(default_factory=dict)
-    """By name the fields of each oneof."""
+    """By name, the fields of each oneof."""
 
     @property
     def places(self) -> dict[int, tuple[str, ProtoField]]:
-        """By tag each field with the name of the oneof that it is in; empty if in none."""
+        """By tag, each field with the name of its oneof; empty if it has none."""
         parts = {"": self.fields, **self.oneofs}
         return {tag: (name, each) for name, fields in parts.items() for tag, each in fields.items()}
 
 
 @dataclass(slots=True)
 class ProtoTypes:
-    """The types of a file and of those that it imports."""
+    """The types of a file and of its imports."""
 
     package: str = ""
     own: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class ProtoTypes:
     messages: dict[str, ProtoMessage] = field(default_factory=dict)
     enums: set[str] = field(default_factory=set)
     packages: dict[str, str] = field(default_factory=dict)
-    """By the name of a message the package that it is in."""
+    """By a message's name, its package."""
 
     def without_package(self, name: str) -> str:
         """Return the name of a message within its package."""
@@ -81,7 +81,7 @@ class ProtoTypes:
 
 
 def types_of(files: Iterable[FileDescriptorProto]) -> ProtoTypes:
-    """Return the types of a file, the last one, and of those that it imports."""
+    """Return the types of a file, the last one, and of its imports."""
     types = ProtoTypes()
     for file in files:
         types.package, types.own = file.package, []
@@ -101,7 +101,7 @@ def _joined(scope: str, name: str) -> str:
 def _messages(
     messages: Iterable[DescriptorProto], scope: str
 ) -> Iterator[tuple[str, DescriptorProto]]:
-    """Give messages with their whole names, an outer one before its inner ones."""
+    """Yield messages with their full names, outer before inner ones."""
     for each in messages:
         if not each.options.map_entry:
             name = _joined(scope, each.name)
@@ -125,7 +125,7 @@ def _message(name: str, described: DescriptorProto, *, is_proto3: bool) -> Proto
 
 
 def is_in_oneof(described: FieldDescriptorProto) -> bool:
-    """Whether a field is in a oneof that is written."""
+    """Whether a field is in an explicit oneof."""
     return described.HasField("oneof_index") and not described.proto3_optional
 
 
@@ -147,12 +147,12 @@ def label_of(described: FieldDescriptorProto, *, is_proto3: bool) -> str | None:
 
 
 def type_name(described: FieldDescriptorProto) -> str:
-    """Return a scalar's name, or the whole name of a message or enum."""
+    """Return a scalar's name, or the full name of a message or enum."""
     return SCALAR_NAMES.get(described.type) or described.type_name.removeprefix(".")
 
 
 def resolved(types: ProtoTypes, scope: str, name: str) -> str:
-    """Return the whole name of the type that a name means within a scope."""
+    """Return the full name of the type that a name means within a scope."""
     for candidate in _candidates(scope, name):
         if candidate in types.messages or candidate in types.enums:
             return candidate

@@ -1,8 +1,8 @@
-"""The questions about schemas' texts, and the answers. Plain data: it goes to a worker.
+"""The questions about schemas' texts, and the answers. Plain data, sent to workers.
 
-Finding out takes time, and a hostile text takes long, so it is done in processes of its own
-(`tms.registry.checking.checker`). The decision on a request gets the answers that are known so far
-(`Findings`), and names missing ones by `Unanswered`.
+Answers take time, and hostile texts take long, so separate processes compute them
+(`tms.registry.checking.checker`). The decision on a request gets the answers so far (`Findings`),
+and raises `Unanswered` with the missing ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 
 class Source(NamedTuple):
-    """A text that is to be a schema, with the texts that it refers to: the question is if it is."""
+    """The question whether a text is a schema, with the texts that it refers to."""
 
     kind: str
     text: str
@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The question whether `reader` can read what `writer` has written."""
+    """The question whether `reader` can read the data of `writer`."""
 
     reader: Source
     writer: Source
@@ -31,7 +31,7 @@ class InvalidSchema(Exception):
 
 
 class InForm(NamedTuple):
-    """The question how a schema is in another form than it is kept in."""
+    """The question what a schema is in a form other than the stored one."""
 
     source: Source
     form: str
@@ -52,11 +52,11 @@ class Entity(NamedTuple):
 
 
 Tags = tuple[tuple[Entity, tuple[str, ...]], ...]
-"""The tags of entities, as they are written in a schema's text."""
+"""The tags of entities, as in a schema's text."""
 
 
 class WhichTags(NamedTuple):
-    """The question which tags are written in a schema."""
+    """The question which tags a schema has."""
 
     source: Source
 
@@ -69,13 +69,13 @@ class TagsFound:
 
 
 class Tagged(NamedTuple):
-    """The question how a schema's text is with some tags more and some less."""
+    """The question what a schema's text is with some tags added and removed."""
 
     source: Source
     added: Tags
     removed: Tags
     if_there: Tags = ()
-    """Added too, but where there is no such entity passed over."""
+    """Also added, but skipped where the entity does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class Parsed:
     """A text is a schema."""
 
     text: str
-    """As it is kept."""
+    """The stored text."""
     normalized: str
-    """As it is kept if schemas are to be normalized."""
+    """The stored text if schemas are normalized."""
     fields: tuple[str, ...] = ()
-    """The names of the fields at its top."""
+    """The names of the top-level fields."""
     problem_if_normalized: str = ""
-    """Why it may not be registered as normalized; "" if it may."""
+    """Why it cannot be registered as normalized, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,12 @@ class NoSchema:
 
 @dataclass(frozen=True, slots=True)
 class Incompatibility:
-    """Why one schema cannot read what another has written."""
+    """Why one schema cannot read the data of another."""
 
     kind: str
-    """As Avro's Java library names it."""
+    """The name in Avro's Java library."""
     path: str
-    """Where in the reader."""
+    """Where it is in the reader's schema."""
     message: str
 
 
@@ -118,28 +118,28 @@ class Compared:
 
 
 class Decodes(NamedTuple):
-    """The question whether payloads, without their ids, are values of a schema."""
+    """The question whether payloads, without their ids, fit a schema."""
 
     source: Source
     payloads: tuple[bytes, ...]
 
 
 class InJson(NamedTuple):
-    """The question what payloads, without their ids, are in JSON."""
+    """The question what payloads, without their ids, are as JSON."""
 
     source: Source
     payloads: tuple[bytes, ...]
 
 
 class FromJson(NamedTuple):
-    """The question what the payloads are, without their ids, that JSON says."""
+    """The question what JSON values are as payloads, without their ids."""
 
     source: Source
     texts: tuple[bytes, ...]
 
 
 class RecordName(NamedTuple):
-    """The question what the record of a schema is called."""
+    """The question what a schema's record is called."""
 
     source: Source
 
@@ -155,14 +155,14 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The results for each payload or text; empty for those that were only checked."""
+    """The results for each payload or text; empty if they were only checked."""
 
     parts: tuple[bytes | Misfit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The name of a record; empty if it has none."""
+    """The name of a record; empty without one."""
 
     name: str
 
@@ -178,7 +178,7 @@ A = TypeVar("A", Parsed, Compared, TextInForm, TagsFound)
 
 
 class Unanswered(Exception):
-    """Raised by who decides, with the questions that must be answered first."""
+    """Raised by a decision, with the questions that must be answered first."""
 
     def __init__(self, questions: list[Question]) -> None:
         """Name the questions."""
@@ -188,12 +188,12 @@ class Unanswered(Exception):
 
 @dataclass(slots=True)
 class Findings:
-    """The answers that one request has had so far."""
+    """The answers for one request so far."""
 
     answers: dict[Question, Answer] = field(default_factory=dict)
 
-    def answers_to(self, questions: Sequence[Q], wanted: type[A]) -> Mapping[Q, A | NoSchema]:
-        """Return the answers to questions, which are `wanted`, or say that a text is no schema.
+    def answers_to(self, questions: Sequence[Q], expected: type[A]) -> Mapping[Q, A | NoSchema]:
+        """Return the answers to questions, of the type `expected`, or that a text is not a schema.
 
         Raises `Unanswered` with all that are missing.
         """
@@ -203,10 +203,10 @@ class Findings:
         found = {}
         for each in questions:
             answer = self.answers[each]
-            assert isinstance(answer, wanted | NoSchema)
+            assert isinstance(answer, expected | NoSchema)
             found[each] = answer
         return found
 
-    def answer_to(self, question: Question, wanted: type[A]) -> A | NoSchema:
+    def answer_to(self, question: Question, expected: type[A]) -> A | NoSchema:
         """Return the answer to a question, as `answers_to`. Raises `Unanswered`."""
-        return self.answers_to([question], wanted)[question]
+        return self.answers_to([question], expected)[question]

@@ -1,4 +1,4 @@
-"""Answers to questions about values of a schema. For who answers, in a process of its own."""
+"""Answers questions about values of a schema, in a worker process."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ from tms.serdes.serde import Serde, Undecodable, Unencodable
 
 
 def answer_about_values(question: Decodes | InJson | FromJson | RecordName, serde: Serde) -> Answer:
-    """Return the answer to a question, by what encodes and decodes."""
+    """Return the answer to a question, by a serde."""
     match question:
         case RecordName():
             return Named(serde.record_name)

@@ -1,4 +1,4 @@
-"""Tags that are written in the text of an Avro or JSON Schema, as `confluent:tags`. Pure.
+"""Tags in the text of an Avro or JSON Schema, as `confluent:tags`. Pure.
 
 An entity is a record or a field. The file of a type finds its entities.
 """
@@ -14,7 +14,7 @@ Json = Any
 
 
 def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
-    """Return the tags of entities, of those that have any."""
+    """Return the tags of entities that have any."""
     found = [
         (entity, tuple(str(tag) for tag in node[TAGS]))
         for entity, node in entities
@@ -23,19 +23,19 @@ def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
     return tuple(found)
 
 
-def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], wanted: Tagged) -> None:
-    """Write tags into the nodes of entities, behind those that are there, and take others out.
+def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], change: Tagged) -> None:
+    """Append tags to the nodes of entities, and remove others.
 
     Raises `InvalidSchema` if there is no such entity.
     """
     nodes: dict[Entity, list[dict[str, Json]]] = {}
     for entity, node in entities:
         nodes.setdefault(entity, []).append(node)
-    there = [each for each in wanted.if_there if each[0] in nodes]
-    for entity, tags in (*there, *wanted.added):
+    there = [each for each in change.if_there if each[0] in nodes]
+    for entity, tags in (*there, *change.added):
         for node in _nodes(nodes, entity):
             node[TAGS] = list(dict.fromkeys([*_own(node), *tags]))
-    for entity, tags in wanted.removed:
+    for entity, tags in change.removed:
         for node in _nodes(nodes, entity):
             left = [tag for tag in _own(node) if tag not in tags]
             node.pop(TAGS, None)

@@ -1,1 +1,1 @@
-"""The state of the registry, the records that it follows from, and its decisions."""
+"""The state of the registry, the records that determine it, and its decisions."""

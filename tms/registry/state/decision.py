@@ -8,20 +8,21 @@ from tms.registry.state.records import Purged, Record
 
 A = TypeVar("A")
 Part = Sequence[Record | Purged]
-"""Records that are written at once, or not at all."""
+"""Records that are written together or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[A]):
-    """A decision. It holds as long as the log says nothing new."""
+    """A decision. It is valid until the log has something new."""
 
     answer: A
     parts: Sequence[Part] = ()
-    """They are written in their order: all at once, or if the log does not take so many messages,
-    some after others. So what is there after some of them must be right, and whoever decides on
-    the request anew then must decide on the rest. None: nothing has to be written."""
+    """Parts in the order of writing: all at once, or one after another if they are too many for
+    one publish. The state after each part must be valid, and a new decision must then cover the
+    rest. None if nothing has to be written.
+    """
 
     @property
     def records(self) -> Iterator[Record | Purged]:
-        """All that is written."""
+        """All records to write."""
         return (record for part in self.parts for record in part)

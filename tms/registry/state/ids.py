@@ -1,4 +1,4 @@
-"""Ids in batches, where a metadata store counts them: each batch is one master's alone."""
+"""Ids in batches, counted by a metadata store: each batch belongs to one master."""
 
 from urllib.parse import quote
 
@@ -7,33 +7,33 @@ from tms.metadata.interface import NEW, MetadataStore
 from tms.registry.state.subjects import DEFAULT_CONTEXT
 
 AT_ONCE = 20
-"""How many ids a batch has."""
+"""The size of a batch."""
 
 
 class IdsWanted(Exception):
-    """Raised by who decides, when the ids of a batch are used up."""
+    """Raised by a decision when the ids of a batch are used up."""
 
     def __init__(self, context: str, above: int) -> None:
-        """Want ids of a context, from `above` on."""
+        """Request ids of a context, above `above`."""
         super().__init__(context)
         self.context = context
         self.above = above
 
 
 class StoreIds:
-    """Gives ids in batches.
+    """Assigns ids in batches.
 
-    The upper bound of what was given is a value of a metadata store, for each context.
+    For each context, a value in a metadata store has the upper bound of the assigned ids.
     """
 
     def __init__(self, store: MetadataStore, namespace: str, at_once: int = AT_ONCE) -> None:
-        """Count below `namespace`, a path; give `at_once` ids in a batch."""
+        """Count below the path `namespace`, in batches of `at_once` ids."""
         self._store = store
         self._path = f"{namespace}/schema_id_counter"
         self._at_once = at_once
 
     async def batch(self, context: str, above: int) -> range:
-        """Return ids that nobody else gets, from `above` on. Raises `TmsError`."""
+        """Return ids above `above` that nobody else gets. Raises `TmsError`."""
         name = "default" if context == DEFAULT_CONTEXT else quote(context, safe=".")
         path = f"{self._path}/{name}"
         while True:

@@ -20,21 +20,21 @@ class Knowledge:
     findings: Findings = field(default_factory=Findings)
     limits: SchemaLimits = field(default_factory=SchemaLimits)
     batches: Mapping[str, range] | None = None
-    """By context the ids that this server may give; None: any."""
+    """By context, the ids that this server may assign; None for any."""
     reader: SchemaReader = EVERYTHING
-    """The caller. They find no schema by texts that they may not read."""
+    """The caller, which finds no schema by texts that it may not read."""
 
-    def answer_to(self, question: Question, wanted: type[A]) -> A:
+    def answer_to(self, question: Question, expected: type[A]) -> A:
         """Return an answer about a schema. Raises `Unanswered`, `RegistryError` (42201)."""
-        answer = self.findings.answer_to(question, wanted)
+        answer = self.findings.answer_to(question, expected)
         if isinstance(answer, NoSchema):
             raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
         return answer
 
     def next_id(self, context: str) -> int:
-        """Return the id that a new schema of a context gets.
+        """Return the id for a new schema of a context.
 
-        Raises `IdsWanted`, `RegistryError` (42209) if all ids are given.
+        Raises `IdsWanted`, `RegistryError` (42209) if all ids are used.
         """
         space = self.state.space(context)
         given = following = space.next_id

@@ -1,14 +1,14 @@
 """Which schemas a caller may read.
 
-One place decides it: whatever gives a schema, or a word of one, asks here.
+This is the only place that decides it: all code that returns a schema, or a part of one, calls it.
 
-1. A version is for those who may read its subject; an id or a guid for those who may read a subject
-   that has it.
-2. Some answers are made of a schema and its references: another form, a comparison, a value. They
-   are for those who may read all that the references lead to.
-3. A context is shown to those who may read something in it.
+1. A version is for callers that may read its subject; an id or a guid is for those that may read a
+   subject that has it.
+2. Some answers depend on a schema and its references: another form, a comparison, a value. They are
+   for callers that may read everything that the references lead to.
+3. A context is shown to callers that may read something in it.
 
-Pure; it relies on names that were parsed (`subjects`), so a subject has one name here.
+Pure; it relies on parsed names (`subjects`), so a subject has one name here.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,9 +36,9 @@ class SchemaReader:
     def __init__(
         self, may_read: Callable[[str], bool] | None = None, refuse: Refuse | None = None
     ) -> None:
-        """Ask `may_read` about subjects, "" being all of them; None: everything may be read.
+        """Call `may_read` with subjects, "" for all of them; if None, everything is readable.
 
-        `refuse` raises `NotPermitted` for a subject, None: for what has no name to tell.
+        `refuse` raises `NotPermitted` for a subject, or without naming one for None.
         """
         self._may_read = may_read
         self._refuse = refuse or _refuse
@@ -48,7 +48,7 @@ class SchemaReader:
         return self._may_read is None or self._may_read(subject)
 
     def contexts(self, state: State) -> list[str]:
-        """Return the contexts in which something may be read, in order."""
+        """Return the contexts in which something is readable, in order."""
         if self._may_read is None:
             return state.contexts()
         seen = {context_of(each) for each in state.subjects if self._may_read(each)}
@@ -57,7 +57,7 @@ class SchemaReader:
         ]
 
     def refused_in(self, state: State, references: Iterable[SchemaReference]) -> str | None:
-        """Return the first subject that references lead to and that may not be read, or None."""
+        """Return the first unreadable subject that references lead to, or None."""
         if self._may_read is None:
             return None
         met: set[tuple[str, int]] = set()
@@ -75,41 +75,41 @@ class SchemaReader:
         return None
 
     def reads_whole(self, state: State, versions: Iterable[Version]) -> bool:
-        """Whether versions may be read with all that they refer to."""
+        """Whether versions are readable with everything they refer to."""
         return all(
             self.reads(each.subject) and self.refused_in(state, each.schema.references) is None
             for each in versions
         )
 
     def check_references(self, state: State, references: Iterable[SchemaReference]) -> None:
-        """Raise `NotPermitted` unless all may be read that references lead to."""
+        """Raise `NotPermitted` unless everything that references lead to is readable."""
         refused = self.refused_in(state, references)
         if refused is not None:
             self._refuse(refused)
 
     def check(self, subject: str) -> None:
-        """Raise `NotPermitted` unless a subject may be read."""
+        """Raise `NotPermitted` unless a subject is readable."""
         if not self.reads(subject):
             self._refuse(subject)
 
     def check_whole(self, state: State, version: Version) -> None:
-        """Raise `NotPermitted` unless a version may be read with all that it refers to."""
+        """Raise `NotPermitted` unless a version is readable with everything it refers to."""
         self.check(version.subject)
         self.check_references(state, version.schema.references)
 
     def those_of(self, uses: Iterable[Version]) -> list[Version]:
-        """Return the versions that may be read, by subject and number.
+        """Return the readable versions, by subject and number.
 
-        Raises `NotPermitted` if none may. That names no subject: ids can be guessed.
+        Raises `NotPermitted` if none is, without naming a subject, because ids can be guessed.
         """
         found = [version for version in uses if self.reads(version.subject)]
         if not found and self._may_read is not None:
             self._refuse(None)
         return sorted(found, key=lambda each: (each.subject, each.number))
 
-    def one_of(self, found: Version, uses: Iterable[Version]) -> Version:
-        """Return `found`, or if it may not be read another of its uses. Raises `NotPermitted`."""
-        return found if self.reads(found.subject) else self.those_of(uses)[0]
+    def one_of(self, version: Version, uses: Iterable[Version]) -> Version:
+        """Return `version`, or if it is unreadable another of its uses. Raises `NotPermitted`."""
+        return version if self.reads(version.subject) else self.those_of(uses)[0]
 
 
 EVERYTHING = SchemaReader()
@@ -117,7 +117,7 @@ EVERYTHING = SchemaReader()
 
 
 def reader_of(caller: Caller, *actions: str) -> SchemaReader:
-    """Return the reader that a caller is; what one of `actions` is allowed on counts as read."""
+    """Return the reader for a caller; permission for any of `actions` counts as read."""
     may = caller.may_on_subject
     if may is None:
         return EVERYTHING

@@ -1,13 +1,13 @@
-"""The records of the registry's log, and how they are messages.
+"""The records of the registry's log, and their encoding as messages.
 
-A message's key is JSON with its fields in order, and so is its value (`docs/registry.md`):
+A message's key and value are JSON with sorted fields (`docs/registry.md`):
 
     {"keytype":"SCHEMA","node":…,"sequence":…,"subject":…,"version":…}  also a soft deletion
     {"keytype":"CONFIG","node":…,"sequence":…,"subject":…}              settings; also MODE
     {"keytype":"COUNTERS"}, {"keytype":"EPOCH"}                         their values have the rest
 
-A record's origin, sequence and node, is in its key, so that no two writes share one: compaction
-takes a record only after a tombstone of that very key.
+A record's origin, sequence and node, is in its key, so no two writes share a key, and compaction
+removes a record only after a tombstone of the same key.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ from tms.registry.state.schema import Schema, is_number
 from tms.registry.state.settings import Config, Mode
 
 SEQUENCE_MAX = 2**62
-"""The greatest sequence of records, and epoch: no log has so many."""
+"""The greatest sequence and epoch of records; no log reaches it."""
 SCHEMA, CONFIG, MODE, COUNTERS, EPOCH = "SCHEMA", "CONFIG", "MODE", "COUNTERS", "EPOCH"
 
 
 class Origin(NamedTuple):
-    """Which write a record comes from."""
+    """Identifies the write of a record."""
 
     sequence: int
     node: str
@@ -37,7 +37,7 @@ class Origin(NamedTuple):
 
 
 class Key(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The key of a record. Its fields are in the order of their names."""
+    """The key of a record. Its fields are sorted by name."""
 
     keytype: str
     node: str | None = None
@@ -66,7 +66,7 @@ class VersionDeleted:
 
 @dataclass(frozen=True, slots=True)
 class VersionLost:
-    """A version whose value is damaged or out of bounds: it is read, and never written."""
+    """A version whose value is damaged or out of bounds; it is read, but never written."""
 
     subject: str
     version: int
@@ -91,16 +91,16 @@ class ModeWritten:
 
 @dataclass(frozen=True, slots=True)
 class CountersWritten:
-    """The next id of each context: what was deleted for good does not give its id back."""
+    """The next id of each context, so that permanent deletions do not free ids."""
 
     next_ids: Mapping[str, int]
     deleted_contexts: frozenset[str] = frozenset()
-    """The contexts that were deleted, and have had no schema since."""
+    """The deleted contexts without any schema since."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochWritten:
-    """A master began (`mastership`)."""
+    """A master started (`mastership`)."""
 
     epoch: int
     master: str
@@ -109,7 +109,7 @@ class EpochWritten:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """A tombstone: the record of a key is gone for good."""
+    """A tombstone: the record of a key is deleted permanently."""
 
     key: Key
 
@@ -123,7 +123,7 @@ class Entry(NamedTuple):
     """The content of a message of the log."""
 
     origin: Origin | None
-    """None of a tombstone, which has no place in the sequence."""
+    """None for a tombstone, which has no sequence."""
     record: Record | Purged | VersionLost
     written_ms: int
 
@@ -171,7 +171,7 @@ _decode_epoch = msgspec.json.Decoder(_EpochValue).decode
 
 
 def key_of(record: Record, origin: Origin) -> Key:
-    """Return the key under which a record is written."""
+    """Return the key of a record."""
     if isinstance(record, CountersWritten):
         return Key(COUNTERS)
     if isinstance(record, EpochWritten):
@@ -184,7 +184,7 @@ def key_of(record: Record, origin: Origin) -> Key:
 
 
 def encode(record: Record | Purged, origin: Origin) -> Message:
-    """Return the message of a record; of a tombstone the origin does not count."""
+    """Return the message of a record; the origin of a tombstone is ignored."""
     if isinstance(record, Purged):
         return tombstone(_encode(record.key))
     return Message(_encode(_value_of(record, origin)), _encode(key_of(record, origin)))
@@ -214,7 +214,7 @@ def _value_of(record: Record, origin: Origin) -> msgspec.Struct:
 
 
 def decode(message: Message) -> Entry:
-    """Return what a message of the log says. Raises `Unreadable`."""
+    """Return the content of a message of the log. Raises `Unreadable`."""
     if message.key is None:
         raise Unreadable("it has no key")
     try:
@@ -265,7 +265,7 @@ def _origin(sequence: int, node: str) -> Origin:
 
 
 def _version_record(subject: str, version: int, value: bytes) -> Record | VersionLost:
-    """Return what a record says of a version: if it cannot be read, that the number is taken."""
+    """Return the version in a record; if it is unreadable, that its number is taken."""
     try:
         decoded = _decode_schema(value)
     except _NO_RECORD as error:

@@ -1,7 +1,7 @@
 """The refusals of the registry, with the codes and words of Confluent's interface.
 
-A code of five digits begins with the status of HTTP; one of three is the status. Where that server
-has a fault, and answers 500 to a wrong request, the documented code is used.
+A code of five digits begins with the HTTP status; one of three is the status. If that server has a
+bug and answers 500 to a wrong request, the documented code is used.
 """
 
 from tms.core.text.credentials import without_credentials
@@ -69,26 +69,26 @@ TEXTS = {
     NO_MASTER: "It is not known who is master: {reason}",
     TIMED_OUT: "The log of schemas was not reached in time: {reason}",
 }
-"""By code. A missing blank is Confluent's too."""
+"""By code. A missing space is Confluent's, too."""
 
 _STATUS_DIGITS = 1000
 _CODES_OF_A_STATUS = 100
 
 
 class RegistryError(Exception):
-    """Raised for what the registry refuses; `code` and the text are answered."""
+    """Raised when the registry refuses; `code` and the text are the answer."""
 
     def __init__(self, code: int, **detail: object) -> None:
-        """Say what `TEXTS` says of a code, with `detail` filled in."""
+        """Use the text of a code in `TEXTS`, with `detail` filled in."""
         super().__init__(without_credentials(TEXTS[code].format(**detail)))
         self.code = code
 
     @property
     def status(self) -> int:
-        """The status of HTTP."""
+        """The HTTP status."""
         return status_of(self.code)
 
 
 def status_of(code: int) -> int:
-    """Return the status of HTTP that a code belongs to."""
+    """Return the HTTP status of a code."""
     return code if code < _STATUS_DIGITS else code // _CODES_OF_A_STATUS

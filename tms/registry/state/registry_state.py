@@ -1,7 +1,7 @@
-"""The state from the log: subjects with their versions, ids, settings. Pure: entries in, state out.
+"""The state from the log: subjects with versions, ids, settings. Pure: entries in, state out.
 
-A record counts if its sequence is greater than the last one taken; a tombstone always counts. So
-whoever reads the same log has the same state, also after compaction.
+A record counts if its sequence is greater than the last one; a tombstone always counts. So every
+reader of the same log has the same state, even after compaction.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ from tms.registry.state.subjects import (
 
 FIRST_ID = 1
 IMPORTED_ID_MAX = 2**30
-"""Ids go on behind an imported one if it is at most this; so nobody uses them up by importing."""
+"""New ids continue after an imported one up to this, so imports cannot use up all ids."""
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Version:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it was soft-deleted."""
+        """Whether it is soft-deleted."""
         return self.deletion is not None
 
     @property
@@ -77,14 +77,14 @@ class IdSpace:
     """The ids of one context."""
 
     next_id: int = FIRST_ID
-    """That of the next new schema: no version has it."""
+    """The id of the next new schema, which no version has."""
     uses: dict[int, dict[tuple[str, int], Version]] = field(default_factory=dict)
-    """By id the versions that have it, soft-deleted ones too, in the order of the log."""
+    """By id, its versions in the order of the log, including soft-deleted ones."""
     ids: dict[bytes, set[int]] = field(default_factory=dict)
-    """By a schema's identity; more than one only where ids were imported."""
+    """By a schema's identity; several only after imports."""
 
     def add(self, version: Version) -> None:
-        """Take in a version."""
+        """Add a version."""
         uses = self.uses.setdefault(version.id, {})
         if not uses:
             self.ids.setdefault(version.schema.identity, set()).add(version.id)
@@ -93,17 +93,17 @@ class IdSpace:
             self.go_on_from(version.id + 1)
 
     def go_on_from(self, next_id: int) -> None:
-        """Give no id below `next_id` to a new schema."""
+        """Assign no id below `next_id` to a new schema."""
         self.next_id = self.free_from(max(self.next_id, next_id))
 
     def free_from(self, first: int) -> int:
-        """Return the first id from `first` on that no version has."""
+        """Return the first unused id from `first` on."""
         while first in self.uses:
             first += 1
         return first
 
     def remove(self, version: Version) -> None:
-        """Give up a version; its id has no schema once none has it."""
+        """Remove a version; an id without versions has no schema."""
         uses = self.uses[version.id]
         del uses[version.subject, version.number]
         if uses:
@@ -129,34 +129,34 @@ class Written(Generic[T]):
 
 
 class State:
-    """All that a server knows of schemas. Its parts are not changed but by `take`."""
+    """The complete state of the schemas. Only `take` changes it."""
 
     def __init__(self) -> None:
         self.last_sequence = 0
         self.subjects: dict[str, dict[int, Version]] = {}
-        """By subject its versions by their numbers, in the order of the log."""
+        """By subject, its versions by number, in the order of the log."""
         self.spaces: dict[str, IdSpace] = {}
         """By context."""
         self.configs: dict[str, Written[Config]] = {}
         """By scope."""
         self.modes: dict[str, Written[Mode]] = {}
         self.lost: dict[str, set[int]] = {}
-        """By subject the numbers of versions whose records cannot be read: they stay taken."""
+        """By subject, the numbers of unreadable versions, which stay taken."""
         self._referrers: dict[tuple[str, int], dict[Version, None]] = {}
         self._by_guid: dict[bytes, dict[tuple[str, int], None]] = {}
-        """By the bytes of a guid the contexts and ids of its schemas."""
+        """By the bytes of a guid, the contexts and ids of its schemas."""
         self.versions_count = 0
         self.epoch = 0
-        """The newest master's; 0 if there was none."""
+        """That of the newest master; 0 if there was none."""
         self.master = ""
         """The URL of its registry."""
         self.deleted_contexts: set[str] = set()
-        """Those that have had no schema since."""
+        """The deleted contexts without any schema since."""
 
-    # What is known.
+    # Queries.
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
-        """Return a subject's versions in order; soft-deleted ones only if asked for."""
+        """Return a subject's versions in order; soft-deleted ones only on request."""
         found = self.subjects.get(subject, {}).values()
         live = [each for each in found if deleted or not each.is_deleted]
         return sorted(live, key=lambda each: each.number)
@@ -166,7 +166,7 @@ class State:
         return self.subjects.get(subject, {}).get(number)
 
     def last_number(self, subject: str) -> int:
-        """Return the greatest number that a version of a subject has or had; 0 if there is none."""
+        """Return the greatest number that a subject's versions ever had; 0 without any."""
         numbers = (self.subjects.get(subject, ()), self.lost.get(subject, ()))
         return max((number for each in numbers for number in each), default=0)
 
@@ -182,7 +182,7 @@ class State:
     def referrers(self, version: Version, *, deleted: bool = False) -> list[Version]:
         """Return the versions that refer to a version, in the log's order.
 
-        Soft-deleted ones only if asked for.
+        Soft-deleted ones only on request.
         """
         found = self._referrers.get((version.subject, version.number), ())
         return [each for each in found if deleted or not each.is_deleted]
@@ -192,7 +192,7 @@ class State:
         return sorted(self._by_guid.get(guid, ()))
 
     def config(self, subject: str) -> Config:
-        """Return the settings that count for a subject or scope: each as the narrowest sets it."""
+        """Return the settings in effect for a subject or scope; the narrowest scope wins."""
         found = self.configs.get(subject)
         config = Config() if found is None else found.value
         for scope in scopes_of(subject)[1:]:
@@ -202,19 +202,19 @@ class State:
         return config
 
     def level(self, subject: str) -> Level:
-        """Return the level of compatibility that counts for a subject or scope."""
+        """Return the compatibility level in effect for a subject or scope."""
         return self.config(subject).compatibility or LEVEL_DEFAULT
 
-    def meant(self, given: str) -> str:
-        """Return the subject that is read under a name: its alias, if it has one."""
-        subject = qualified(given)
+    def resolved(self, name: str) -> str:
+        """Return the subject behind a name: the target of its alias, or itself."""
+        subject = qualified(name)
         written = self.configs.get(subject)
         if written is None or not written.value.alias:
             return subject
         return resolved_in(written.value.alias, context_of(subject))
 
     def mode(self, subject: str) -> Mode:
-        """Return the mode that counts for a subject or scope."""
+        """Return the mode in effect for a subject or scope."""
         widest = (self.modes.get(scope) for scope in (DEFAULT_SCOPE, EVERYWHERE))
         if any(each is not None and each.value is Mode.READONLY_OVERRIDE for each in widest):
             return Mode.READONLY_OVERRIDE
@@ -222,7 +222,7 @@ class State:
         return next((each.value for each in found if each is not None), MODE_DEFAULT)
 
     def subjects_of(self, scope: str) -> Iterator[str]:
-        """Give the subjects that settings of a scope are for, in the order of their names."""
+        """Yield the subjects that the settings of a scope affect, ordered by name."""
         context = context_of(scope)
         if scope == EVERYWHERE:
             yield from sorted(self.subjects)
@@ -232,7 +232,7 @@ class State:
             yield scope
 
     def contexts(self) -> list[str]:
-        """Return the contexts that have or had schemas, and were not deleted; and the default."""
+        """Return the contexts that have or had schemas and are not deleted; and the default."""
         return sorted({DEFAULT_CONTEXT, *self.spaces} - self.deleted_contexts)
 
     def next_ids(self) -> Mapping[str, int]:
@@ -240,13 +240,13 @@ class State:
         return {context: space.next_id for context, space in sorted(self.spaces.items())}
 
     def counters(self) -> CountersWritten:
-        """Return what goes with tombstones, so that no id comes back."""
+        """Return the counters for tombstones, so that no id is reused."""
         return CountersWritten(self.next_ids(), frozenset(self.deleted_contexts))
 
-    # What the log adds.
+    # Additions from the log.
 
     def take(self, entry: Entry) -> None:
-        """Take in the next entry of the log."""
+        """Apply the next entry of the log."""
         if entry.origin is None:
             assert isinstance(entry.record, Purged)
             self._purge(entry.record.key)
@@ -295,7 +295,7 @@ class State:
             self._referrers.setdefault(target, {})[version] = None
         self._by_guid.setdefault(schema.guid_bytes, {})[context, record.id] = None
 
-    # What it takes away.
+    # Removals.
 
     def _purge(self, key: Key) -> None:
         subject, origin = key.subject or "", Origin(key.sequence or 0, key.node or "")

@@ -1,7 +1,7 @@
-"""A schema as the registry keeps it: its type, its text, what it refers to and what goes with it.
+"""A schema as the registry stores it: type, text, references, metadata and rules.
 
-The type is a part of what a schema is: one text may be a schema of two types. The guid is
-Confluent's, the MD5 of all but the type; clients send it along.
+The type is part of a schema's identity, because one text may be valid in two types. The guid is
+Confluent's, the MD5 of everything except the type; clients include it in payloads.
 """
 
 import hashlib
@@ -25,33 +25,33 @@ _FOLLOWS = b"\x01"
 _encode = msgspec.json.Encoder().encode
 
 
-def is_number(given: int) -> bool:
-    """Whether something can be an id, or the number of a version."""
-    return 0 < given <= NUMBER_MAX
+def is_number(value: int) -> bool:
+    """Whether a value can be an id, or the number of a version."""
+    return 0 < value <= NUMBER_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema. Two that are equal have one id in a context."""
+    """A schema. Equal ones have one id in a context."""
 
     kind: str
-    """The name of its type; the interface calls it schemaType."""
+    """The name of its type; `schemaType` in the interface."""
     text: str
-    """As it is kept."""
+    """The stored text."""
     references: tuple[SchemaReference, ...] = ()
     metadata: SchemaMetadata | None = None
     """With its parts in order."""
     rule_set: SchemaRuleSet | None = None
-    """With what was left out said."""
+    """With defaults filled in."""
 
     def has_text_of(self, other: "Schema") -> bool:
-        """Whether two schemas are equal but for metadata and rules."""
+        """Whether two schemas are equal except for metadata and rules."""
         mine, others = (self.kind, self.text, self.references), (other.kind, other.text)
         return mine == (*others, other.references)
 
     @property
     def identity(self) -> bytes:
-        """The same for equal schemas alone."""
+        """The same for equal schemas only."""
         told = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
         parts = [self.kind, self.text]
         for each in self.references:

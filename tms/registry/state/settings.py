@@ -21,17 +21,17 @@ class Level(StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """Whether all earlier versions count, not the latest alone."""
+        """Whether all earlier versions count, not only the latest."""
         return self.value.endswith("_TRANSITIVE")
 
     @property
     def new_reads_old(self) -> bool:
-        """Whether the new schema must read what an earlier one has written."""
+        """Whether the new schema must read data of an earlier one."""
         return self.value.startswith(("BACKWARD", "FULL"))
 
     @property
     def old_reads_new(self) -> bool:
-        """Whether an earlier schema must read what the new one has written."""
+        """Whether an earlier schema must read data of the new one."""
         return self.value.startswith(("FORWARD", "FULL"))
 
 
@@ -54,31 +54,31 @@ MODE_DEFAULT = Mode.READWRITE
 
 
 class Config(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """The settings of one scope. None: the wider scope's count."""
+    """The settings of one scope. None for the wider scope's."""
 
     compatibility: Level | None = None
     normalize: bool | None = None
     alias: str | None = None
-    """The subject that is meant where this one is read."""
+    """The subject that replaces this one in reads."""
     compatibility_group: str | None = None
-    """A property of metadata: only versions that have the same there must fit each other."""
+    """A metadata property: only versions with the same value must fit each other."""
     validate_fields: bool | None = None
     """Whether fields that metadata reserves are refused."""
     default_metadata: SchemaMetadata | None = None
-    """Goes with each new schema, unless that says otherwise."""
+    """Defaults for each new schema."""
     override_metadata: SchemaMetadata | None = None
-    """Goes with each new schema, whatever that says."""
+    """Overrides for each new schema."""
     default_rule_set: SchemaRuleSet | None = None
     override_rule_set: SchemaRuleSet | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is set."""
+        """Whether no setting is set."""
         return self == Config()
 
 
 def within(narrower: Config, wider: Config) -> Config:
-    """Return settings with what only a wider scope sets. An alias is of a subject alone."""
+    """Return settings filled in from a wider scope. An alias is not inherited."""
     set_there = msgspec.structs.asdict(wider)
     own = msgspec.structs.asdict(narrower)
     missing = {name: value for name, value in set_there.items() if own[name] is None}
@@ -87,7 +87,7 @@ def within(narrower: Config, wider: Config) -> Config:
 
 
 def parse_level(text: str) -> Level:
-    """Return the level of a name, in any case of letters. Raises `RegistryError` (42203)."""
+    """Return the level of a name, case-insensitively. Raises `RegistryError` (42203)."""
     try:
         return Level(text.upper())
     except ValueError:
@@ -95,7 +95,7 @@ def parse_level(text: str) -> Level:
 
 
 def parse_mode(text: str) -> Mode:
-    """Return the mode of a name, in any case of letters. Raises `RegistryError` (42204)."""
+    """Return the mode of a name, case-insensitively. Raises `RegistryError` (42204)."""
     try:
         return Mode(text.upper())
     except ValueError:

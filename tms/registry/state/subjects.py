@@ -2,11 +2,11 @@
 
     name          a subject of the default context, "."
     :.ctx:name    a subject of the context ".ctx"; `:.:name` is `name`
-    :.ctx:        the context itself, of which there may be settings; "" is the default one
+    :.ctx:        the context itself, which may have settings; "" is the default one
     :.__GLOBAL:   settings above those of all contexts
 
-A context has ids of its own. Names are kept in the first form that fits (`qualified`), which means
-the same if it is parsed again: what stands behind `:.:` is parsed as if it stood alone.
+A context has ids of its own. Names are stored in the first form that fits (`qualified`), which
+parses to the same subject: the text after `:.:` is parsed as if it were alone.
 """
 
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from tms.registry.state.refusal import INVALID_SUBJECT, RegistryError
 
 DEFAULT_CONTEXT = "."
 DEFAULT_SCOPE = ""
-"""The scope of settings that hold for the default context."""
+"""The scope of settings for the default context."""
 EVERYWHERE = ":.__GLOBAL:"
-"""The scope of settings that hold for all contexts."""
+"""The scope of settings for all contexts."""
 ALL_CONTEXTS = ":*:"
 
 _CONTEXT_START = ":."
@@ -28,7 +28,7 @@ _RESERVED = frozenset(("__GLOBAL", "__EMPTY"))
 _FIRST_PRINTABLE = " "
 _DELETE = "\x7f"
 SUBJECT_BYTES_MAX = 4096
-"""The most bytes of a subject in a key, which a message's frame must hold."""
+"""The most bytes of a subject in a key, which must fit a message's frame."""
 
 
 class Subject(NamedTuple):
@@ -39,14 +39,14 @@ class Subject(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """The one text that stands for it."""
+        """The canonical text."""
         if self.context == DEFAULT_CONTEXT:
             return self.name
         return f":{self.context}:{self.name}"
 
 
 def parse_subject(text: str) -> Subject:
-    """Return the subject that a text names; its name is empty if it names a context."""
+    """Return the subject in a text; its name is empty if it is a context."""
     at = 0
     while text.startswith(_DEFAULT_AGAIN, at):
         at += len(_DEFAULT_START)
@@ -58,7 +58,7 @@ def parse_subject(text: str) -> Subject:
 
 
 def qualified(text: str) -> str:
-    """Return the one text that stands for a subject or a scope of settings."""
+    """Return the canonical text of a subject or a scope of settings."""
     return parse_subject(text).qualified
 
 
@@ -68,27 +68,27 @@ def context_of(subject: str) -> str:
 
 
 def scope_of_context(context: str) -> str:
-    """Return where the settings of a context are kept."""
+    """Return the scope of a context's settings."""
     return Subject(context, "").qualified
 
 
 def scopes_of(subject: str) -> tuple[str, ...]:
-    """Return where settings for a subject or scope are looked for, the narrowest first."""
+    """Return the scopes of settings for a subject or scope, the narrowest first."""
     wider = scope_of_context(context_of(subject)), EVERYWHERE
     return tuple(dict.fromkeys((subject, *wider)))
 
 
 def resolved_in(subject: str, context: str) -> str:
-    """Return the subject that a name means within a context."""
+    """Return the subject of a name within a context."""
     if subject.startswith(_CONTEXT_START):
         return qualified(subject)
     return Subject(context, subject).qualified
 
 
 def check_subject(text: str) -> str:
-    """Return the subject that a text names, as it is kept.
+    """Return the canonical subject of a text.
 
-    Raises `RegistryError` (42208) if there can be no schemas under it.
+    Raises `RegistryError` (42208) if it cannot have schemas.
     """
     subject = parse_subject(text)
     check_scope(text)
@@ -98,9 +98,9 @@ def check_subject(text: str) -> str:
 
 
 def check_context(name: str) -> str:
-    """Return the context of a name, which may be without its dot, or qualified like `:.ctx:`.
+    """Return the context of a name, possibly without its dot or qualified like `:.ctx:`.
 
-    Raises `RegistryError` (42208) if there can be none.
+    Raises `RegistryError` (42208) if it is not valid.
     """
     if name.startswith(_CONTEXT_START) and name.endswith(":"):
         name = name[1:-1]
@@ -112,7 +112,7 @@ def check_context(name: str) -> str:
 
 
 def check_scope(text: str) -> str:
-    """Return the scope of settings that a text names. Raises `RegistryError` (42208)."""
+    """Return the scope of settings in a text. Raises `RegistryError` (42208)."""
     if any(char < _FIRST_PRINTABLE or char == _DELETE for char in text):
         raise RegistryError(INVALID_SUBJECT, subject=text)
     if len(text.encode(errors="replace")) > SUBJECT_BYTES_MAX or text in _RESERVED:

@@ -1,8 +1,8 @@
 """Jobs on topics, as plain functions: `archive`, `replay`, `transform`, `stats`, `prune`.
 
-Each takes a Spark session and the options of `format("tms")` that say where the topics are, returns
-a summary, and may be stopped and begun again at any time. `tms spark …` runs them, under
-`spark-submit` too.
+Each takes a Spark session and the options of `format("tms")` that locate the topics, returns a
+summary, and may be stopped and restarted at any time. `tms spark …` runs them, also under
+`spark-submit`.
 """
 
 from tms.spark.jobs.archive import archive

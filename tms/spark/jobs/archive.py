@@ -1,15 +1,15 @@
 """Topics to Parquet, exactly once: `FOLDER/topic=T/date=D/batch=N/*.parquet`.
 
 The columns are those of `format("tms")`; dates are those of publishing, in UTC, whatever the
-session's time zone is. `FOLDER/_checkpoint` says how far the archive has come, so that the next run
-goes on there, and the archive can be moved as a whole. A batch that is repeated after a crash holds
-the same messages, and takes the place of what it had written. So any reader of Parquet sees each
-message once, save while a batch that crashed is being written again.
+session's time zone is. `FOLDER/_checkpoint` has the progress, so the next run continues there, and
+the archive can be moved as a whole. A batch that is repeated after a crash has the same messages,
+and replaces what it had written. So any reader of Parquet sees each message once, except while a
+crashed batch is being written again.
 
-With the option `schema` the columns are those of rows with types, and the folders `tms_topic=T`,
-`tms_date=D` and `tms_batch=N`, for a field may have any name but those. Messages that cannot be
-decoded go to a topic of errors, if there is one, each once: what was published is known by the
-query and the batch.
+With the option `schema` the columns are those of typed rows, and the folders are `tms_topic=T`,
+`tms_date=D` and `tms_batch=N`, because fields may have any other names. Messages that cannot be
+decoded go to a topic of errors, if there is one, each once: the query and the batch identify what
+was published.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from tms.spark.typed.names import ERROR, MESSAGE_ID, PAYLOAD, TOPIC
 ROWS_PER_BATCH = 1_000_000
 ROWS_PER_FILE = 1_000_000
 CHECKPOINT = "_checkpoint"
-"""Readers pass over names that begin so."""
+"""Readers skip names with this prefix."""
 
 _OBSERVED = "archived"
 _STARTS = {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"}
@@ -34,14 +34,14 @@ _STARTS = {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"}
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """The messages that a run has added to the archive."""
+    """The messages that a run added to the archive."""
 
     messages: int
     payload_bytes: int
-    """0 with types, for then payloads are not kept."""
+    """0 for typed rows, because payloads are not stored then."""
     batches: int
     errors: int = 0
-    """Messages that could not be decoded, which went to the topic of errors."""
+    """Messages that could not be decoded and went to the topic of errors."""
 
 
 def archive(
@@ -53,14 +53,14 @@ def archive(
     errors: str | None = None,
     on_batch: OnBatch = nothing,
 ) -> Archived:
-    """Add to the archive in `folder` what has come since its last run; return how much that is.
+    """Add messages since the last run to the archive in `folder`; return their count.
 
-    `source` has options of `spark.readStream.format("tms")`: the server and the topics, and where
-    to begin, which is the oldest message unless it says otherwise. With the option `schema` there
-    it is an archive with types, and messages that cannot be decoded go to the topic `errors`;
-    without one they are an error. Each batch of about `rows_per_batch` messages adds a file for
-    each topic and date that it has. Raises `InvalidRequest`, and `DataLost`, within Spark's
-    `StreamingQueryException`, where messages expired before they were archived.
+    `source` has options of `spark.readStream.format("tms")`: the server, the topics, and where to
+    start, by default at the oldest message. With the option `schema`, rows are typed, and messages
+    that cannot be decoded go to the topic `errors`, or raise an error without one. Each batch of
+    about `rows_per_batch` messages adds a file for each of its topics and dates. Raises
+    `InvalidRequest`, and, if messages expired before they were archived, `DataLost` within Spark's
+    `StreamingQueryException`.
     """
     given = {name.lower() for name in source}
     if errors is not None and "schema" not in given:
@@ -89,7 +89,7 @@ def archive(
 
 
 class _Batches:
-    """The work on the batches of one archive."""
+    """The batches of one archive."""
 
     def __init__(self, folder: str, source: Mapping[str, str], errors: str | None) -> None:
         self.is_typed = "schema" in {name.lower() for name in source}
@@ -101,7 +101,7 @@ class _Batches:
         self._folders = [f"{prefix}{name}" for name in ("topic", "date", "batch")]
 
     def observed(self) -> list[Column]:
-        """Return what is told of each batch."""
+        """Return what to observe in each batch."""
         if not self.is_typed:
             size = f.coalesce(f.sum(f.octet_length("payload")), f.lit(0))
             return [f.count("*").alias("messages"), size.alias("payload_bytes")]
@@ -111,13 +111,13 @@ class _Batches:
         return [f.count_if(each).alias(name) for name, each in counts.items()]
 
     def check(self, columns: list[str]) -> None:
-        """Raise `InvalidRequest` for fields that have the names of folders."""
+        """Raise `InvalidRequest` for fields with the names of folders."""
         taken = {name.lower() for name in columns} & {*self._folders}
         if self.is_typed and taken:
             refuse("schema", f"folders of an archive have the name of its field {min(taken)}")
 
     def write(self, batch: DataFrame, number: int) -> None:
-        """Write a batch, in the place of what an earlier attempt at it has left."""
+        """Write a batch, replacing the files of an earlier attempt."""
         if self._errors is None:
             self._write(batch, number)
             return
@@ -151,7 +151,7 @@ class _Batches:
         )
 
     def _tell(self, damaged: DataFrame, number: int, errors: str) -> None:
-        """Publish what cannot be decoded as JSON, once for each batch of the query."""
+        """Publish messages that cannot be decoded as JSON, once for each batch of the query."""
         told = f.to_json(
             f.struct(
                 f.col(TOPIC).alias("topic"),

@@ -1,9 +1,9 @@
-"""A store on HBase without what has expired and what is of deleted topics: a task a region.
+"""Deletes expired rows and rows of deleted topics from a store on HBase, one task per region.
 
-For stores of many regions, where `tms prune` in one process would take too long. It talks to HBase
-itself, not to a server, and needs the extra `hbase` on all workers; servers may go on. A task that
-is repeated finds done what it had done. Entries of invalid transactions are left to servers and to
-`tms prune`: who lists them must tell caches of them.
+For stores with many regions, for which `tms prune` in one process would take too long. It uses
+HBase directly, not a server, and needs the extra `hbase` on all workers; servers may run in the
+meantime. A repeated task finds its earlier deletions done. Entries of invalid transactions are left
+to servers and to `tms prune`, because caches depend on the invalid list.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _DONE = pa.schema([("region", pa.int32()), ("reason", pa.string()),
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """The rows that a run has deleted."""
+    """The rows that a run deleted."""
 
     regions: int
     rows: int
@@ -34,10 +34,10 @@ class Pruned:
 def prune(
     spark: SparkSession, store: str, on_regions: Callable[[int], object] = lambda _: None
 ) -> Pruned:
-    """Prune the store at `hbase://HOST:PORT/PREFIX`; return how much that was.
+    """Prune the store at `hbase://HOST:PORT/PREFIX`; return the numbers of deleted rows.
 
-    `on_regions` is told how many regions there are. Settings beside the store are those of the
-    workers' environment (`TMS_…`). Raises `ValueError` for another URL, and what Spark raises.
+    `on_regions` is called with the number of regions. Other settings come from the workers'
+    environment (`TMS_…`). Raises `ValueError` for another URL, and Spark's errors.
     """
     if not has_scheme(store, HBASE):
         raise ValueError(f"{store} is not a store on HBase: give hbase://HOST:PORT/PREFIX")
@@ -47,7 +47,7 @@ def prune(
     found = regions(store, load({"store": store}, None).settings)
     on_regions(len(found))
     rows = [(number, *region) for number, region in enumerate(found)]
-    # A partition for each region, as good as that is: by its number, not by a hash.
+    # One partition per region, as far as possible: by number, not by a hash.
     parted = spark.createDataFrame(rows, _REGION).repartitionByRange(len(rows), "number")
     done = parted.mapInArrow(
         _Pruning(store), "region int, reason string, rows bigint, row_bytes bigint"
@@ -65,7 +65,7 @@ def prune(
 
 
 class _Pruning:
-    """The work of a task on its regions; Spark's workers have copies of it."""
+    """A task's work on its regions; Spark's workers have copies of it."""
 
     def __init__(self, store: str) -> None:
         self._store = store

@@ -1,12 +1,12 @@
-"""An archive back into topics: in order, and once however often it is run.
+"""Publishes an archive to topics again: in order, and once however often it runs.
 
-All that is replayed is one transaction: its readers see all of it at once, or nothing. It bears the
-name of the replay, made of what was asked for, so that the same replay again changes nothing.
-Messages get new ids and times; with `envelope` each is a JSON object that has the old ones:
+The whole replay is one transaction, so readers see all of it at once, or nothing. Its owner is the
+name of the replay, by default derived from the arguments, so running the same replay again changes
+nothing. Messages get new ids and times; with `envelope` each is a JSON object with the old ones:
 
     {"topic": "orders", "message_id": "0000…", "timestamp": 1760000000000, "payload": "aGVsbG8="}
 
-where the payload is base64.
+with the payload in base64.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ class Replayed:
     messages: int
     payload_bytes: int
     bad: int
-    """Rows without a payload or a topic, which went to where they were told to."""
+    """Rows without a payload or a topic, which went to the folder for them."""
     name: str
     """The `txnAppId` of the replay."""
     is_duplicate: bool
-    """Whether it was done before, and nothing now."""
+    """Whether it had been done before, so nothing was published now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Selection:
     """Exclusive."""
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """Return the rows that are selected."""
+        """Return the selected rows."""
         if self.topics:
             rows = rows.where(f.col("topic").isin(*self.topics))
         if self.start is not None:
@@ -72,13 +72,12 @@ def replay(
     name: str | None = None,
     bad: str | None = None,
 ) -> Replayed:
-    """Publish what is selected of the archive in `folder`, in order; return how much that is.
+    """Publish the selected messages of the archive in `folder`, in order; return their count.
 
-    `target` has options of `df.write.format("tms")`: the server, and the `topic`, without which
-    each message goes to the topic that it was archived from. `name` is the replay's, by which a
-    repetition is known. Rows without payload and key, or without topic, are written, as Parquet, to
-    the folder `bad`; if that is not given, `InvalidRequest` (invalid_row) is raised and nothing is
-    done.
+    `target` has options of `df.write.format("tms")`: the server, and the `topic`, by default each
+    message's original topic. `name` identifies the replay if it is repeated. Rows without payload
+    and key, or without a topic, are written as Parquet to the folder `bad`; without that folder,
+    `InvalidRequest` (invalid_row) is raised and nothing is done.
     """
     name = name or _name(folder, target, selection, envelope=envelope)
     options = batch_write({**target, "txnAppId": name, "txnVersion": "0"})
@@ -88,7 +87,7 @@ def replay(
             start(server, options, named_owner(options, 0, BATCH_ORIGIN))
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
-    # Archives of earlier versions have no keys and headers; a folder may have files of both.
+    # Archives of earlier versions lack keys and headers; a folder may have files of both.
     archived = _archived(spark, folder)
     if not {"topic", "message_id", "payload"} <= set(archived.columns):
         expected = "topic, message_id, payload: an archive without types"
@@ -118,7 +117,7 @@ def replay(
 
 
 def _archived(spark: SparkSession, folder: str) -> DataFrame:
-    """Return the rows of an archive. Topics are text, also where folders look like numbers."""
+    """Return the rows of an archive. Topics are text, even if folders look like numbers."""
     reader = spark.read.option("mergeSchema", "true")
     found = reader.parquet(folder)
     fields = [

@@ -1,4 +1,4 @@
-"""A streaming query until it has ended, and what it told of its batches meanwhile."""
+"""Runs a streaming query to its end, and collects the observations of its batches."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_S = 1
-"""How often the query is asked. It keeps the reports of its last hundred batches."""
+"""How often the query is polled. It keeps the reports of its last hundred batches."""
 
 Report = Mapping[str, Any]
 """The observations of one batch, by name."""
 OnBatch = Callable[[int, Report], None]
-"""Called for each batch that is done, with its number and what it observed."""
+"""Called for each completed batch, with its number and its observations."""
 
 
 def nothing(number: int, report: Report) -> None:
-    """Tell nobody."""
+    """Ignore the batch."""
 
 
 def run_to_its_end(query: StreamingQuery, observation: str, on_batch: OnBatch) -> list[Report]:
-    """Return what each batch of this run observed under a name, once the query has ended.
+    """Return the observations of each batch under a name, once the query has ended.
 
-    Raises `StreamingQueryException` as the query does; when interrupted, stops it.
+    Raises the query's `StreamingQueryException`; stops the query when interrupted.
     """
     reports: dict[int, Report] = {}
     try:

@@ -1,4 +1,4 @@
-"""Counts per topic and hour: messages, bytes, and rolled back ones."""
+"""Counts per topic and hour: messages, bytes, and rolled back messages."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _HOUR = "timestamp_millis(cast(floor(unix_millis(timestamp) / 3600000) * 3600000
 
 
 def stats(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
-    """Return a row per topic and hour (UTC) that has messages, up to what is in progress now.
+    """Return a row per topic and hour (UTC) with messages, up to the oldest open transaction.
 
     `source` has options of `spark.read.format("tms")`. The columns: `topic`, `hour`, `messages` and
     `payload_bytes` of what is committed, `rolled_back` messages, and `rolled_back_share` of all.
@@ -38,7 +38,7 @@ def stats(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
 
 
 def _stable_ends(source: Mapping[str, str]) -> dict[str, str]:
-    """Return the option that has both readers end where the one of what is committed does."""
+    """Return options that end both readers where the reader of committed messages ends."""
     if any(name.lower().startswith("ending") for name in source):
         return {}
     options = batch_read(source)

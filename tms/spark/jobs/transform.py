@@ -1,12 +1,12 @@
-"""A topic to another by SQL or a Python function, exactly once from end to end.
+"""Transforms a topic into another by SQL or a Python function, exactly once end to end.
 
 A message that cannot be transformed does not stop the job: it goes to the topic of errors, in the
-same transaction, as a JSON object of `topic`, `message_id`, `error` and `payload` (base64).
+same transaction, as a JSON object with `topic`, `message_id`, `error` and `payload` (base64).
 
 Keys and headers are kept: a function's results and errors have those of their message, and a
-query's those that it selects. A query that selects none fails at a message that has some. A
-tombstone has no payload to be transformed: a function is not called for it, and it is published as
-it is; a query that gives no payload for it gives an error.
+query's have those that it selects. A query that selects none fails at a message with some. A
+tombstone has no payload to transform: a function is not called for it, and it is published
+unchanged; a query that returns no payload for it returns an error.
 """
 
 import base64
@@ -42,12 +42,12 @@ _KEPT = ("key", "headers")
 _ERROR_CHARS_MAX = 1000
 
 Function = Callable[[bytes], bytes | str | Iterable[bytes] | None]
-"""Takes a payload, and gives another, several, or None for no message at all."""
+"""Takes a payload, and returns another one, several, or None to drop the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transformed:
-    """The messages that a run has published."""
+    """The messages that a run published."""
 
     messages: int
     errors: int
@@ -56,7 +56,7 @@ class Transformed:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """Where messages go."""
+    """The destinations of messages."""
 
     topic: str
     errors: str
@@ -73,13 +73,13 @@ def transform(
     until_stopped: bool = False,
     on_batch: OnBatch = nothing,
 ) -> Transformed:
-    """Transform what has come since the last run on `checkpoint`; return how much that is.
+    """Transform the messages since the last run on `checkpoint`; return their count.
 
-    `source` has options of `readStream`, `target` those of `writeStream`. `how` is a function of
-    a payload, or a query over the view `messages` (the columns of `format("tms")`, and `text`, the
+    `source` has options of `readStream`, `target` those of `writeStream`. `how` is a function of a
+    payload, or a query over the view `messages` (the columns of `format("tms")`, and `text`, the
     payload as a string, NULL if it is not UTF-8) that selects `payload`, text or bytes, and `key`
-    and `headers`, which may be NULL, if there are any; a row whose payload is NULL is an error,
-    told with the other columns selected. With `until_stopped` it goes on with what comes.
+    and `headers`, which may be NULL, if messages have them; a row whose payload is NULL is an
+    error, reported with its other columns. With `until_stopped` it continues with new messages.
     """
     options = {"startingOffsets": "earliest", **source}
     rows = spark.readStream.format("tms").options(**options).load()
@@ -132,7 +132,7 @@ def _queried(spark: SparkSession, rows: DataFrame, query: str) -> DataFrame:
 
 
 def _has_none(lost: Sequence[str]) -> Column:
-    """Return a condition that is true of messages without what is lost, and fails at others."""
+    """Return a condition that accepts messages with nothing to lose, and fails at others."""
     names = " or ".join(lost)
     advice = f"a message has {names}, and the query selects none: SELECT {', '.join(lost)}, …"
     has_some = reduce(or_, (f.col(name).isNotNull() for name in lost))
@@ -140,7 +140,7 @@ def _has_none(lost: Sequence[str]) -> Column:
 
 
 def _typed(made: DataFrame, name: str) -> Column:
-    """Return the column of keys or headers, of its type also if it is NULL alone."""
+    """Return the column of keys or headers, with its type even if all are NULL."""
     is_void = made.schema[name].dataType == NullType()
     kind = {"key": "binary", "headers": "map<string, binary>"}[name]
     return f.col(name).cast(kind) if is_void or name == "key" else f.col(name)
@@ -173,7 +173,7 @@ class _Applied:
                 {"topic": self._to.topic, "payload": one, "is_error": False}
                 for one in _results(self._function(payload))
             ]
-        except Exception as error:  # whatever it is, it is this message's
+        except Exception as error:  # Whatever the error, it belongs to this message.
             told = {
                 "topic": topic,
                 "message_id": message_id,
@@ -184,13 +184,13 @@ class _Applied:
             return [{"topic": self._to.errors, "payload": errors, "is_error": True}]
 
 
-def _results(given: bytes | str | Iterable[bytes] | None) -> list[bytes]:
-    match given:
+def _results(result: bytes | str | Iterable[bytes] | None) -> list[bytes]:
+    match result:
         case None:
             return []
         case bytes():
-            return [given]
+            return [result]
         case str():
-            return [given.encode()]
+            return [result.encode()]
         case _:
-            return [bytes(memoryview(one)) for one in given]
+            return [bytes(memoryview(one)) for one in result]

@@ -1,6 +1,6 @@
 """Avro's types as columns; values are those of a raw schema (`avro_schema`).
 
-    null or T                          T, for every column may be NULL
+    null or T                          T, because every column may be NULL
     boolean, int, long, float, double  BOOLEAN, INT, BIGINT, FLOAT, DOUBLE
     string, enum; bytes, fixed         STRING; BINARY
     array, map, record                 ARRAY, MAP, STRUCT
@@ -10,7 +10,7 @@
     other unions, null alone, types within themselves, records without fields
                                        STRING of Avro's JSON encoding
 
-Logical types that Spark does not have count as none.
+Logical types that Spark lacks are ignored.
 """
 
 from collections.abc import Sequence
@@ -59,9 +59,10 @@ _WIDER = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "d
 
 
 def avro_form(schema: AvroTypes) -> ColumnForm:
-    """Return the form of a schema's values in a column; of a record, a `StructColumn`.
+    """Return the form of a schema's values in a column; for a record, a `StructColumn`.
 
-    A record that may be null is one column: no columns of its fields could tell it from its nulls.
+    A record that may be null is one column, because columns of its fields could not distinguish a
+    null record from null fields.
     """
     if isinstance(schema.top, list):
         return NullableColumn(_form(schema, schema.top, ("",)))
@@ -112,7 +113,7 @@ def _union(schema: AvroTypes, branches: list[Any], within: tuple[str, ...]) -> C
 
 
 def _logical(described: Any, kind: str) -> ColumnForm | None:
-    """Return what a logical type is in a column, None if it counts as none."""
+    """Return the form of a logical type in a column, None if it is ignored."""
     logical = described.get("logicalType")
     if logical == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = described.get("precision"), described.get("scale", 0)

@@ -1,8 +1,8 @@
-"""Avro schemas as they are taken apart here: names in full, each type described where it is needed.
+"""Avro schemas taken apart: names in full, types expanded where needed.
 
-A *raw* schema is one without logical types: it stands for the same bytes, and its values are the
-numbers and bytes that stand in them. So a value is told by the reader's logical type, whatever the
-writer's is. That would be wrong where they count in other units: such writers are named.
+A *raw* schema is one without logical types: it describes the same bytes, and its values are the
+underlying numbers and bytes. So the reader's logical type interprets a value, whatever the
+writer's. This would be wrong if their units differ, so such writers are detected.
 """
 
 import json
@@ -21,20 +21,20 @@ _UNITS = frozenset(
         for unit in ("millis", "micros", "nanos")
     }
 )
-"""Logical types that say what a number counts."""
+"""Logical types with a unit."""
 
 
 class AvroTypes:
     """One schema."""
 
     def __init__(self, text: str) -> None:
-        """Take a schema apart that a serde has compiled, so that it is right."""
+        """Take apart a schema that a serde has compiled, so it is valid."""
         tree = tree_of(loaded(text))
         self._types = {name: self._plain_named(node) for name, node in tree.types.items()}
         self.top = self._plain(tree.top)
 
     def _plain(self, node: Any) -> Any:
-        """Return a schema in which a named type is its full name, and others are objects."""
+        """Return a schema in which named types are full names, and others are objects."""
         if isinstance(node, list):
             return [self._plain(each) for each in node]
         if isinstance(node, str):
@@ -49,7 +49,7 @@ class AvroTypes:
     def _plain_named(self, node: Mapping[str, Any]) -> dict[str, Any]:
         described: dict[str, Any] = {**_some(node, ("type", "name")), **_some(node, _KEPT)}
         if "." not in node["name"]:
-            described["namespace"] = ""  # not that of what is around it
+            described["namespace"] = ""  # not from what is around it
         if node["type"] in RECORDS:
             described["fields"] = [
                 {
@@ -64,47 +64,47 @@ class AvroTypes:
         return described
 
     def described(self, schema: Any) -> Any:
-        """Return an object instead of a name; a union is a list."""
+        """Return a name's definition as an object; a union is a list."""
         return self._types[schema] if isinstance(schema, str) else schema
 
     def raw_text(self, schema: Any, fields: frozenset[str] | None = None) -> str:
-        """Return the text of a part of this schema, by itself and without logical types.
+        """Return the text of a part of this schema, complete and without logical types.
 
-        Of a record, with only the `fields` that are named, if they are.
+        With `fields`, a record has only those.
         """
         return json.dumps(self._raw(schema, set(), fields))
 
-    def _raw(self, schema: Any, told: set[str], fields: frozenset[str] | None = None) -> Any:
+    def _raw(self, schema: Any, expanded: set[str], fields: frozenset[str] | None = None) -> Any:
         if isinstance(schema, list):
-            return [self._raw(each, told) for each in schema]
-        if isinstance(schema, str) and schema in told:
+            return [self._raw(each, expanded) for each in schema]
+        if isinstance(schema, str) and schema in expanded:
             return schema
         described = self.described(schema)
         raw = {name: each for name, each in described.items() if name not in _LOGICAL}
         if isinstance(schema, str):
-            told.add(schema)
+            expanded.add(schema)
         for part in ("items", "values"):
             if part in raw:
-                raw[part] = self._raw(raw[part], told)
+                raw[part] = self._raw(raw[part], expanded)
         if "fields" in raw:
             raw["fields"] = [
-                {**each, "type": self._raw(each["type"], told)}
+                {**each, "type": self._raw(each["type"], expanded)}
                 for each in raw["fields"]
                 if fields is None or each["name"] in fields
             ]
         return raw
 
     def misread_by(self, reader: "AvroTypes") -> str | None:
-        """Return why values of this schema would be misread by another one, None if they are not.
+        """Return why another schema would misread values of this one, None if it would not.
 
-        That is so if both say what a number counts, and say it otherwise.
+        It would if both have units for a number, and they differ.
         """
         return next(self._clashes(self.top, reader, reader.top, "it", set()), None)
 
     def _clashes(
         self, own: Any, reader: "AvroTypes", others: Any, field: str, seen: set[tuple[str, str]]
     ) -> Iterator[str]:
-        """Give a text for each clash of a part of this schema and one of the reader's."""
+        """Yield a text for each clash of a part of this schema with the reader's."""
         for mine in own if isinstance(own, list) else [own]:
             for other in others if isinstance(others, list) else [others]:
                 pair = str(mine), str(other)
@@ -137,7 +137,7 @@ def _some(schema: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _unit(described: Any) -> str | None:
-    """Return what a number counts, as text; None if the schema does not say."""
+    """Return a number's unit as text; None if the schema has none."""
     kind = described.get("logicalType")
     if not isinstance(kind, str) or kind not in _UNITS:
         return None

@@ -1,8 +1,8 @@
-"""Avro's values as a reader's schema has them, whichever version wrote them.
+"""Avro values by the reader's schema, whichever version wrote them.
 
-fastavro takes more than twice as long to resolve a value as to read it. Mostly there is nothing to
-resolve: a field has the type that the reader's has, or is not there and has a default. Then values
-are read as they were written, and have the defaults put in. All else is resolved by fastavro.
+fastavro takes more than twice as long to resolve a value as to read it. Usually there is nothing to
+resolve: a field has the reader's type, or is missing and has a default. Then values are read as
+they were written, and the defaults are filled in. fastavro resolves all other values.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ from tms.spark.typed.avro_types import AvroTypes
 
 
 def avro_types(source: SchemaSource) -> AvroTypes:
-    """Return a schema, taken apart. Raises `UnusableSchema`."""
-    AvroSerde(source)  # only what it takes is right
+    """Return a schema's types. Raises `UnusableSchema`."""
+    AvroSerde(source)  # only a schema that it accepts is valid
     try:
         return AvroTypes(source.text)
     except RecursionError:
@@ -26,16 +26,16 @@ def avro_types(source: SchemaSource) -> AvroTypes:
 
 
 def without_logical_types(source: SchemaSource) -> SchemaSource:
-    """Return a schema whose values are those of columns. Raises `UnusableSchema`."""
+    """Return a schema whose values are those in columns. Raises `UnusableSchema`."""
     types = avro_types(source)
     return SchemaSource(AVRO, types.raw_text(types.top))
 
 
 class AvroReading:
-    """The columns to read, and the schema to read by."""
+    """The columns to read, and the schema that reads them."""
 
     def __init__(self, source: SchemaSource, fields: frozenset[str]) -> None:
-        """Read a record's `fields` alone. Raises `UnusableSchema`."""
+        """Read only a record's `fields`. Raises `UnusableSchema`."""
         self.types = types = avro_types(source)
         self._fields = fields
         self.text = types.raw_text(types.top, fields)
@@ -43,7 +43,7 @@ class AvroReading:
         """The serde of the reader's schema, without logical types."""
 
     def reader_of(self, writer: SchemaSource) -> Callable[[bytes], Any]:
-        """Return what reads payloads of a version. Raises `UnusableSchema`, `Undecodable`."""
+        """Return a reader of a version's payloads. Raises `UnusableSchema`, `Undecodable`."""
         types = avro_types(writer)
         misread = types.misread_by(self.types)
         if misread is not None:
@@ -51,7 +51,7 @@ class AvroReading:
         return AvroVersion(types, self).value
 
     def defaults_for(self, writer: AvroTypes) -> Mapping[str, Any] | None:
-        """Return what a value needs to have put in, None if that is not enough."""
+        """Return the defaults to fill in, None if that is not enough."""
         mine, theirs = (each.described(each.top) for each in (self.types, writer))
         is_record = all(
             isinstance(each, dict) and each["type"] in RECORDS for each in (mine, theirs)
@@ -59,7 +59,7 @@ class AvroReading:
         if not is_record or mine["name"] != theirs["name"]:
             return None
         written = {each["name"]: each["type"] for each in theirs["fields"]}
-        # In these defaults are values, as in what is read, and not JSON.
+        # Here, defaults are values, as in decoded data, and not JSON.
         parsed = {each["name"]: each for each in self.serde.schema["fields"]}
         defaults = {}
         for field in mine["fields"]:
@@ -79,7 +79,7 @@ class AvroVersion:
     """Decodes the values of one writer's schema."""
 
     def __init__(self, writer: AvroTypes, reader: AvroReading) -> None:
-        """Read what `writer` wrote. Raises `UnusableSchema`."""
+        """Read the data of `writer`. Raises `UnusableSchema`."""
         text = writer.raw_text(writer.top)
         defaults = reader.defaults_for(writer)
         is_read_as_written = defaults is not None or text == reader.text

@@ -1,8 +1,8 @@
-"""Values of one type as a column of Arrow, and back.
+"""Converts values of one type to an Arrow column, and back.
 
-Guarantees that a column gives back the values it was made of, and that one which does not fit is an
-`Undecodable` or an `Unencodable` that names its field. Null, for SQL, is None. A whole batch is
-converted at once, field by field, for rows as mappings are slow.
+Guarantees that a column returns the values it was made from, and that one that does not fit raises
+`Undecodable` or `Unencodable`, naming its field. SQL's NULL is None. A whole batch is converted at
+once, field by field, because rows as mappings are slow.
 """
 
 import decimal
@@ -22,7 +22,7 @@ _UNFIT = (
     *(ValueError, TypeError, OverflowError, KeyError, AttributeError, RecursionError),
     pa.ArrowException,
 )
-"""Errors of Python and Arrow for a value of another type."""
+"""Errors of Python and Arrow for a value of a wrong type."""
 _EXACT = decimal.Context(prec=100)
 _DECIMAL_BYTES = 16
 _REASON_CHARS = 500
@@ -41,16 +41,16 @@ _TAKES = {"floating": ("number", "floating"), "decimal": ("number", "decimal")}
 
 
 class ColumnForm(Protocol):
-    """The form of a type in a column."""
+    """How a type is represented in a column."""
 
     arrow: pa.DataType
 
     def column(self, values: Sequence[Any]) -> pa.Array:
-        """Return a column of values. Raises `Undecodable`, and what Arrow raises."""
+        """Return a column of values. Raises `Undecodable`, and Arrow's errors."""
         ...
 
     def values(self, column: pa.Array) -> list[Any]:
-        """Return the values of a column. Raises `Unencodable`, and what Arrow raises."""
+        """Return the values of a column. Raises `Unencodable`, and Arrow's errors."""
         ...
 
 
@@ -58,32 +58,32 @@ def _family(kind: pa.DataType) -> str:
     return next((name for name, belongs in _FAMILIES if belongs(kind)), str(kind))
 
 
-def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def as_type(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Return a column as another type of the same kind. Raises `Unencodable`."""
-    given, family = _family(column.type), _family(wanted)
-    zones = [getattr(each, "tz", None) is None for each in (column.type, wanted)]
+    given, family = _family(column.type), _family(target)
+    zones = [getattr(each, "tz", None) is None for each in (column.type, target)]
     is_same = given in _TAKES.get(family, (family,)) and zones[0] == zones[1]
     if not is_same and not kinds.is_null(column.type):
-        raise Unencodable(f"it is {column.type}, and {wanted} is expected")
-    made = column.cast(wanted)
-    if given == family == "floating":  # the one cast of Arrow's that gives another value
+        raise Unencodable(f"it is {column.type}, and {target} is expected")
+    made = column.cast(target)
+    if given == family == "floating":  # the only cast of Arrow that changes the value
         infinite = pc.and_(pc.is_inf(made), pc.is_finite(column))
-        refuse_first(column, infinite, f"is too large for {wanted}")
+        refuse_first(column, infinite, f"is too large for {target}")
     return made
 
 
 def refuse_first(column: pa.Array, is_unfit: pa.Array, reason: str) -> None:
-    """Raise `Unencodable` for the first value that is marked, if there is one."""
+    """Raise `Unencodable` for the first marked value, if there is one."""
     row = pc.index(is_unfit, pa.scalar(value=True)).as_py()
     if row >= 0:
         raise Unencodable(f"{column[row]} {reason}")
 
 
 class PlainColumn:
-    """Values that Arrow has itself."""
+    """Values of Arrow's own types."""
 
     def __init__(self, arrow: pa.DataType) -> None:
-        """Give a column of this type."""
+        """Use a column of this type."""
         self.arrow = arrow
 
     def column(self, values: Sequence[Any]) -> pa.Array:
@@ -97,10 +97,10 @@ class PlainColumn:
 
 
 class NumberedColumn:
-    """Dates and times, whose values are numbers of some unit."""
+    """Dates and times, whose values are numbers with a unit."""
 
     def __init__(self, arrow: pa.DataType, times: int = 1) -> None:
-        """Give a column of `arrow`, whose unit fits into a value's `times` times."""
+        """Use a column of `arrow`, whose unit is 1/`times` of a value's."""
         self.arrow = arrow
         self._number = pa.int32() if kinds.is_date32(arrow) else pa.int64()
         self._times = times
@@ -125,10 +125,10 @@ class NumberedColumn:
 
 
 class DecimalColumn:
-    """Decimals, whose values are the bytes of a whole number."""
+    """Decimals, whose values are the bytes of an integer."""
 
     def __init__(self, precision: int, scale: int, size: int | None) -> None:
-        """Take values of `size` bytes, or, with None, of as many as they need."""
+        """Use values of `size` bytes, or, with None, of as many as needed."""
         self.arrow = pa.decimal128(precision, scale)
         self._end = 10**precision
         self._scale = scale
@@ -160,12 +160,12 @@ class DecimalColumn:
 
 
 class JsonColumn:
-    """A value that has no type in Spark, as text of JSON."""
+    """A value without a type in Spark, as JSON text."""
 
     arrow = pa.string()
 
     def __init__(self, to_json: Callable[[Any], bytes], from_json: Callable[[bytes], Any]) -> None:
-        """Write values and read them by these; both may raise as serdes do."""
+        """Write and read values by these functions, which may raise the errors of serdes."""
         self._to_json = to_json
         self._from_json = from_json
 
@@ -194,7 +194,7 @@ class ListColumn:
     """Lists."""
 
     def __init__(self, item: ColumnForm) -> None:
-        """Have items of one form."""
+        """Use items of one form."""
         self._item = item
         self.arrow = pa.list_(pa.field("element", item.arrow))
 
@@ -222,7 +222,7 @@ class MapColumn:
     """Mappings of text to values."""
 
     def __init__(self, item: ColumnForm, key: ColumnForm | None = None) -> None:
-        """Have values of one form; keys are text unless another form is given."""
+        """Use values of one form; keys are text unless another form is given."""
         self._key = key or PlainColumn(pa.string())
         self._item = item
         self.arrow = pa.map_(self._key.arrow, item.arrow)
@@ -251,19 +251,19 @@ class MapColumn:
 
 
 class StructColumn:
-    """Records: mappings with certain keys."""
+    """Records: mappings with fixed keys."""
 
     def __init__(self, fields: Mapping[str, ColumnForm]) -> None:
-        """Have fields by name, at least one if there is to be a column."""
+        """Use fields by name, at least one if there is to be a column."""
         self.fields = dict(fields)
         self._types = [pa.field(name, form.arrow) for name, form in self.fields.items()]
         self.arrow = pa.struct(self._types)
 
     def of_field(self, values: Sequence[Any], name: str) -> list[Any]:
-        """Return what values have in a field."""
+        """Return the values of a field."""
         try:
             return [each[name] for each in values]
-        except (KeyError, TypeError):  # one is None, or lacks it
+        except (KeyError, TypeError):  # A value is None, or lacks the field.
             return [None if each is None else each.get(name) for each in values]
 
     def columns(self, values: Sequence[Any]) -> list[pa.Array]:
@@ -280,7 +280,7 @@ class StructColumn:
         return pa.StructArray.from_arrays(self.columns(values), fields=self._types, mask=nulls)
 
     def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
-        """Return as many values, made of columns by field; a field without one is left out.
+        """Return `count` values from columns by field; a field without one is left out.
 
         Raises `Unencodable`, which names the field.
         """
@@ -303,7 +303,7 @@ class StructColumn:
         if not kinds.is_struct(column.type):
             raise Unencodable(f"it is {column.type}, and a struct is expected")
         there = column.is_valid().to_pylist()
-        # Only of those that are there: of the others fields are null that must not be.
+        # Only of non-null values: the fields of null ones are null even if they must not be.
         found = column.filter(column.is_valid())
         names = [field.name for field in column.type]
         parts = dict(zip(names, found.flatten(), strict=True))
@@ -312,16 +312,16 @@ class StructColumn:
 
 
 class NullableColumn:
-    """Values of another form, or null, in one column of their own."""
+    """Values of another form, or null, in one column."""
 
     def __init__(self, form: ColumnForm) -> None:
-        """Have the values of `form`, whose column can have nulls."""
+        """Use the values of `form`, whose column can have nulls."""
         self.arrow, self.column, self.values = form.arrow, form.column, form.values
 
 
 @contextmanager
 def named_unfit(field: str, kind: type[Undecodable] | type[Unencodable]) -> Iterator[None]:
-    """Have what does not fit told with the field's name."""
+    """Add the field's name to errors of values that do not fit."""
     try:
         yield
     except (Undecodable, Unencodable) as error:

@@ -1,8 +1,8 @@
-"""Payloads as columns: what a task does with the rows that it has read.
+"""Decodes payloads to columns, in the tasks of a reader.
 
-Guarantees that each row comes out, with its values as the reader's schema has them whatever version
-wrote it, or with an error that says why not; whatever the bytes are, decoding ends soon and takes
-no more memory than a few times theirs. A row that is damaged harms no other.
+Guarantees that each row is returned, with its values by the reader's schema whatever version wrote
+it, or with an error that says why not. For any bytes, decoding ends soon and takes at most a few
+times their memory. A damaged row does not affect others.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tms.spark.typed.names import field_of
 _KEPT_MAX = 1000
 _RUN_ROWS = 64
 FindSource = Callable[[int], SchemaSource]
-"""Returns the schema of an id. Raises `Undecodable` for one that is not there."""
+"""Returns the schema of an id. Raises `Undecodable` if it does not exist."""
 
 
 @dataclass(slots=True)
@@ -36,21 +36,21 @@ class PayloadDecoder:
     """Decodes payloads by one reader's schema."""
 
     def __init__(
-        self, source: SchemaSource, find: FindSource, wanted: Sequence[str] | None
+        self, source: SchemaSource, find: FindSource, columns: Sequence[str] | None
     ) -> None:
-        """Give the columns that are wanted, all without a choice. Raises `UnusableSchema`."""
+        """Decode to `columns`, or to all by default. Raises `UnusableSchema`."""
         self._source = source
         self._find = find
         self._form: ValueForm = form_of(source)
-        self._wanted = frozenset(self._form.types if wanted is None else wanted)
+        self._wanted = frozenset(self._form.types if columns is None else columns)
         self._readers: LRUCache[int, Callable[[bytes], Any] | str] = LRUCache(_KEPT_MAX)
-        """By the writer's schema id; a text says why there is none."""
+        """By the writer's schema id; a text says why it cannot be read."""
         fields = [field_of(column) for column in self._wanted]
         names = frozenset(name for name in fields if name is not None)
         self._reader_of = columns_of(source).reading(source, names)
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
-        """Return what payloads say; nothing of None."""
+        """Return the values of payloads; nulls for None."""
         values: list[Any] = [None] * len(payloads)
         errors: list[str | None] = [None] * len(payloads)
         ids: list[int | None] = [None] * len(payloads)
@@ -80,7 +80,7 @@ class PayloadDecoder:
     ) -> dict[str, pa.Array]:
         """Return the columns of some values; one that does not fit has its error instead.
 
-        It is looked for in short runs, and then by halving, so that it costs the others little.
+        Such values are found in short runs, and then by halving, at little cost for the others.
         """
         try:
             return self._form.columns(values[start:end], self._wanted)

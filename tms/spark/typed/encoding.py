@@ -1,7 +1,7 @@
-"""Columns as payloads: what a task does with the rows that it writes.
+"""Encodes columns as payloads, in the tasks of a writer.
 
-Guarantees that a payload, decoded by the same schema, gives the row's values again, and that a row
-which does not fit is an `Unencodable` that names its field: nothing is left out silently.
+Guarantees that a payload, decoded by the same schema, has the row's values, and that a row that
+does not fit raises `Unencodable`, naming its field: nothing is left out silently.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ class RowEncoder:
     """Encodes rows by one schema."""
 
     def __init__(self, schema: KnownSchema) -> None:
-        """Take a schema that is registered. Raises `UnusableSchema`."""
+        """Encode by a registered schema. Raises `UnusableSchema`."""
         source = schema.source
         self._form = form_of(source)
         self._serde = compiled(columns_of(source).written(source))
         self._start = start_of(schema.id)
 
     def payloads(self, columns: Mapping[str, pa.Array], count: int) -> list[bytes]:
-        """Return as many payloads. Raises `Unencodable`."""
+        """Return the payloads of `count` rows. Raises `Unencodable`."""
         start, encode = self._start, self._serde.encode
         return [start + encode(value) for value in self._form.values(columns, count)]

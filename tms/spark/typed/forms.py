@@ -1,7 +1,7 @@
 """The columns of whole values of a schema: a record's fields, or the one column `value`.
 
-Each type of schemas has a row in `_COLUMNS`. Guarantees that values come back from their columns,
-and that a schema whose values cannot be columns is an `UnusableSchema`.
+Each type of schema has a row in `_COLUMNS`. Guarantees that columns return their values, and that a
+schema whose values cannot be columns raises `UnusableSchema`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,27 +24,27 @@ from tms.spark.typed.proto_columns import proto_form
 
 
 class ValueForm:
-    """The columns of values that one schema has."""
+    """The columns of one schema's values."""
 
     def __init__(self, form: ColumnForm) -> None:
-        """Have the fields of a record, or one column."""
+        """Use the fields of a record, or one column."""
         self._record = form if isinstance(form, StructColumn) else None
         self._forms = form.fields if isinstance(form, StructColumn) else {VALUE: form}
         self.types = {self._column(name): each.arrow for name, each in self._forms.items()}
-        """By the column's name."""
+        """By column name."""
 
     def _column(self, field: str) -> str:
         return field if self._record is None else column_of(field)
 
-    def columns(self, values: Sequence[Any], wanted: Collection[str]) -> dict[str, pa.Array]:
-        """Return the columns of values that are wanted; all are null for None.
+    def columns(self, values: Sequence[Any], names: Collection[str]) -> dict[str, pa.Array]:
+        """Return the requested columns of values; all are null for None.
 
         Raises `Undecodable`, which names the field.
         """
         made = {}
         for name, form in self._forms.items():
             column = self._column(name)
-            if column in wanted:
+            if column in names:
                 with named_unfit(name, Undecodable):
                     record = self._record
                     found = values if record is None else record.of_field(values, name)
@@ -52,7 +52,7 @@ class ValueForm:
         return made
 
     def values(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
-        """Return as many values, made of their columns. Raises `Unencodable`."""
+        """Return `count` values from their columns. Raises `Unencodable`."""
         if self._record is not None:
             fields = {field_of(name) or name: column for name, column in columns.items()}
             return self._record.values_of(fields, count)
@@ -63,9 +63,9 @@ class ValueForm:
 
 
 ReaderOf = Callable[[SchemaSource], Callable[[bytes], Any]]
-"""Returns what makes values of payloads of a version, as the reader's schema has them.
+"""Returns a decoder of a version's payloads, with values by the reader's schema.
 
-Raises `UnusableSchema` and `Undecodable`, and what it returns `Undecodable`.
+Raises `UnusableSchema` and `Undecodable`; the decoder raises `Undecodable`.
 """
 
 
@@ -80,13 +80,13 @@ def _by_numbers(source: SchemaSource, _: frozenset[str]) -> ReaderOf:
 
 
 class TypeColumns(NamedTuple):
-    """The columns of one type of schemas. Each function may raise `UnusableSchema`."""
+    """The columns of one type of schema. Each function may raise `UnusableSchema`."""
 
     form: Callable[[SchemaSource], ColumnForm]
     reading: Callable[[SchemaSource, frozenset[str]], ReaderOf] = _as_written
-    """Reads some fields, as a schema has them."""
+    """Creates a reader of some fields by a schema."""
     written: Callable[[SchemaSource], SchemaSource] = lambda source: source
-    """The schema by which the values of columns are encoded."""
+    """The schema that encodes the values of columns."""
 
 
 _COLUMNS: Mapping[str, TypeColumns] = {
@@ -101,7 +101,7 @@ _COLUMNS: Mapping[str, TypeColumns] = {
 
 
 def columns_of(source: SchemaSource) -> TypeColumns:
-    """Return what is done with the columns of a schema's type. Raises `UnusableSchema`."""
+    """Return the column functions of a schema's type. Raises `UnusableSchema`."""
     columns = _COLUMNS.get(source.kind)
     if columns is None:
         raise UnusableSchema(f"its type is {source.kind!r}")
@@ -109,7 +109,7 @@ def columns_of(source: SchemaSource) -> TypeColumns:
 
 
 def form_of(source: SchemaSource) -> ValueForm:
-    """Return what values of a schema are in columns. Raises `UnusableSchema`."""
+    """Return the form of a schema's values in columns. Raises `UnusableSchema`."""
     try:
         return ValueForm(columns_of(source).form(source))
     except RecursionError:

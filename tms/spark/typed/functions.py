@@ -1,8 +1,8 @@
-"""Payloads in any column as values, and values as payloads: `from_tms` and `to_tms`.
+"""Converts payloads in any column to values, and back: `from_tms` and `to_tms`.
 
-For DataFrames that did not come from topics, or not with the option `schema`; streams have them
-too. The schema is asked of the registry when the function is called, and travels with it. What
-tasks do is what a reader's and a writer's do (`decoding.py`, `encoding.py`).
+For DataFrames, also of streams, that were not read from topics with the option `schema`. The call
+reads the schema from the registry and sends it to the tasks, which work like those of a reader and
+a writer (`decoding.py`, `encoding.py`).
 """
 
 from collections.abc import Callable, Iterator
@@ -46,9 +46,9 @@ def from_tms(
     """Return a column's payloads as structs of their fields; NULL stays NULL.
 
     The schemas are those of the registry at `url`, and `schema` is as in `format("tms")`: "latest"
-    of the topic's subject, an id, or Avro's text; `message` is the full name of one in a file of
-    Protobuf, by default of the first. With `damaged="give"` a struct has `_payload` and `_error`
-    too. More `options` are those of the connection (`namespace`). Raises `InvalidRequest`.
+    of the topic's subject, an id, or Avro's text; `message` is the full name of a message in a
+    Protobuf file, by default the first. With `damaged="give"` a struct also has `_payload` and
+    `_error`. The `options` are those of the connection (`namespace`). Raises `InvalidRequest`.
     """
     connection = batch_write({"url": url, **options}).connection
     gives = chosen_damaged("damaged", damaged)
@@ -78,7 +78,7 @@ def to_tms(
     message: str = "",
     **options: str,
 ) -> Column:
-    """Return payloads made of columns, each a field by its name, or of one column of structs.
+    """Return payloads of columns, each a field by its name, or of one column of structs.
 
     Schema and message are as in `from_tms`; a text is registered under the topic's subject. A row
     that does not fit is an error that names its field. A struct that is NULL stays NULL.
@@ -94,11 +94,11 @@ def to_tms(
 
 
 def _applied(work: Callable[[Arrays], Arrays], to: DataType, column: str | Column) -> Column:
-    """Return a column of what work makes of another one."""
+    """Return a column with the results of `work` on another one."""
 
-    # By its types Spark knows that it takes many arrays, one behind the other.
-    def arrays(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        return work(given)
+    # The annotations tell Spark that it takes many arrays, one after another.
+    def arrays(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        return work(batches)
 
     as_udf: Any = arrow_udf
     made: Column = as_udf(arrays, to)(column)
@@ -107,18 +107,18 @@ def _applied(work: Callable[[Arrays], Arrays], to: DataType, column: str | Colum
 
 @dataclass(frozen=True)
 class _Decoding:
-    """The part of `from_tms` in a task; it asks for writers' schemas once."""
+    """`from_tms` in a task; it requests each writer's schema once."""
 
     connection: ServerOptions
     reader: ReaderSchema
     subject: str
     struct: pa.StructType
 
-    def __call__(self, given: Arrays) -> Arrays:
+    def __call__(self, arrays: Arrays) -> Arrays:
         names = [field.name for field in self.struct]
         with SparkServer(self.connection) as server:
             decoder = payload_decoder(server.schemas, self.reader.source, self.subject, names)
-            for payloads in given:
+            for payloads in arrays:
                 decoded = decoder.decode(payloads.to_pylist())
                 if not self.reader.gives_damaged:
                     self._refuse_damaged(decoded)
@@ -140,14 +140,14 @@ class _Decoding:
 
 @dataclass(frozen=True)
 class _Encoding:
-    """The part of `to_tms` in a task."""
+    """`to_tms` in a task."""
 
     known: KnownSchema
     topic: str
 
-    def __call__(self, given: Arrays) -> Arrays:
+    def __call__(self, arrays: Arrays) -> Arrays:
         encoder = RowEncoder(self.known)
-        for rows in given:
+        for rows in arrays:
             there = rows.filter(rows.is_valid())
             is_struct = pa.types.is_struct(rows.type)
             parts = there.flatten() if is_struct else [there]

@@ -1,14 +1,14 @@
 """The values of a JSON Schema as columns.
 
 boolean, integer, string             BOOLEAN, BIGINT, STRING
-number                               DOUBLE: the nearest there is, of whole numbers too
+number                               DOUBLE: the nearest one, for integers too
 array with one schema for its items  ARRAY
-object with properties               STRUCT of them; what else an object has is left out, and so is
+object with properties               STRUCT of them; other properties are left out, and so is
                                      a property that is NULL, unless it is required
 object with a schema for all others  MAP
-T or null, as one type of two or as anyOf, oneOf     T, for every column may be NULL
-a reference to a part of the schema  what is there, unless it contains itself
-all else                             STRING of JSON
+T or null, as one type of two or as anyOf, oneOf     T, because every column may be NULL
+a reference to a part of the schema  that part's, unless it contains itself
+anything else                        STRING of JSON
 """
 
 import json
@@ -33,22 +33,22 @@ from tms.spark.typed.columns import (
 _PLAIN = {"boolean": pa.bool_(), "integer": pa.int64(), "string": pa.string()}
 _CHOICES = ("anyOf", "oneOf")
 _REFERENCES_MAX = 100
-"""One behind the other."""
+"""One after another."""
 
 
 class NumberColumn(PlainColumn):
-    """Numbers, which JSON may write as whole ones that no double is exactly."""
+    """Numbers; JSON may have integers that no double represents exactly."""
 
     def __init__(self) -> None:
-        """Give a column of doubles."""
+        """Use a column of doubles."""
         super().__init__(pa.float64())
 
     def column(self, values: Sequence[Any]) -> pa.Array:
-        """Return a column of values. Raises `OverflowError` for those over all doubles."""
+        """Return a column of values. Raises `OverflowError` for those above all doubles."""
         return super().column([None if each is None else float(each) for each in values])
 
     def values(self, column: pa.Array) -> list[Any]:
-        """Return the values of a column. Raises `Unencodable` for those that JSON does not have."""
+        """Return the values of a column. Raises `Unencodable` for those that JSON lacks."""
         is_unfit = pc.invert(pc.is_finite(as_type(column, self.arrow)))
         refuse_first(column, is_unfit, "is not a number of JSON")
         return super().values(column)
@@ -58,12 +58,12 @@ class ObjectColumn(StructColumn):
     """Objects, in which a property may be missing."""
 
     def __init__(self, fields: Mapping[str, ColumnForm], required: frozenset[str]) -> None:
-        """Have properties, of which some are never left out."""
+        """Use properties, some of which are never left out."""
         super().__init__(fields)
         self._required = required
 
     def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
-        """Return objects without those properties that are null and need not be there."""
+        """Return objects without the properties that are null and optional."""
         return [
             {
                 name: each
@@ -75,7 +75,7 @@ class ObjectColumn(StructColumn):
 
 
 def json_form(text: str) -> ColumnForm:
-    """Return what the values of a schema are in a column; of an object, a `StructColumn`."""
+    """Return the form of a schema's values in a column; for an object, a `StructColumn`."""
     whole = json.loads(text)
     return _form(whole, whole, ())
 
@@ -106,7 +106,7 @@ def _form(whole: Any, part: Any, within: tuple[int, ...]) -> ColumnForm:
 
 
 def _meant(whole: Any, part: Any) -> tuple[Any, set[int]]:
-    """Return what a part leads to by references and by being null or one thing, and its steps."""
+    """Return the target of a part's references and of a choice with null, and the steps."""
     seen: set[int] = set()
     for _ in range(_REFERENCES_MAX):
         seen.add(id(part))
@@ -123,7 +123,7 @@ def _meant(whole: Any, part: Any) -> tuple[Any, set[int]]:
 
 
 def _only_choice(part: Mapping[str, Any]) -> Any:
-    """Return the one thing that a part is if it is not null, None if there are several."""
+    """Return the only choice of a part except null, None if there are several."""
     for name in _CHOICES:
         choices = part.get(name)
         if isinstance(choices, list):
@@ -143,7 +143,7 @@ def _at(whole: Any, reference: str) -> Any:
 
 
 def _kind(part: Mapping[str, Any]) -> str:
-    """Return the one type that a value has if it is not null, empty if there are several."""
+    """Return the only type of a value except null, empty if there are several."""
     kind = part.get("type")
     kinds = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else ""

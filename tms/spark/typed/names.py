@@ -1,9 +1,8 @@
-"""Which column is which field, and which are the message's own. Pure.
+"""The names of columns: those of fields, and the message's own. Pure.
 
 Columns that begin with one `_` are the message's own: `_topic`, `_key`. All others are fields, by
-their names; a field whose name begins with `_` has one more `_` before it. So no field, whatever
-its name, is taken for another column, and what was read can be written. A value that is no record
-is the column `value`.
+name; a field whose name begins with `_` gets one more `_`. So no field is mistaken for another
+column, and rows that were read can be written. A value that is not a record is the column `value`.
 """
 
 import pyarrow as pa
@@ -29,10 +28,10 @@ OWN_TYPES: dict[str, pa.DataType] = {
 }
 """The message's own columns."""
 AS_RAW = {f"_{name}": name for name in (*_AS_RAW, *_ALSO_RAW)}
-"""The names that some of them have in rows without types."""
+"""The names of some of them in untyped rows."""
 DEFAULT_OWN = (*(f"_{name}" for name in _AS_RAW), IS_TOMBSTONE, SCHEMA_ID)
 OF_DAMAGED = (PAYLOAD, ERROR)
-"""Those that there are where damaged rows are kept."""
+"""The additional ones if damaged rows are kept."""
 
 
 def column_of(field: str) -> str:

@@ -5,12 +5,12 @@
     unsigned of 64 bits                  DECIMAL(20, 0)
     an enum                              STRING: its name, or its number if that has none
     a message; repeated; map             STRUCT; ARRAY; MAP
-    Timestamp; a wrapper                 TIMESTAMP; what it wraps, which may be NULL
+    Timestamp; a wrapper                 TIMESTAMP; the wrapped type, which may be NULL
     other well-known types, messages within themselves, or without fields
                                          STRING of Protobuf's JSON
 
-A field that knows whether it was set is NULL if it was not; another one has its default then. A
-field that is NULL in a row is not set.
+An unset field is NULL if it tracks presence, otherwise its default. A field that is NULL in a row
+is not set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,12 +50,12 @@ _WRAPPERS = frozenset(
 
 
 class MadeColumn:
-    """Another form's column of what is made of each value."""
+    """Another form's column, with each value converted."""
 
     def __init__(
         self, form: ColumnForm, make: Callable[[Any], Any], value: Callable[[Any], Any]
     ) -> None:
-        """Make something of each value that is there; `value` gives the value back."""
+        """Convert each non-null value; `value` converts it back."""
         self._form = form
         self._make = make
         self._value = value
@@ -75,13 +75,13 @@ class MessageColumn(StructColumn):
     """Messages, with their fields by name."""
 
     def __init__(self, message: Any, fields: Mapping[str, ColumnForm]) -> None:
-        """Have fields of a message."""
+        """Use the fields of a message."""
         super().__init__(fields)
         self._can_be_unset = {name for name in fields if message.fields_by_name[name].has_presence}
         self._class = _class(message)
 
     def of_field(self, values: Sequence[Any], name: str) -> list[Any]:
-        """Return what messages have in a field."""
+        """Return the values of a field."""
         if name in self._can_be_unset:
             return [
                 getattr(each, name) if each is not None and each.HasField(name) else None
@@ -90,7 +90,7 @@ class MessageColumn(StructColumn):
         return [None if each is None else getattr(each, name) for each in values]
 
     def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
-        """Return messages; a field that is null is not set. Raises `Unencodable`."""
+        """Return messages; a null field is not set. Raises `Unencodable`."""
         rows = super().values_of(columns, count)
         try:
             return [self._class(**row) for row in rows]
@@ -106,7 +106,7 @@ class MessageColumn(StructColumn):
 
 
 def proto_form(message: Descriptor) -> ColumnForm:
-    """Return what a message is in a column; a `StructColumn` unless it is a well-known one."""
+    """Return the form of a message in a column; a `StructColumn` unless it is well-known."""
     return _message(message, ())
 
 
@@ -148,7 +148,7 @@ def _field(field: Any, within: tuple[str, ...]) -> ColumnForm:
 
 
 def _one(field: Any, within: tuple[str, ...]) -> ColumnForm:
-    """Return what one value of a field is in a column."""
+    """Return the form of one value of a field in a column."""
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_MESSAGE:
             return _message(field.message_type, within)
@@ -164,7 +164,7 @@ def _one(field: Any, within: tuple[str, ...]) -> ColumnForm:
 
 
 def _names(enum: EnumDescriptor) -> tuple[Callable[[int], str], Callable[[str], int]]:
-    """Return what gives the name of a number, and what gives its number back."""
+    """Return functions from number to name, and back."""
     names = {number: each.name for number, each in enum.values_by_number.items()}
     numbers = {name: each.number for name, each in enum.values_by_name.items()}
 
@@ -183,7 +183,7 @@ def _to_json(message: Any) -> bytes:
         text = json_format.MessageToJson(
             message, preserving_proto_field_name=True, indent=None, descriptor_pool=pool
         )
-    except Exception as error:  # a well-known type may hold what JSON does not have
+    except Exception as error:  # A well-known type may have a value that JSON lacks.
         raise Undecodable(f"it cannot be written as JSON: {error}") from None
     return text.encode()
 
@@ -192,7 +192,7 @@ def _from_json(message: Any, text: bytes) -> Any:
     pool: Any = message.DESCRIPTOR.file.pool
     try:
         made = json_format.Parse(text, message, descriptor_pool=pool)
-        _to_json(made)  # a number of a Struct may be too large for a double
-    except Exception as error:  # it raises what Python does with a wrong value
+        _to_json(made)  # A number in a Struct may be too large for a double.
+    except Exception as error:  # The library raises Python's errors for a wrong value.
         raise Unencodable(str(error)) from None
     return made

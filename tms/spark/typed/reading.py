@@ -1,7 +1,7 @@
-"""Rows of topics as rows with types: what a task does with what the server gives.
+"""Converts rows of topics to typed rows, in the tasks of a reader.
 
-Guarantees that each message is a row: with its value, a tombstone, or, if it is damaged, an error
-of the whole query that names topic, message id and reason, or a row that has them.
+Guarantees that each message becomes a row with its value, or a tombstone. A damaged one fails the
+query with its topic, message id and reason, or becomes a row with them.
 """
 
 import pyarrow as pa
@@ -20,16 +20,16 @@ _NO_SUCH_ID = 40403
 
 
 class TypedRows:
-    """Makes rows with types, for one task."""
+    """Creates typed rows, for one task."""
 
     def __init__(self, schemas: RegisteredSchemas, reader: ReaderSchema, schema: pa.Schema) -> None:
-        """Give the columns, and the types, that `schema` has."""
+        """Use the columns and types of `schema`."""
         self._schemas = schemas
         self._reader = reader
         self._schema = schema
         self._topics: dict[str, TopicSchemas] = {}
         self._decoders: dict[str, PayloadDecoder] = {}
-        """By the context that schema ids are of."""
+        """By the context of schema ids."""
 
     def rows(self, rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
         """Return rows of one topic. Raises `PayloadUndecodable`."""
@@ -74,9 +74,9 @@ class TypedRows:
 
 
 def payload_decoder(
-    schemas: RegisteredSchemas, source: SchemaSource, subject: str, wanted: list[str] | None
+    schemas: RegisteredSchemas, source: SchemaSource, subject: str, columns: list[str] | None
 ) -> PayloadDecoder:
-    """Return what decodes by a schema, and asks the registry for those of writers."""
+    """Return a decoder by a schema that reads writers' schemas from the registry."""
 
     def find(schema_id: int) -> SchemaSource:
         try:
@@ -86,16 +86,16 @@ def payload_decoder(
                 raise
             raise Undecodable(str(refused.detail.get("reason"))) from None
 
-    return PayloadDecoder(source, find, wanted)
+    return PayloadDecoder(source, find, columns)
 
 
 def damaged_column(name: str, payloads: pa.Array, decoded: Decoded) -> pa.Array:
-    """Return the column of errors, or that of the payloads that have one."""
+    """Return the column of errors, or of the payloads with errors."""
     if name == ERROR:
         return pa.array(decoded.errors, pa.string())
     is_damaged = pa.array([each is not None for each in decoded.errors], pa.bool_())
     return pc.if_else(is_damaged, payloads, pa.scalar(None, payloads.type))
 
 
-def _as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return column if column.type == wanted else column.cast(wanted)
+def _as_type(column: pa.Array, target: pa.DataType) -> pa.Array:
+    return column if column.type == target else column.cast(target)

@@ -1,6 +1,6 @@
-"""The questions of Spark's driver and tasks to the registry, through a server's connections.
+"""The registry for Spark's driver and tasks, through a server's connections.
 
-What was found is kept by who asks, for a query: a schema's id means one schema for ever.
+Callers cache the results for a query, because an id always means the same schema.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class RegisteredSchemas:
     """The registry of one server. Each method may raise `SchemaRefused` and `Unavailable`."""
 
     def __init__(self, calls: Calls, bridge: Bridge, namespace: str) -> None:
-        """Ask through `calls`, for topics of a namespace."""
+        """Use `calls`, for topics of a namespace."""
         self._messaging = RemoteMessaging(calls)
         self._schemas = RemoteSchemas(calls)
         self._sources = Serdes(lambda: self._schemas)
@@ -37,7 +37,7 @@ class RegisteredSchemas:
         self._namespace = namespace
 
     def topic(self, topic: str) -> TopicSchemas:
-        """Return what a topic says of schemas. Raises `TopicNotFound`."""
+        """Return a topic's properties about schemas. Raises `TopicNotFound`."""
         topic_id = TopicId(self._namespace, topic)
         found = self._bridge.call(lambda: self._messaging.topic(topic_id))
         return schemas_of(topic_id, found.properties)
@@ -52,7 +52,7 @@ class RegisteredSchemas:
         return self._known(found, subject)
 
     def register(self, topic: TopicSchemas, source: SchemaSource) -> KnownSchema:
-        """Return a schema, registered under a topic's subject. Raises `PayloadRefused`."""
+        """Register a schema under a topic's subject, and return it. Raises `PayloadRefused`."""
         try:
             subject = subject_of(topic, compiled(source).record_name)
         except UnusableSchema as error:
@@ -68,7 +68,7 @@ class RegisteredSchemas:
 
 
 def subject_of(topic: TopicSchemas, record_name: str = "") -> str:
-    """Return the subject of a topic's payloads. Raises `UnusableSchema` if it has no one."""
+    """Return the subject of a topic's payloads. Raises `UnusableSchema` without a single one."""
     try:
         return topic.value_subject(record_name)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""The schema of a query of rows with types: the driver finds it, and tasks get it.
+"""The schema of a query of typed rows: the driver finds it and sends it to tasks.
 
-So all tasks of a query agree, whatever is registered or deleted meanwhile.
+So all tasks of a query agree, whatever is registered or deleted in the meantime.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ _OPTION = "schema"
 
 @dataclass(frozen=True, slots=True)
 class ReaderSchema:
-    """By which schema payloads are read, and what is done with those that are damaged."""
+    """The schema that reads payloads, and what to do with damaged ones."""
 
     source: SchemaSource
     gives_damaged: bool
 
     def columns(self) -> dict[str, pa.DataType]:
-        """Return all columns there are, and their types. Raises `InvalidRequest`."""
+        """Return all columns with their types. Raises `InvalidRequest`."""
         hidden = () if self.gives_damaged else OF_DAMAGED
         try:
             fields = form_of(self.source).types
@@ -38,7 +38,7 @@ class ReaderSchema:
         return {**fields, **{name: OWN_TYPES[name] for name in OWN_TYPES if name not in hidden}}
 
     def default_columns(self) -> dict[str, pa.DataType]:
-        """Return the columns of a reader that is not given any: the fields, then the message's."""
+        """Return the columns of a reader without a schema: the fields, then the message's."""
         asked = {*DEFAULT_OWN, *OF_DAMAGED}
         return {
             name: each
@@ -55,7 +55,7 @@ def reader_schema(
     gives_damaged: bool,
     message: str = "",
 ) -> ReaderSchema:
-    """Return what topics are read by, all of them by the same. Raises `InvalidRequest`."""
+    """Return the one schema that reads all these topics. Raises `InvalidRequest`."""
     source = _reader_source(schemas, topics, choice)
     return ReaderSchema(_of_message(source, message), gives_damaged)
 
@@ -83,7 +83,7 @@ def _reader_source(
 
 
 def _of_message(source: SchemaSource, message: str) -> SchemaSource:
-    """Return the source of one message of a file. Raises `InvalidRequest` if it is not there."""
+    """Return the source of one message of a file. Raises `InvalidRequest` if it is missing."""
     if not message:
         return source
     if not type_of(source.kind).has_messages:
@@ -96,22 +96,22 @@ def _of_message(source: SchemaSource, message: str) -> SchemaSource:
     return chosen
 
 
-def _refuse_several(what: str, found: Mapping[str, object]) -> None:
-    if len(found) > 1:
-        names = ", ".join(sorted(found))
+def _refuse_several(kind: str, topics: Mapping[str, object]) -> None:
+    if len(topics) > 1:
+        names = ", ".join(sorted(topics))
         refuse(
             _OPTION,
-            f"the topics have several {what} ({names}), but only one schema can be read: give "
-            + ("its id, or its text" if what == "subjects" else "Avro's text"),
+            f"the topics have several {kind} ({names}), but only one schema can be read: give "
+            + ("its id, or its text" if kind == "subjects" else "Avro's text"),
         )
 
 
 def written_schema(
     schemas: RegisteredSchemas, topic: str, choice: str | int, message: str = ""
 ) -> KnownSchema:
-    """Return what rows for a topic are encoded by; a text is registered under its subject.
+    """Return the schema that encodes rows for a topic, after registering a text.
 
-    Raises `InvalidRequest` for a message that is not there, `PayloadRefused`, `TopicNotFound`.
+    Raises `InvalidRequest` if the message does not exist, `PayloadRefused`, `TopicNotFound`.
     """
     known = _known_schema(schemas, topic, choice)
     return known._replace(source=_of_message(known.source, message))

@@ -1,8 +1,8 @@
-"""Rows with types as messages: what a writer checks first, and what its tasks do.
+"""Converts typed rows to messages: a writer's checks, and its tasks.
 
 Columns that do not begin with `_` are fields. `_topic`, `_key`, `_headers` and `_is_tombstone` are
-the message's; the other columns of a reader are passed over, so that what was read can be written,
-save those of damaged rows: they cannot be written, so they are not to be lost silently.
+the message's. A reader's other columns are ignored, so rows that were read can be written, except
+those of damaged rows, which are refused because they would be lost silently.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -33,10 +33,10 @@ _INVALID = "invalid_row"
 _FIELDS_CHARS = 500
 
 
-def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | None) -> None:
+def check_typed(columns: Sequence[str], topic: str | None, schema: KnownSchema | None) -> None:
     """Raise `InvalidRequest` (invalid_row) for columns that cannot be written.
 
-    Those of the schema are looked at if it is `known` yet.
+    The schema's columns are checked if it is already `known`.
     """
     if topic is None and TOPIC not in columns:
         expected = f"a column {TOPIC}, or the option topic"
@@ -44,9 +44,9 @@ def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | 
     own = [name for name in columns if field_of(name) is None]
     lost = [name for name in own if name not in OWN_TYPES or name in OF_DAMAGED]
     fields: Collection[str] = ()
-    if known is not None:
+    if schema is not None:
         try:
-            fields = form_of(known.source).types
+            fields = form_of(schema.source).types
         except UnusableSchema as error:
             raise PayloadRefused("schema_unusable", topic=topic, reason=str(error)) from None
         lost += [name for name in columns if name not in own and name not in fields]
@@ -62,7 +62,7 @@ def _expected(fields: Collection[str]) -> str:
 
 
 class TypedMessages:
-    """Makes messages from rows, for one task."""
+    """Creates messages from rows, for one task."""
 
     def __init__(
         self,
@@ -70,18 +70,18 @@ class TypedMessages:
         topic: str | None,
         choice: str | int,
         message: str,
-        known: KnownSchema | None,
+        schema: KnownSchema | None,
     ) -> None:
-        """Encode by what is known, or by what is chosen for each topic."""
+        """Encode by the known schema, or by the chosen one for each topic."""
         self._schemas = schemas
         self._topic = topic
         self._choice = choice
         self._message = message
-        self._known = known
+        self._known = schema
         self._encoders: dict[str, RowEncoder] = {}
 
     def by_topic(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Give the messages, in order, of each topic that the rows are for.
+        """Yield the messages for each topic, in order.
 
         Raises `InvalidRequest` (invalid_row) and `PayloadRefused`, which names the field.
         """

@@ -1,11 +1,11 @@
-"""Messages in JSON as values: what a poll answers that accepts `application/json;decode=true`."""
+"""Messages as values in JSON: the answer to a poll with `application/json;decode=true`."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from tms.core.services.payload_values import ToldValue
+from tms.core.services.payload_values import DecodedValue
 from tms.core.values.message import Message
 from tms.wire.json_fields import COUNT, MessageIdText, described_by, reference
 from tms.wire.json_values import JsonBytes, encode, json_of
@@ -43,28 +43,28 @@ class DecodedBody(msgspec.Struct, omit_defaults=True):
     ] = msgspec.UNSET
 
 
-def encode_told(messages: Sequence[Message], told: Sequence[ToldValue]) -> bytes:
+def encode_decoded(messages: Sequence[Message], decoded: Sequence[DecodedValue]) -> bytes:
     """Return the elements of the answer's array, without its brackets."""
-    rows = [_row(message, value) for message, value in zip(messages, told, strict=True)]
+    rows = [_row(message, value) for message, value in zip(messages, decoded, strict=True)]
     return encode(rows)[1:-1]
 
 
-def _row(message: Message, told: ToldValue) -> DecodedBody:
+def _row(message: Message, decoded: DecodedValue) -> DecodedBody:
     row = DecodedBody(message.id.hex())
     if message.is_tombstone:
         row.value = None
-    elif told.value is not None:
-        row.value = msgspec.Raw(told.value)
-    if told.schema_id is not None:
-        row.schemaId = told.schema_id
-    if told.key_value is not None:
-        row.keyValue = msgspec.Raw(told.key_value)
+    elif decoded.value is not None:
+        row.value = msgspec.Raw(decoded.value)
+    if decoded.schema_id is not None:
+        row.schemaId = decoded.schema_id
+    if decoded.key_value is not None:
+        row.keyValue = msgspec.Raw(decoded.key_value)
     elif message.key is not None:
         row.key = json_of(message.key)
     if message.headers:
         row.headers = {name: json_of(value) for name, value in message.headers.items()}
-    if told.error is not None:
-        row.error = told.error
-        if not message.is_tombstone and told.value is None:
+    if decoded.error is not None:
+        row.error = decoded.error
+        if not message.is_tombstone and decoded.value is None:
             row.payload = json_of(message.payload)
     return row
